@@ -1,0 +1,1 @@
+"""Nouns and errors: what every other room speaks in. Imports nothing of ours."""

@@ -1,0 +1,53 @@
+"""The integers and names everything else is written in.
+
+Offset, file position, count, size and epoch are all `int`; only types and names keep them apart.
+"""
+
+import re
+from typing import NamedTuple, NewType
+
+Offset = NewType("Offset", int)
+"""Place of a record in its partition, from 0. An *end* offset is exclusive."""
+
+Position = NewType("Position", int)
+"""Byte position in a file."""
+
+LeaderEpoch = NewType("LeaderEpoch", int)
+"""Counts the leaderships of a partition, from 0; -1 where none is known."""
+
+BrokerId = NewType("BrokerId", int)
+
+NO_EPOCH = LeaderEpoch(-1)
+NO_PRODUCER_ID = -1
+
+TOPIC_NAME_CHARS_MAX = 249
+_TOPIC_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{TOPIC_NAME_CHARS_MAX}}}")
+
+OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+METADATA_TOPIC = "__cluster_metadata"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
+"""Topics clients may read and never write: the coordinators keep their state there."""
+
+
+class TopicPartition(NamedTuple):
+    """A partition by name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+def topic_name_problem(name: str) -> str | None:
+    """Say why `name` cannot be a topic's name, or None where it can (Kafka's Topic.validate)."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in {".", ".."}:
+        return "'.' and '..' are not allowed"
+    if len(name) > TOPIC_NAME_CHARS_MAX:
+        return f"longer than {TOPIC_NAME_CHARS_MAX} characters"
+    if not _TOPIC_NAME.fullmatch(name):
+        return "contains characters other than ASCII letters, digits, '.', '_' and '-'"
+    return None

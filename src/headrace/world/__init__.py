@@ -1,0 +1,5 @@
+"""All that a decision may ask of the world, as protocols.
+
+`server` holds the real ones (RealClock, RealDisk, …), `testing` the simulated ones. Nothing below
+`net` and `client` calls `time`, `os`, `random` or a socket: it is handed one of these.
+"""

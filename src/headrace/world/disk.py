@@ -1,0 +1,98 @@
+"""Files, as the log sees them.
+
+Paths are POSIX strings. Every method may raise OSError: it means what the operating system means by
+it. Methods without a `done` argument may block, as little as the page cache allows; what must wait
+for the platter, or scans a directory, goes through `flush` and `run`.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+
+Buffer = bytes | bytearray | memoryview
+
+
+class DiskFile(Protocol):
+    """One open file. Not safe for use by two threads, except `read`, which is."""
+
+    @property
+    def path(self) -> str: ...
+
+    def fileno(self) -> int:
+        """The descriptor, for zero-copy sends; -1 where there is none (simulated files)."""
+
+    def size(self) -> int:
+        """Bytes the file holds now."""
+
+    def mtime_ms(self) -> int:
+        """Last modification, in milliseconds since 1970."""
+
+    def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
+        """Write all of `parts` one after the other from `position`; return their size in bytes.
+
+        Short writes are carried on until all is written or the disk says no (OSError): then what
+        lies at and beyond `position` is undefined and the caller truncates or fences.
+        """
+
+    def read_cached(self, position: int, size: int) -> Buffer | None:
+        """Up to `size` bytes from `position` if the page cache holds them all, else None.
+
+        Shorter than `size` only at the end of the file.
+        """
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes from `position`, waiting for the disk. Shorter only at the file's end."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """fdatasync, now, blocking: for threads, start-up and shutdown."""
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The file system below the log directories."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
+        """Open for reading, and for writing where `writable`; FileNotFoundError unless `create`."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def list(self, path: str) -> "list[str]":
+        """Names in a directory, sorted."""
+
+    def is_directory(self, path: str) -> bool: ...
+
+    def make_directory(self, path: str) -> None:
+        """Create it and its parents; no error where it exists."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic replace. Durable only after `sync_directory` of both parents."""
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Atomic and durable: temporary file, fsync, rename, fsync of the directory."""
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """Take an exclusive lock on the file `path` (created), return its release.
+
+        BlockingIOError where another process holds it.
+        """
+
+    def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
+        """Make all that was written to `files` before this call durable, off the deciding thread.
+
+        `done` is called on the deciding thread, with the first error or None.
+        """
+
+    def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """Do blocking `work` off the deciding thread, then `done` on it with result or error."""

@@ -1,0 +1,122 @@
+"""The metadata store, with ZooKeeper's model: paths, versions, ephemeral nodes, watches, multi.
+
+One node's store is embedded (`cluster/embedded`), a cluster's is a ZooKeeper ensemble
+(`cluster/zookeeper`, kazoo). Paths are Kafka's znodes: `/brokers/topics/NAME` and so on.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.model.errors import HeadraceError
+
+ANY_VERSION = -1
+
+
+class StoreError(HeadraceError):
+    """Base of what a store refuses."""
+
+
+class NoNode(StoreError):
+    """The path does not exist, or its parent does not."""
+
+
+class NodeExists(StoreError):
+    """The path exists already."""
+
+
+class NotEmpty(StoreError):
+    """The path has children."""
+
+
+class BadVersion(StoreError):
+    """Somebody changed the node since the version given."""
+
+
+class SessionLost(StoreError):
+    """The store cannot be reached, or has ended our session: ephemeral nodes are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node's content and its versions."""
+
+    value: bytes
+    version: int
+    """Counts the writes to this node, from 0."""
+    created: int
+    """Transaction id of the creation (czxid): grows through the whole store. A broker's epoch."""
+    owner: int
+    """Session of an ephemeral node, 0 for a persistent one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    path: str
+    value: bytes
+    ephemeral: bool = False
+    sequential: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Set:
+    path: str
+    value: bytes
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    path: str
+    version: int = ANY_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    path: str
+    version: int
+
+
+Operation = Create | Set | Delete | Check
+
+
+class Store(Protocol):
+    """What controller and brokers agree through. All calls come from the deciding thread."""
+
+    async def get(self, path: str) -> Node:
+        """The node, or NoNode."""
+
+    async def children(self, path: str) -> list[str]:
+        """Names of the children, sorted; NoNode."""
+
+    async def create(
+        self,
+        path: str,
+        value: bytes,
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        parents: bool = False,
+    ) -> str:
+        """Create and return the path (a sequential one ends in ten digits); NodeExists, NoNode."""
+
+    async def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> Node:
+        """Write if the version is still `version`; NoNode, BadVersion."""
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Delete a node without children; NoNode, BadVersion, NotEmpty."""
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
+        """All or nothing; raises the error of the first operation that cannot be done.
+
+        Results: Set → Node, Create → path, Delete and Check → None.
+        """
+
+    def watch(self, path: str, changed: Callable[[str], None]) -> Callable[[], None]:
+        """Call `changed(path)` after each change of the node or of its children, until cancelled.
+
+        Returns the cancelling function. Changes close together may be told once.
+        """
+
+    async def close(self) -> None:
+        """End the session: its ephemeral nodes go."""
