@@ -42,7 +42,7 @@ class DiskFile(Protocol):
         """
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes from `position`, waiting for the disk. Shorter only at the file's end."""
+        """Up to `size` bytes from `position`, waiting for the disk; shorter at the file's end."""
 
     def truncate(self, size: int) -> None: ...
 

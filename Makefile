@@ -1,0 +1,55 @@
+# Headrace. `make` or `make help` lists what there is.
+PY := .venv/bin/python
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Make .venv with the broker, its command, Spark and (where there is none) Java
+	@tools/setup.sh pipeline
+
+.PHONY: setup-dev
+setup-dev: ## The same, with what tests and lint need
+	@tools/setup.sh dev
+
+.PHONY: demo
+demo: setup ## nginx log -> topic -> Spark -> Parquet, a table and a picture
+	@$(PY) -m examples.access_log.demo $(ARGS)
+
+.PHONY: test
+test: setup-dev ## All tests that belong to every change; prints the client x scenario matrix
+	@$(PY) -m pytest $(ARGS)
+
+.PHONY: lint
+lint: setup-dev ## ruff, mypy --strict, import rules, sizes
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+	@.venv/bin/lint-imports
+	@$(PY) tools/tidy.py
+
+.PHONY: fmt
+fmt: setup-dev ## Format the code
+	@.venv/bin/ruff format .
+	@.venv/bin/ruff check --fix .
+
+.PHONY: crash
+crash: setup-dev ## 100 x kill -9 under load, and every enumerated crash state
+	@$(PY) -m pytest tests/crash --timeout 1200 $(ARGS)
+	@$(PY) -m tests.crash.kill_loop --kills 100
+
+.PHONY: bench
+bench: setup-dev ## One table of figures; with PEER=kafka, Apache Kafka beside us in turn
+	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)
+
+.PHONY: docs
+docs: setup-dev ## Write the generated references in docs/ anew
+	@$(PY) tools/gen_config_docs.py
+
+.PHONY: clean
+clean: ## Remove what was built, .venv included
+	rm -rf .venv build dist out src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
