@@ -1,23 +1,48 @@
 """What one served API is, and what its handler is handed.
 
-A *cold* handler takes and returns kio's entities and may be `async def`. A *hot* one takes the raw
-body and decides itself how it answers (see dispatch).
+*Hot* handlers are plain functions `(context, body) -> Answer`. `body` is the request after its header,
+a writable view that is valid only during the call: copy what must outlive it. What they return is the
+response's body; the dispatcher puts length, correlation id and header before it:
+
+    bytes          the whole body
+    list[Buffer]   several buffers sent one after the other, uncopied
+    Pending        the same later, by `pending.resolve(bytes | list[Buffer] | None)`
+    None           no answer at all (Produce with acks=0)
+
+*Cold* handlers take and return kio's entities, `(context, request) -> response`, and may be `async def`;
+then one task per request runs them.
+
+Both raise `Malformed` for bytes that are no request (the connection is closed), and `Disconnect` to
+close the connection by intent. Any other exception is a bug: it is logged with its traceback and that
+connection is closed.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headrace.model.errors import HeadraceError
+from headrace.net.pending import Body, Pending
 from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller import Controller
 
+Answer = Body | Pending
+
+
+class Disconnect(HeadraceError):
+    """Close this connection without an answer: the protocol has no other way to say it."""
+
 
 @dataclass(slots=True)
 class RequestContext:
-    """Who asks, in what version, and who can answer."""
+    """Who asks, in what version, and who can answer.
+
+    A hot handler's context is reused by the connection's next request: read what you need during
+    the call, keep no reference. A cold handler has its own.
+    """
 
     broker: "Broker"
     controller: "Controller"
@@ -30,6 +55,9 @@ class RequestContext:
     """Name of the listener the request came through: Metadata answers with that one's addresses."""
 
 
+HotHandler = Callable[[RequestContext, memoryview], Answer]
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """One served API: its key, the versions served (inclusive) and the code that answers."""
@@ -39,3 +67,4 @@ class Api:
     max_version: int
     handle: Callable[..., Any]
     hot: bool = False
+    """Whether `handle` is a `HotHandler`; otherwise it takes and returns kio's entities."""

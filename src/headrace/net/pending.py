@@ -1,0 +1,64 @@
+"""An answer that is not there yet.
+
+A handler that must wait (for a flush, for records to arrive, for a group to assemble) returns a
+`Pending` and resolves it later, from the event loop. Answers leave a connection in the order of its
+requests whatever the order in which they are resolved.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.world.disk import Buffer
+
+Body = bytes | list[Buffer] | None
+"""What a handler answers: one buffer, several to be sent one after the other, or no answer at all."""
+
+
+class Waiter(Protocol):
+    """Who sends a pending answer once it is there."""
+
+    def answered(self) -> None:
+        """Some pending answer of this connection has been resolved."""
+
+
+class Pending:
+    """A place kept in a connection's queue of answers."""
+
+    __slots__ = ("_waiter", "body", "done", "head", "on_abandon")
+
+    def __init__(self) -> None:
+        self.done = False
+        self.body: Body = None
+        self.head: Callable[[Body], Body] | None = None
+        """Puts the response header before the body; set by who knows the request's header."""
+        self.on_abandon: Callable[[], None] | None = None
+        """Called once if the client goes before the answer is there: stop waiting, free watches."""
+        self._waiter: Waiter | None = None
+
+    def resolve(self, body: Body) -> None:
+        """Give the answer. Only the first call counts; none after the client has gone does."""
+        if self.done:
+            return
+        self.done = True
+        self.body = body
+        self.on_abandon = None
+        if self._waiter is not None:
+            self._waiter.answered()
+
+    def wait_in(self, waiter: Waiter) -> None:
+        """Take a place in the queue of `waiter`, which is told when the answer is there."""
+        self._waiter = waiter
+
+    def abandon(self) -> None:
+        """The client has gone: nobody wants the answer any more."""
+        if self.done:
+            return
+        self.done = True
+        self._waiter = None
+        abandoned, self.on_abandon = self.on_abandon, None
+        if abandoned is not None:
+            abandoned()
+
+    def parts(self) -> Body:
+        """The answer with its header, once resolved."""
+        return self.body if self.head is None else self.head(self.body)
