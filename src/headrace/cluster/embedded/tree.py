@@ -1,0 +1,211 @@
+"""ZooKeeper's tree of nodes in one SQLite table: the rules, without threads or watches.
+
+Every change is one transaction, durable when the call returns (synchronous=FULL, rollback journal,
+so that after a clean close nothing but the one plain file is left). Blocking: one thread at a time.
+"""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from headrace.model.errors import ConfigError
+from headrace.world.store import (
+    ANY_VERSION,
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    Set,
+)
+
+SCHEMA_VERSION = 1
+SEQUENCE_DIGITS = 10
+
+_SCHEMA = (
+    "CREATE TABLE node (path TEXT PRIMARY KEY, parent TEXT, value BLOB NOT NULL,"
+    " version INTEGER NOT NULL, created INTEGER NOT NULL, owner INTEGER NOT NULL,"
+    " next_sequence INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE INDEX node_parent ON node (parent, path)",
+    "CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID",
+    "INSERT INTO counter VALUES ('zxid', 0), ('session', 0)",
+    "INSERT INTO node VALUES ('/', NULL, x'', 0, 0, 0, 0)",
+)
+
+Result = Node | str | None
+
+
+class Tree:
+    """The nodes of one database file. Ephemeral nodes of former sessions are gone at opening."""
+
+    def __init__(self, path: str) -> None:
+        """Open or make the file. ConfigError where it is no store of ours or is newer."""
+        # Isolation by hand: BEGIN IMMEDIATE … COMMIT round each change.
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        try:
+            self._db.execute("PRAGMA journal_mode=DELETE")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._prepare(path)
+            with self._transaction():
+                self.session = self._count("session")
+                self._db.execute("DELETE FROM node WHERE owner <> 0")
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            raise ConfigError(f"metadata store {path}: {error}") from error
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _prepare(self, path: str) -> None:
+        found = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0:
+            with self._transaction():
+                for statement in _SCHEMA:
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        elif found != SCHEMA_VERSION:
+            raise ConfigError(
+                f"metadata store {path}: written in layout {found}, this Headrace reads layout"
+                f" {SCHEMA_VERSION}"
+            )
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def _count(self, name: str) -> int:
+        row = self._db.execute(
+            "UPDATE counter SET value = value + 1 WHERE name = ? RETURNING value", (name,)
+        ).fetchone()
+        return int(row[0])
+
+    def get(self, path: str) -> Node:
+        """The node; NoNode."""
+        row = self._db.execute(
+            "SELECT value, version, created, owner FROM node WHERE path = ?", (path,)
+        ).fetchone()
+        if row is None:
+            raise NoNode(path)
+        return Node(*row)
+
+    def children(self, path: str) -> list[str]:
+        """Names below `path`, sorted; NoNode."""
+        self.get(path)
+        start = 1 if path == "/" else len(path) + 1
+        rows = self._db.execute("SELECT path FROM node WHERE parent = ? ORDER BY path", (path,))
+        return sorted(row[0][start:] for row in rows)
+
+    def multi(self, operations: Sequence[Operation]) -> tuple[list[Result], list[str]]:
+        """All or nothing. Returns the results and the paths that watchers must hear of."""
+        results: list[Result] = []
+        touched: list[str] = []
+        with self._transaction():
+            zxid = self._count("zxid")
+            for operation in operations:
+                results.append(self._apply(operation, zxid, touched))
+        return results, touched
+
+    def create_with_parents(self, operation: Create) -> tuple[str, list[str]]:
+        """Create a node, and empty persistent parents where they are missing, as one change."""
+        touched: list[str] = []
+        with self._transaction():
+            zxid = self._count("zxid")
+            missing = []
+            parent = _parent(operation.path)
+            while parent != "/" and not self._has(parent):
+                missing.append(parent)
+                parent = _parent(parent)
+            for path in reversed(missing):
+                self._create(Create(path, b""), zxid, touched)
+            created = self._create(operation, zxid, touched)
+        return created, touched
+
+    def end_session(self) -> list[str]:
+        """Remove this session's ephemeral nodes; the paths that watchers must hear of."""
+        with self._transaction():
+            rows = self._db.execute(
+                "DELETE FROM node WHERE owner = ? RETURNING path", (self.session,)
+            ).fetchall()
+        return [path for row in rows for path in (row[0], _parent(row[0]))]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+    def _apply(self, operation: Operation, zxid: int, touched: list[str]) -> Result:
+        match operation:
+            case Create():
+                return self._create(operation, zxid, touched)
+            case Set():
+                return self._set(operation, touched)
+            case Delete():
+                self._delete(operation, touched)
+            case Check():
+                self._at_version(operation.path, operation.version)
+        return None
+
+    def _create(self, operation: Create, zxid: int, touched: list[str]) -> str:
+        path = operation.path
+        parent = _parent(path)
+        row = self._db.execute(
+            "SELECT owner, next_sequence FROM node WHERE path = ?", (parent,)
+        ).fetchone()
+        if row is None or row[0] != 0:  # ephemeral nodes have no children, as in ZooKeeper
+            raise NoNode(f"{parent} (parent of {path})")
+        if operation.sequential:
+            path = f"{path}{row[1]:0{SEQUENCE_DIGITS}d}"
+        if self._has(path):
+            raise NodeExists(path)
+        self._db.execute(
+            "UPDATE node SET next_sequence = next_sequence + 1 WHERE path = ?", (parent,)
+        )
+        self._db.execute(
+            "INSERT INTO node VALUES (?, ?, ?, 0, ?, ?, 0)",
+            (path, parent, operation.value, zxid, self.session if operation.ephemeral else 0),
+        )
+        touched += (path, parent)
+        return path
+
+    def _set(self, operation: Set, touched: list[str]) -> Node:
+        node = self._at_version(operation.path, operation.version)
+        self._db.execute(
+            "UPDATE node SET value = ?, version = version + 1 WHERE path = ?",
+            (operation.value, operation.path),
+        )
+        touched.append(operation.path)
+        return Node(operation.value, node.version + 1, node.created, node.owner)
+
+    def _delete(self, operation: Delete, touched: list[str]) -> None:
+        path = operation.path
+        self._at_version(path, operation.version)
+        if (
+            path == "/"
+            or self._db.execute("SELECT 1 FROM node WHERE parent = ? LIMIT 1", (path,)).fetchone()
+        ):
+            raise NotEmpty(path)
+        self._db.execute("DELETE FROM node WHERE path = ?", (path,))
+        touched += (path, _parent(path))
+
+    def _at_version(self, path: str, version: int) -> Node:
+        node = self.get(path)
+        if version not in (ANY_VERSION, node.version):
+            raise BadVersion(f"{path} is at version {node.version}, not {version}")
+        return node
+
+    def _has(self, path: str) -> bool:
+        return bool(self._db.execute("SELECT 1 FROM node WHERE path = ?", (path,)).fetchone())
+
+
+def _parent(path: str) -> str:
+    """The path above; '/' for top-level nodes."""
+    return path.rpartition("/")[0] or "/"
