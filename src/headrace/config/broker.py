@@ -1,0 +1,354 @@
+"""The broker's configuration: made of a properties file, the environment and flags.
+
+`load` is the only way in. A `BrokerConfig` has each key as an attribute with dots as underscores,
+typed; where a coarser key may stand in (`log.retention.hours`), the attribute holds the outcome.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from headrace.config.definitions import (
+    BROKER,
+    COARSER,
+    known_but_unused,
+    nearest_broker_key,
+)
+from headrace.config.kinds import LONG_MAX, Value
+from headrace.config.listeners import Listener, parse_address, parse_listeners, parse_protocols
+from headrace.config.properties import parse
+from headrace.model.errors import ConfigError
+
+VARIABLE_PREFIX = "HEADRACE_"
+_OTHER_VARIABLES = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_JAVA"})
+"""Variables with our prefix that are no broker's key."""
+
+SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
+
+
+class Source(Enum):
+    """Where a value comes from, the weakest first."""
+
+    DEFAULT = "default"
+    FILE = "file"
+    ENVIRONMENT = "environment"
+    FLAG = "flag"
+
+
+class BrokerConfig:
+    """All settings of one broker, checked. Treat as immutable; `updated` makes another."""
+
+    advertised_listeners: tuple[Listener, ...]
+    """One for each of `listeners`, in their order."""
+    auto_create_topics_enable: bool
+    broker_id: int
+    broker_rack: str | None
+    compression_type: str
+    connection_answer_bytes_max: int
+    connection_first_request_ms: int
+    connection_requests_max: int
+    connection_slow_reader_ms: int
+    connections_max_idle_ms: int
+    default_replication_factor: int
+    delete_topic_enable: bool
+    fetch_max_bytes: int
+    group_initial_rebalance_delay_ms: int
+    group_max_session_timeout_ms: int
+    group_max_size: int
+    group_min_session_timeout_ms: int
+    groups_max: int
+    insecure_listeners: bool
+    listeners: tuple[Listener, ...]
+    log_cleaner_delete_retention_ms: int
+    log_cleaner_max_compaction_lag_ms: int
+    log_cleaner_min_cleanable_ratio: float
+    log_cleaner_min_compaction_lag_ms: int
+    log_cleanup_policy: tuple[str, ...]
+    log_dirs: tuple[str, ...]
+    log_flush_interval_messages: int
+    log_flush_interval_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_on_ack: bool
+    log_flush_scheduler_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    log_flush_strategy: str
+    log_index_interval_bytes: int
+    log_index_size_max_bytes: int
+    log_level: str
+    log_message_timestamp_after_max_ms: int
+    log_message_timestamp_before_max_ms: int
+    log_message_timestamp_type: str
+    log_preallocate: bool
+    log_retention_bytes: int
+    log_retention_check_interval_ms: int
+    log_retention_ms: int
+    log_roll_jitter_ms: int
+    log_roll_ms: int
+    log_segment_bytes: int
+    log_segment_delete_delay_ms: int
+    max_connections: int
+    max_connections_per_ip: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+    message_max_bytes: int
+    metrics_address: tuple[str, int] | None
+    """Host and port of `metrics.listener`, None where there shall be none."""
+    min_insync_replicas: int
+    num_partitions: int
+    num_recovery_threads_per_data_dir: int
+    offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
+    offsets_retention_check_interval_ms: int
+    offsets_retention_minutes: int
+    offsets_topic_compression_codec: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+    partitions_max: int
+    partitions_per_topic_max: int
+    producer_id_expiration_check_interval_ms: int
+    producer_id_expiration_ms: int
+    producers_per_partition_max: int
+    queued_max_request_bytes: int
+    record_batch_inflated_bytes_max: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    socket_listen_backlog_size: int
+    socket_receive_buffer_bytes: int
+    socket_request_max_bytes: int
+    socket_send_buffer_bytes: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_segment_bytes: int
+    unclean_leader_election_enable: bool
+
+    def __init__(self, values: Mapping[str, Value], sources: Mapping[str, Source]) -> None:
+        """From checked values by key; ConfigError where they do not go together."""
+        self.values = dict(values)
+        """Every key's value as it was given or is by default, None where unset."""
+        self.sources = dict(sources)
+        for name, value in self.values.items():
+            setattr(self, attribute(name), value)
+        problems = _combine(self, self.values)
+        if problems:
+            raise ConfigError("\n".join(problems))
+
+    def effective(self, name: str) -> Value:
+        """The value of key `name` after coarser keys stood in, as DescribeConfigs shows it."""
+        value = self.values[name]
+        if value is None and name in COARSER and name != "log.dirs":
+            return getattr(self, attribute(name))  # type: ignore[no-any-return]
+        return value
+
+    def updated(self, changes: Mapping[str, Value]) -> "BrokerConfig":
+        """Another configuration, some values changed, as after a dynamic alteration."""
+        return BrokerConfig({**self.values, **changes}, self.sources)
+
+
+def attribute(name: str) -> str:
+    """A key's attribute: `log.segment.bytes` → `log_segment_bytes`."""
+    return name.replace(".", "_")
+
+
+def variable(name: str) -> str:
+    """A key's environment variable: `log.dirs` → `HEADRACE_LOG_DIRS`."""
+    return VARIABLE_PREFIX + name.replace(".", "_").upper()
+
+
+def load(
+    properties: str = "",
+    environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, str] | None = None,
+) -> tuple[BrokerConfig, list[str]]:
+    """The configuration of a properties text, variables and flags; the later wins.
+
+    Returns it with warnings, a line each. ConfigError names all wrong values, a line each.
+    """
+    given: dict[str, tuple[str, Source]] = {}
+    warnings: list[str] = []
+    given.update((name, (text, Source.FILE)) for name, text in parse(properties).items())
+    given.update(_from_environment(environ or {}, warnings))
+    given.update((name, (text, Source.FLAG)) for name, text in (flags or {}).items())
+    values: dict[str, Value] = {name: one.default for name, one in BROKER.items()}
+    sources = dict.fromkeys(BROKER, Source.DEFAULT)
+    problems: list[str] = []
+    for name, (text, source) in given.items():
+        if name in BROKER:
+            try:
+                values[name] = BROKER[name].parse(text)
+                sources[name] = source
+            except ValueError as error:
+                problems.append(_problem(name, text, str(error)))
+        elif known_but_unused(name):
+            warnings.append(
+                f"{name}: a key of Kafka's that Headrace does not use; it has no effect"
+            )
+        else:
+            problems.append(_unknown(name, text))
+    if problems:
+        try:
+            BrokerConfig(values, sources)
+        except ConfigError as error:
+            problems.append(str(error))
+        raise ConfigError("\n".join(problems))
+    config = BrokerConfig(values, sources)
+    return config, warnings + _warnings(config)
+
+
+def _from_environment(
+    environ: Mapping[str, str], warnings: list[str]
+) -> dict[str, tuple[str, Source]]:
+    names = {variable(name): name for name in BROKER}
+    found: dict[str, tuple[str, Source]] = {}
+    for name, text in environ.items():
+        if name in names:
+            found[names[name]] = (text, Source.ENVIRONMENT)
+        elif name.startswith(VARIABLE_PREFIX) and name not in _OTHER_VARIABLES:
+            # Not refused: Kubernetes puts HEADRACE_PORT and more into the environment of
+            # everything that runs beside a service named headrace.
+            warnings.append(f"{name}: the environment has it, but it is no key's variable")
+    return found
+
+
+def _problem(name: str, text: str, reason: str) -> str:
+    return f"{name}={text}: {reason}"
+
+
+def _unknown(name: str, text: str) -> str:
+    near = nearest_broker_key(name)
+    return _problem(name, text, "no such key" + (f"; did you mean {near}?" if near else ""))
+
+
+def _combine(config: BrokerConfig, values: Mapping[str, Value]) -> list[str]:
+    """Set the attributes that come of several keys; return what is wrong, a line each."""
+    problems: list[str] = []
+    if values["node.id"] is not None:
+        if values["broker.id"] not in {-1, values["node.id"]}:
+            problems.append(
+                _problem("node.id", str(values["node.id"]), f"but broker.id={values['broker.id']}")
+            )
+        config.broker_id = _int(values["node.id"])
+    config.log_dirs = tuple(filter(None, _words(values["log.dirs"])))
+    if not config.log_dirs:
+        config.log_dirs = (str(values["log.dir"]),)
+    if len(set(config.log_dirs)) < len(config.log_dirs):
+        problems.append(_problem("log.dirs", ",".join(config.log_dirs), "a directory twice"))
+    _combine_times(config, values)
+    if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
+        problems.append(
+            _problem(
+                "group.min.session.timeout.ms",
+                str(config.group_min_session_timeout_ms),
+                f"more than group.max.session.timeout.ms={config.group_max_session_timeout_ms}",
+            )
+        )
+    problems.extend(_combine_listeners(config, values))
+    config.metrics_address = None
+    if values["metrics.listener"]:
+        try:
+            config.metrics_address = parse_address(str(values["metrics.listener"]))
+        except ValueError as error:
+            problems.append(
+                _problem("metrics.listener", str(values["metrics.listener"]), str(error))
+            )
+    return problems
+
+
+def _combine_times(config: BrokerConfig, values: Mapping[str, Value]) -> None:
+    """Coarser units stand in for finer ones; -1 stays -1."""
+    if values["log.retention.ms"] is None:
+        if values["log.retention.minutes"] is not None:
+            config.log_retention_ms = _scaled(values["log.retention.minutes"], 60_000)
+        else:
+            config.log_retention_ms = _scaled(values["log.retention.hours"], 3_600_000)
+    if values["log.roll.ms"] is None:
+        config.log_roll_ms = _scaled(values["log.roll.hours"], 3_600_000)
+    if values["log.roll.jitter.ms"] is None:
+        config.log_roll_jitter_ms = _scaled(values["log.roll.jitter.hours"], 3_600_000)
+    if values["log.flush.interval.ms"] is None:
+        config.log_flush_interval_ms = _int(values["log.flush.scheduler.interval.ms"])
+
+
+def _combine_listeners(config: BrokerConfig, values: Mapping[str, Value]) -> list[str]:
+    problems: list[str] = []
+    config.listeners = config.advertised_listeners = ()
+    name = "listener.security.protocol.map"
+    try:
+        protocols = parse_protocols(_words(values[name]))
+        name = "listeners"
+        skipped = {word.upper() for word in _words(values["controller.listener.names"])}
+        entries = [
+            entry
+            for entry in _words(values["listeners"])
+            if entry.partition("://")[0].upper() not in skipped
+        ]
+        config.listeners = parse_listeners(entries, protocols)
+        name = "advertised.listeners"
+        config.advertised_listeners = _advertised(config.listeners, values, protocols, skipped)
+    except ValueError as error:
+        problems.append(_problem(name, ",".join(_words(values[name])), str(error)))
+    for listener in config.listeners:
+        reason = _refusal(listener, insecure=config.insecure_listeners)
+        if reason:
+            problems.append(_problem("listeners", str(listener), reason))
+    return problems
+
+
+def _advertised(
+    listeners: tuple[Listener, ...],
+    values: Mapping[str, Value],
+    protocols: Mapping[str, str],
+    skipped: set[str],
+) -> tuple[Listener, ...]:
+    entries = [
+        entry
+        for entry in _words(values["advertised.listeners"])
+        if entry.partition("://")[0].upper() not in skipped
+    ]
+    said = {one.name: one for one in parse_listeners(entries, protocols)} if entries else {}
+    for one in said.values():
+        if one.name not in {listener.name for listener in listeners}:
+            raise ValueError(f"there is no listener named {one.name}")
+        if one.everywhere:
+            raise ValueError(f"{one}: clients cannot connect to all interfaces, name a host")
+    return tuple(
+        said.get(one.name, one._replace(host="") if one.everywhere else one) for one in listeners
+    )
+
+
+def _refusal(listener: Listener, *, insecure: bool) -> str | None:
+    """Why `listener` must not be opened, or None."""
+    if listener.protocol != "PLAINTEXT":
+        return f"{listener.protocol} is not served yet; only PLAINTEXT is"
+    if insecure or listener.loopback:
+        return None
+    return (
+        "open to other machines without encryption and authentication; to allow that, start with"
+        " --insecure or set insecure.listeners=true"
+    )
+
+
+def _warnings(config: BrokerConfig) -> list[str]:
+    warnings = []
+    if config.log_segment_bytes < SEGMENT_BYTES_KAFKA_4_MIN:
+        warnings.append(
+            f"log.segment.bytes={config.log_segment_bytes}: Kafka 4 refuses less than 1 MiB;"
+            " many small files cost time"
+        )
+    if _words(config.values["controller.listener.names"]):
+        warnings.append(
+            "controller.listener.names: there is no KRaft controller here to listen for"
+        )
+    return warnings
+
+
+def _words(value: Value) -> tuple[str, ...]:
+    return value if isinstance(value, tuple) else ()
+
+
+def _int(value: Value) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _scaled(value: Value, factor: int) -> int:
+    number = _int(value)
+    return number if number < 0 else min(number * factor, LONG_MAX)

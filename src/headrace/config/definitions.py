@@ -1,0 +1,62 @@
+"""Every key, by name.
+
+`BROKER` and `TOPIC` are what DescribeConfigs answers from, what values are checked against and what
+docs/configuration.md is generated from.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from headrace.config.keys_groups import GROUPS
+from headrace.config.keys_headrace import HEADRACE
+from headrace.config.keys_log import LOG
+from headrace.config.keys_network import NETWORK
+from headrace.config.keys_topic import TOPIC_KEYS
+from headrace.config.keys_unused import UNUSED, UNUSED_PREFIXES
+from headrace.config.kinds import Definition
+
+BROKER: Mapping[str, Definition] = {
+    definition.name: definition
+    for definition in sorted((*NETWORK, *LOG, *GROUPS, *HEADRACE), key=lambda one: one.name)
+}
+"""The broker's keys by name, in the order of their names."""
+
+TOPIC: Mapping[str, Definition] = {definition.name: definition for definition in TOPIC_KEYS}
+"""A topic's keys by name, in the order of their names."""
+
+BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {
+    name: definition.synonym for name, definition in TOPIC.items() if definition.synonym
+}
+"""`retention.ms` → `log.retention.ms`: where a topic's default comes from."""
+
+TOPIC_KEY_OF_BROKER_KEY: Mapping[str, str] = {
+    broker: topic for topic, broker in BROKER_KEY_OF_TOPIC_KEY.items()
+}
+
+COARSER: Mapping[str, tuple[str, ...]] = {
+    "log.roll.ms": ("log.roll.hours",),
+    "log.roll.jitter.ms": ("log.roll.jitter.hours",),
+    "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
+    "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
+    "log.dirs": ("log.dir",),
+}
+"""Keys that, unset, take the value of others, the nearer one first."""
+
+
+def known_but_unused(name: str) -> bool:
+    """Whether Kafka knows the broker's key `name` and Headrace makes no use of it."""
+    return name in UNUSED or name.startswith(UNUSED_PREFIXES)
+
+
+def nearest_broker_key(name: str) -> str | None:
+    """The used key most like `name`, for whoever mistyped it; None where none is like it."""
+    near = get_close_matches(name, BROKER, n=1, cutoff=0.75)
+    return near[0] if near else None
+
+
+def nearest_topic_key(name: str) -> str | None:
+    """The topic key most like `name`, the broker's name of a topic key being the likest."""
+    if name in TOPIC_KEY_OF_BROKER_KEY:
+        return TOPIC_KEY_OF_BROKER_KEY[name]
+    near = get_close_matches(name, TOPIC, n=1, cutoff=0.7)
+    return near[0] if near else None

@@ -1,0 +1,156 @@
+"""Keys that Kafka 3.9 or 4.3 knows and Headrace does not use: named in a warning, not refused.
+
+A server.properties that works for Kafka shall start Headrace. A key stands here exactly as long as
+it has no effect.
+"""
+
+_SERVER = """
+alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
+alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
+auto.include.jmx.reporter auto.leader.rebalance.enable background.threads
+broker.heartbeat.interval.ms broker.id.generation.enable broker.session.timeout.ms
+client.quota.callback.class compression.gzip.level compression.lz4.level compression.zstd.level
+config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
+control.plane.listener.name controlled.shutdown.enable controlled.shutdown.max.retries
+controlled.shutdown.retry.backoff.ms controller.performance.always.log.threshold.ms
+controller.performance.sample.period.ms controller.quorum.append.linger.ms
+controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
+controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
+controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.max.bytes
+controller.quorum.fetch.timeout.ms
+controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
+controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
+create.topic.policy.class.name early.start.listeners eligible.leader.replicas.enable
+fetch.purgatory.purge.interval.requests initial.broker.registration.timeout.ms
+inter.broker.listener.name inter.broker.protocol.version 
+kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
+leader.imbalance.per.broker.percentage max.connection.creation.rate
+max.connections.per.ip.overrides metadata.log.dir metadata.log.max.record.bytes.between.snapshots
+metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.min.bytes
+metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
+metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level
+metrics.sample.window.ms num.io.threads num.network.threads
+num.replica.alter.log.dirs.threads num.replica.fetchers password.encoder.cipher.algorithm
+password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
+password.encoder.old.secret password.encoder.secret principal.builder.class process.roles
+queued.max.requests quota.window.num quota.window.size.seconds replica.fetch.backoff.ms
+replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
+replica.fetch.wait.max.ms replica.lag.time.max.ms replica.selector.class
+replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
+replication.quota.window.size.seconds request.timeout.ms reserved.broker.max.id
+sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
+sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
+sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
+sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
+sasl.mechanism.controller.protocol sasl.mechanism.inter.broker.protocol
+sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience
+sasl.oauthbearer.expected.issuer sasl.oauthbearer.header.urlencode
+sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
+sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
+sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
+sasl.server.max.receive.size security.inter.broker.protocol security.providers
+server.max.startup.time.ms socket.connection.setup.timeout.max.ms
+socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
+ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm
+ssl.engine.factory.class ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain
+ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
+ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation
+ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
+ssl.truststore.password ssl.truststore.type super.users allow.everyone.if.no.acl.found
+telemetry.max.bytes unstable.api.versions.enable unstable.feature.versions.enable
+unclean.leader.election.interval.ms zookeeper.clientCnxnSocket zookeeper.connect
+zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests
+zookeeper.metadata.migration.enable zookeeper.metadata.migration.min.batch.size
+zookeeper.session.timeout.ms zookeeper.set.acl zookeeper.ssl.cipher.suites
+zookeeper.ssl.client.enable zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols
+zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location
+zookeeper.ssl.keystore.password zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable
+zookeeper.ssl.protocol zookeeper.ssl.truststore.location zookeeper.ssl.truststore.password
+zookeeper.ssl.truststore.type
+"""
+
+_LOG = """
+cordoned.log.dirs delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
+delegation.token.master.key delegation.token.max.lifetime.ms delegation.token.secret.key
+delete.records.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
+log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable
+log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
+log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
+log.initial.task.delay.ms log.local.retention.bytes log.local.retention.ms
+log.message.downconversion.enable log.message.format.version
+log.message.timestamp.difference.max.ms producer.purgatory.purge.interval.requests
+remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
+remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
+remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
+remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
+remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
+remote.log.manager.fetch.quota.window.size.seconds
+remote.log.manager.follower.thread.pool.size remote.log.manager.task.interval.ms
+remote.log.manager.task.retry.backoff.max.ms remote.log.manager.task.retry.backoff.ms
+remote.log.manager.task.retry.jitter remote.log.manager.thread.pool.size
+remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
+remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
+remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
+remote.log.reader.threads remote.log.storage.manager.class.name
+remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
+remote.log.storage.system.enable transaction.abort.timed.out.transaction.cleanup.interval.ms
+transaction.max.timeout.ms transaction.partition.verification.enable
+transaction.remove.expired.transaction.cleanup.interval.ms
+transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
+transactional.id.expiration.ms
+"""
+
+_GROUPS = """
+group.consumer.assignors group.consumer.heartbeat.interval.ms
+group.consumer.assignment.interval.ms group.consumer.max.assignment.interval.ms
+group.consumer.min.assignment.interval.ms group.consumer.assignor.offload.enable
+group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms
+group.consumer.max.size group.consumer.migration.policy group.consumer.min.heartbeat.interval.ms
+group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
+group.consumer.session.timeout.ms group.coordinator.append.linger.ms
+group.coordinator.append.max.buffer.size group.coordinator.background.threads
+group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable
+group.coordinator.rebalance.protocols group.coordinator.threads group.share.assignors
+group.share.assignment.interval.ms group.share.assignor.offload.enable
+group.share.max.assignment.interval.ms group.share.min.assignment.interval.ms
+group.share.delivery.count.limit group.share.enable group.share.heartbeat.interval.ms
+group.share.initialize.retry.interval.ms group.share.max.delivery.count.limit
+group.share.max.groups group.share.max.heartbeat.interval.ms
+group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms
+group.share.max.session.timeout.ms group.share.max.share.sessions group.share.max.size
+group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms
+group.share.min.partition.max.record.locks group.share.min.record.lock.duration.ms
+group.share.min.session.timeout.ms group.share.partition.max.record.locks
+group.share.record.lock.duration.ms group.share.session.timeout.ms group.streams.assignors
+group.streams.assignment.interval.ms group.streams.assignor.offload.enable
+group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms
+group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms
+group.streams.max.session.timeout.ms group.streams.max.size group.streams.max.standby.replicas
+group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
+group.streams.min.session.timeout.ms group.streams.num.standby.replicas
+group.streams.session.timeout.ms offsets.commit.required.acks offsets.load.buffer.size
+share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
+share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
+share.coordinator.snapshot.update.records.per.snapshot
+share.coordinator.state.topic.compression.codec
+share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
+share.coordinator.state.topic.prune.interval.ms
+share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
+share.coordinator.threads share.coordinator.write.timeout.ms
+share.fetch.purgatory.purge.interval.requests
+"""
+
+UNUSED: frozenset[str] = frozenset((_SERVER + _LOG + _GROUPS).split())
+
+UNUSED_PREFIXES = (
+    "listener.name.",
+    "config.providers.",
+    "rlmm.config.",
+    "rsm.config.",
+    "metrics.context.",
+)
+"""Families of keys that carry a name chosen by the user, unused as well."""

@@ -1,0 +1,90 @@
+"""Lists of listeners: `NAME://host:port,NAME://[v6]:port`."""
+
+import re
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address
+from typing import NamedTuple
+
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_FORM = re.compile(
+    r"(?P<name>[A-Za-z0-9_-]+)://"
+    r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/ ]*)):(?P<port>[0-9]+)"
+)
+
+
+class Listener(NamedTuple):
+    """A door: its name, where it is, and what is spoken there."""
+
+    name: str
+    host: str
+    """Empty: all interfaces; in what is advertised: the machine's own name, put in by server."""
+    port: int
+    """0: any free port; in what is advertised: the one it became."""
+    protocol: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.name}://{host}:{self.port}"
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it stands for all interfaces."""
+        return self.host in {"", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
+
+    @property
+    def loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host.lower() == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def parse_protocols(entries: Sequence[str]) -> dict[str, str]:
+    """`listener.security.protocol.map` by listener name; ValueError."""
+    protocols: dict[str, str] = {}
+    for entry in entries:
+        name, _, protocol = (part.strip() for part in entry.partition(":"))
+        if not name or protocol.upper() not in PROTOCOLS:
+            raise ValueError(f"{entry!r} is not NAME:PROTOCOL, one of {', '.join(PROTOCOLS)}")
+        protocols[name.upper()] = protocol.upper()
+    return protocols
+
+
+def parse_listeners(entries: Sequence[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
+    """The listeners of a list, each name once; ValueError says which entry is wrong and how."""
+    found: dict[str, Listener] = {}
+    for entry in entries:
+        listener = _parse(entry, protocols)
+        if listener.name in found:
+            raise ValueError(f"the name {listener.name} is there twice")
+        for other in found.values():
+            if listener.port and (other.host, other.port) == (listener.host, listener.port):
+                raise ValueError(f"{listener.name} and {other.name} have the same address")
+        found[listener.name] = listener
+    if not found:
+        raise ValueError("needs at least one NAME://host:port")
+    return tuple(found.values())
+
+
+def _parse(entry: str, protocols: Mapping[str, str]) -> Listener:
+    form = _FORM.fullmatch(entry)
+    if form is None:
+        raise ValueError(f"{entry!r} is not NAME://host:port")
+    name, port = form["name"].upper(), int(form["port"])
+    if port > 65535:
+        raise ValueError(f"{entry!r}: a port is at most 65535")
+    if name not in protocols:
+        raise ValueError(f"{name} is not in listener.security.protocol.map")
+    return Listener(name, form["v6"] or form["host"] or "", port, protocols[name])
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """`host:port`, `[v6]:port` or `:port` (loopback) as host and port; ValueError."""
+    host, colon, port = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise ValueError(f"{text!r} is not host:port")
+    return host or "127.0.0.1", int(port)
