@@ -154,8 +154,8 @@ def check_produced(view: memoryview, produce_version: int = 13) -> BatchHeader:
 
     Raises ApiError as Kafka 4.3 answers (ProduceRequest.validateRecords, UnifiedLog.append,
     LogValidator.validateBatch): CORRUPT_MESSAGE for a length or checksum that is wrong,
-    UNSUPPORTED_COMPRESSION_TYPE for zstd before Produce v7 and for codecs unknown, else INVALID_RECORD.
-    Limits of the topic (size, timestamps) and the producer's sequence are for others to check.
+    UNSUPPORTED_COMPRESSION_TYPE for zstd before Produce v7 and for codecs unknown, otherwise
+    INVALID_RECORD. Limits of the topic (size, timestamps) and the producer's sequence are for others to check.
     """
     try:
         header: BatchHeader = _new(BatchHeader, _unpack(view, 0))
@@ -217,7 +217,7 @@ def _refuse_content(header: BatchHeader, produce_version: int) -> None:
     if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
         raise ApiError(
             refuse,
-            f"{header.record_count} records announced, last offset delta {header.last_offset_delta}",
+            f"{header.record_count} records, but the last one has delta {header.last_offset_delta}",
         )
     if header.producer_id >= 0 and header.base_sequence < 0:
         raise ApiError(refuse, f"sequence {header.base_sequence} with a producer id")
@@ -245,7 +245,7 @@ def stamp_append_time(view: bytearray | memoryview, now_ms: int) -> BatchHeader:
 
 
 def iterate(view: Bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch of `view`, in order; an incomplete last one is left out.
+    """Position and header of each whole batch of `view`, in order; a torn last one is left out.
 
     CorruptBatch for a length no batch has, or another magic. Checksums are not looked at.
     """
@@ -264,8 +264,8 @@ def iterate(view: Bytes) -> Iterator[tuple[int, BatchHeader]]:
 def records(view: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
     """The records of one batch, which starts at the beginning of `view`.
 
-    Unfolds at most `limit` bytes. CorruptBatch (an ApiError) where the batch is torn, lies about its
-    records, or unfolds to more. The checksum is the caller's to look at (`crc_ok`). A control
+    Unfolds at most `limit` bytes. CorruptBatch (an ApiError) where the batch is torn, lies about
+    its records, or unfolds to more. The checksum is the caller's to look at (`crc_ok`). A control
     batch's records come as they are: see `parse_control`.
     """
     header = parse_header(view)

@@ -6,9 +6,12 @@ The codec libraries are imported at first use: the broker's hot path never compr
 import struct
 import zlib
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from zstandard import ZstdDecompressionObj
 
 DECOMPRESSED_BYTES_MAX = 64 * 1024 * 1024
 """Most bytes one batch may unfold to unless the caller says otherwise: a bomb ends here."""
@@ -142,7 +145,9 @@ def _unzstd(data: Bytes, limit: int) -> bytes:
         raise CorruptBatch(f"zstd: {error}") from None
 
 
-def _unzstd_frame(inflater: Any, data: memoryview, out: bytearray, limit: int) -> memoryview:
+def _unzstd_frame(
+    inflater: "ZstdDecompressionObj", data: memoryview, out: bytearray, limit: int
+) -> memoryview:
     """Add one frame's content to `out`; return what follows the frame."""
     at = 0
     while not inflater.eof:

@@ -40,7 +40,7 @@ class ControlType(IntEnum):
 
 
 class ControlMarker(NamedTuple):
-    """A control record's type, and the coordinator's epoch where it ends a transaction (else -1)."""
+    """A control record's type; the coordinator's epoch where it ends a transaction, else -1."""
 
     type: ControlType
     coordinator_epoch: int

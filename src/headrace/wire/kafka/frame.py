@@ -1,0 +1,117 @@
+"""Frames: a 4-byte length, a header, a body.
+
+The length is the connection's affair on the way in (a frame is what follows it) and part of every
+encoded message on the way out.
+"""
+
+import struct
+from typing import NamedTuple
+
+from headrace.model.errors import Malformed
+from headrace.wire.kafka.api import (
+    FLEXIBLE_FROM,
+    is_flexible,
+    request_header_version,
+    response_header_version,
+)
+from headrace.wire.kafka.primitives import CompactReader, Writer, writer_of
+
+LENGTH = struct.Struct(">i")
+LENGTH_BYTES = 4
+_HEADER = struct.Struct(">hhih")
+_HEADER_BYTES = 10
+_RESPONSE = struct.Struct(">ii")
+_RESPONSE_TAGGED = struct.Struct(">iib")
+_NEVER = 1 << 16
+_flexible_from = FLEXIBLE_FROM.get
+_unpack = _HEADER.unpack_from
+_new = tuple.__new__
+
+
+class RequestHeader(NamedTuple):
+    """Who asks what. `body` is the position of the request's body in the frame."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+def parse_request(frame: memoryview) -> RequestHeader:
+    """The header of a request frame (without its length); Malformed where it is none.
+
+    For a key or version nobody knows, `body` is only a guess: the header's own form depends on
+    them. ApiVersions is answered all the same (KIP-511).
+    """
+    try:
+        key, version, correlation_id, size = _unpack(frame)
+    except struct.error:
+        raise Malformed(f"{len(frame)} bytes are no request header") from None
+    body = _HEADER_BYTES
+    client_id = None
+    if size >= 0:
+        body += size
+        if body > len(frame):
+            raise Malformed(f"a client id of {size} bytes in a frame of {len(frame)}")
+        try:
+            client_id = str(frame[_HEADER_BYTES:body], "utf-8")
+        except UnicodeDecodeError:
+            raise Malformed("the client id is no UTF-8") from None
+    elif size != -1:
+        raise Malformed(f"a client id of {size} bytes")
+    if version >= _flexible_from(key, _NEVER):
+        if body < len(frame) and frame[body] == 0:
+            body += 1
+        else:
+            reader = CompactReader(frame, body)
+            reader.skip_tags()
+            body = reader.at
+    return _new(RequestHeader, (key, version, correlation_id, client_id, body))
+
+
+def response_head(api_key: int, version: int, correlation_id: int, body_bytes: int) -> bytes:
+    """Length and header that go before a response's body of `body_bytes`."""
+    if response_header_version(api_key, version):
+        return _RESPONSE_TAGGED.pack(body_bytes + 5, correlation_id, 0)
+    return _RESPONSE.pack(body_bytes + 4, correlation_id)
+
+
+def request_writer(
+    api_key: int, version: int, correlation_id: int, client_id: str | None
+) -> Writer:
+    """A writer that holds room for the length, and the header: add the body, then `seal` it."""
+    flexible = request_header_version(api_key, version) == 2
+    writer = writer_of(flexible)()
+    data = b"" if client_id is None else client_id.encode()
+    size = -1 if client_id is None else len(data)
+    writer.out += bytes(LENGTH_BYTES) + _HEADER.pack(api_key, version, correlation_id, size) + data
+    if flexible:
+        writer.out.append(0)
+    return writer
+
+
+def response_writer(api_key: int, version: int, correlation_id: int) -> Writer:
+    """A writer that holds room for the length, and the header: add the body, then `seal` it."""
+    writer = writer_of(is_flexible(api_key, version))()
+    writer.out += response_head(api_key, version, correlation_id, 0)
+    return writer
+
+
+def seal(writer: Writer, more: int = 0) -> bytearray:
+    """Write the length over its room; `more` bytes follow that the writer does not hold."""
+    out = writer.out
+    LENGTH.pack_into(out, 0, len(out) - LENGTH_BYTES + more)
+    return out
+
+
+def parse_response(frame: memoryview, api_key: int, version: int) -> tuple[int, int]:
+    """Correlation id of a response frame (without its length) and the position of its body."""
+    if len(frame) < LENGTH_BYTES:
+        raise Malformed(f"{len(frame)} bytes are no response header")
+    (correlation_id,) = LENGTH.unpack_from(frame)
+    if not response_header_version(api_key, version):
+        return correlation_id, LENGTH_BYTES
+    reader = CompactReader(frame, LENGTH_BYTES)
+    reader.skip_tags()
+    return correlation_id, reader.at

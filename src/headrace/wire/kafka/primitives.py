@@ -1,0 +1,372 @@
+"""The protocol's primitive types: bounded reading, plain writing.
+
+`Reader` and `Writer` speak the old encoding, `CompactReader` and `CompactWriter` the flexible one
+(KIP-482) behind the same names, so a codec is written once for both: `reader_of(flexible)`.
+Every announced length and count is held against the bytes that are left before anything is made of
+it. Whatever does not fit raises `Malformed`.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Self
+
+from headrace.model.errors import Malformed
+
+Bytes = bytes | bytearray | memoryview
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_UINT32 = struct.Struct(">I")
+_INT64 = struct.Struct(">q")
+_FLOAT64 = struct.Struct(">d")
+_UVARINT_BITS_MAX = 35
+_VARLONG_BITS_MAX = 70
+UUID_BYTES = 16
+NO_UUID = bytes(UUID_BYTES)
+"""The zero UUID: none."""
+
+
+class Reader:
+    """Reads one message from `view`, starting at `at`. `at` is the position of the next byte."""
+
+    __slots__ = ("at", "end", "view")
+
+    def __init__(self, view: memoryview, at: int = 0) -> None:
+        self.view = view
+        self.at = at
+        self.end = len(view)
+
+    def remaining(self) -> int:
+        """Bytes not read yet."""
+        return self.end - self.at
+
+    def _take(self, size: int) -> int:
+        """Position of the next `size` bytes, which are then read."""
+        at = self.at
+        if not 0 <= size <= self.end - at:
+            raise Malformed(f"{size} bytes wanted at {at}, {self.end - at} left")
+        self.at = at + size
+        return at
+
+    def int8(self) -> int:
+        value = self.view[self._take(1)]
+        return value - 256 if value > 127 else value
+
+    def uint8(self) -> int:
+        return self.view[self._take(1)]
+
+    def boolean(self) -> bool:
+        """Any byte but 0 is true, as in Java's reader."""
+        return self.view[self._take(1)] != 0
+
+    def int16(self) -> int:
+        value: int = _INT16.unpack_from(self.view, self._take(2))[0]
+        return value
+
+    def int32(self) -> int:
+        value: int = _INT32.unpack_from(self.view, self._take(4))[0]
+        return value
+
+    def uint32(self) -> int:
+        value: int = _UINT32.unpack_from(self.view, self._take(4))[0]
+        return value
+
+    def int64(self) -> int:
+        value: int = _INT64.unpack_from(self.view, self._take(8))[0]
+        return value
+
+    def float64(self) -> float:
+        value: float = _FLOAT64.unpack_from(self.view, self._take(8))[0]
+        return value
+
+    def uuid(self) -> bytes:
+        """16 bytes; `NO_UUID` for none."""
+        at = self._take(UUID_BYTES)
+        return bytes(self.view[at : at + UUID_BYTES])
+
+    def _unsigned(self, bits_max: int) -> int:
+        view, at, end = self.view, self.at, self.end
+        number = shift = 0
+        while at < end:
+            byte = view[at]
+            at += 1
+            number |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                self.at = at
+                return number
+            shift += 7
+            if shift >= bits_max:
+                raise Malformed(f"a number of more than {bits_max // 7} bytes")
+        raise Malformed("a number without an end")
+
+    def uvarint(self) -> int:
+        """Up to 32 bits, unsigned."""
+        number = self._unsigned(_UVARINT_BITS_MAX)
+        if number > 0xFFFF_FFFF:
+            raise Malformed(f"{number} in 32 bits")
+        return number
+
+    def varint(self) -> int:
+        """Zig-zag, 32 bits."""
+        number = self.uvarint()
+        return (number >> 1) ^ -(number & 1)
+
+    def varlong(self) -> int:
+        """Zig-zag, 64 bits."""
+        number = self._unsigned(_VARLONG_BITS_MAX)
+        return (number >> 1) ^ -(number & 1)
+
+    def raw(self, size: int) -> memoryview:
+        """The next `size` bytes, uncopied."""
+        at = self._take(size)
+        return self.view[at : at + size]
+
+    def _text(self, size: int) -> str:
+        at = self._take(size)
+        try:
+            return str(self.view[at : at + size], "utf-8")
+        except UnicodeDecodeError:
+            raise Malformed(f"no UTF-8 at {at}") from None
+
+    # What follows differs between the two encodings. A size of -1 is null in both.
+
+    def _string_size(self) -> int:
+        return self.int16()
+
+    def _bytes_size(self) -> int:
+        return self.int32()
+
+    def _count(self) -> int:
+        return self.int32()
+
+    def string(self) -> str:
+        size = self._string_size()
+        if size < 0:
+            raise Malformed("null where a string must be")
+        return self._text(size)
+
+    def nullable_string(self) -> str | None:
+        size = self._string_size()
+        if size == -1:
+            return None
+        return self._text(size)
+
+    def bytes(self) -> memoryview:
+        """A slice of the message, uncopied."""
+        size = self._bytes_size()
+        if size < 0:
+            raise Malformed("null where bytes must be")
+        return self.raw(size)
+
+    def nullable_bytes(self) -> memoryview | None:
+        """A slice of the message, uncopied, or None."""
+        size = self._bytes_size()
+        if size == -1:
+            return None
+        return self.raw(size)
+
+    def count(self, element_bytes_min: int) -> int:
+        """An array's length; Malformed for null, or more elements than the rest can hold."""
+        count = self._count()
+        if count < 0 or count * element_bytes_min > self.end - self.at:
+            raise Malformed(f"{count} elements announced, {self.end - self.at} bytes left")
+        return count
+
+    def nullable_count(self, element_bytes_min: int) -> int:
+        """As `count`, but -1 for null."""
+        count = self._count()
+        if count < -1 or count * element_bytes_min > self.end - self.at:
+            raise Malformed(f"{count} elements announced, {self.end - self.at} bytes left")
+        return count
+
+    def int32s(self) -> list[int]:
+        """An array of int32."""
+        count = self.count(4)
+        at = self._take(4 * count)
+        return list(struct.unpack_from(f">{count}i", self.view, at))
+
+    def strings(self) -> list[str]:
+        """An array of strings."""
+        return [self.string() for _ in range(self.count(1))]
+
+    def skip_tags(self) -> None:
+        """Pass over tagged fields; nothing is there in the old encoding."""
+
+    def tags(self) -> Iterator[tuple[int, Self]]:
+        """Each tagged field's number and a reader confined to it."""
+        return iter(())
+
+
+class CompactReader(Reader):
+    """The flexible encoding: lengths are varints, one up, so 0 is null; structs end with tags."""
+
+    __slots__ = ()
+
+    def _string_size(self) -> int:
+        return self.uvarint() - 1
+
+    def _bytes_size(self) -> int:
+        return self.uvarint() - 1
+
+    def _count(self) -> int:
+        return self.uvarint() - 1
+
+    def skip_tags(self) -> None:
+        at = self.at
+        if at < self.end and self.view[at] == 0:  # as almost always
+            self.at = at + 1
+            return
+        for _ in self.tags():
+            pass
+
+    def tags(self) -> Iterator[tuple[int, Self]]:
+        last = -1
+        for _ in range(self._tag_count()):
+            tag = self.uvarint()
+            if tag <= last:
+                raise Malformed(f"tag {tag} after tag {last}")
+            last = tag
+            size = self.uvarint()
+            yield tag, type(self)(self.raw(size))
+
+    def _tag_count(self) -> int:
+        count = self.uvarint()
+        if count * 2 > self.end - self.at:
+            raise Malformed(f"{count} tags announced, {self.end - self.at} bytes left")
+        return count
+
+
+def reader_of(flexible: bool) -> type[Reader]:
+    """The reader of one encoding or the other."""
+    return CompactReader if flexible else Reader
+
+
+def encode_uvarint(number: int) -> bytes:
+    """An unsigned varint."""
+    if number < 0x80:
+        return bytes((number,))
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+class Writer:
+    """Collects one message in `out`, a bytearray."""
+
+    __slots__ = ("out",)
+
+    def __init__(self) -> None:
+        self.out = bytearray()
+
+    def int8(self, value: int) -> None:
+        self.out.append(value & 0xFF)
+
+    def boolean(self, value: bool) -> None:
+        self.out.append(1 if value else 0)
+
+    def int16(self, value: int) -> None:
+        self.out += _INT16.pack(value)
+
+    def int32(self, value: int) -> None:
+        self.out += _INT32.pack(value)
+
+    def uint32(self, value: int) -> None:
+        self.out += _UINT32.pack(value)
+
+    def int64(self, value: int) -> None:
+        self.out += _INT64.pack(value)
+
+    def float64(self, value: float) -> None:
+        self.out += _FLOAT64.pack(value)
+
+    def uuid(self, value: "bytes | None") -> None:
+        """16 bytes; None is the zero UUID."""
+        self.out += NO_UUID if value is None else value
+
+    def uvarint(self, value: int) -> None:
+        self.out += encode_uvarint(value)
+
+    def varint(self, value: int) -> None:
+        """Zig-zag; 64-bit numbers too."""
+        self.out += encode_uvarint((value << 1) ^ (value >> 63))
+
+    def raw(self, data: Bytes) -> None:
+        self.out += data
+
+    # What follows differs between the two encodings.
+
+    def string(self, value: str) -> None:
+        data = value.encode()
+        self.out += _INT16.pack(len(data)) + data
+
+    def nullable_string(self, value: str | None) -> None:
+        if value is None:
+            self.out += b"\xff\xff"
+        else:
+            self.string(value)
+
+    def bytes_size(self, size: int) -> None:
+        """Announce bytes that the caller adds; -1 for null."""
+        self.out += _INT32.pack(size)
+
+    def count(self, count: int) -> None:
+        """Announce an array; -1 for null."""
+        self.out += _INT32.pack(count)
+
+    def bytes(self, value: Bytes) -> None:
+        self.bytes_size(len(value))
+        self.out += value
+
+    def nullable_bytes(self, value: Bytes | None) -> None:
+        if value is None:
+            self.bytes_size(-1)
+        else:
+            self.bytes(value)
+
+    def int32s(self, values: "list[int] | tuple[int, ...]") -> None:
+        self.count(len(values))
+        self.out += struct.pack(f">{len(values)}i", *values)
+
+    def strings(self, values: "list[str] | tuple[str, ...]") -> None:
+        self.count(len(values))
+        for value in values:
+            self.string(value)
+
+    def tags(self, fields: "list[tuple[int, Bytes]] | tuple[()]" = ()) -> None:
+        """End a struct with its tagged fields, ascending; the old encoding has none."""
+
+
+class CompactWriter(Writer):
+    """The flexible encoding (KIP-482)."""
+
+    __slots__ = ()
+
+    def string(self, value: str) -> None:
+        data = value.encode()
+        self.out += encode_uvarint(len(data) + 1) + data
+
+    def nullable_string(self, value: str | None) -> None:
+        if value is None:
+            self.out.append(0)
+        else:
+            self.string(value)
+
+    def bytes_size(self, size: int) -> None:
+        self.out += encode_uvarint(size + 1)
+
+    def count(self, count: int) -> None:
+        self.out += encode_uvarint(count + 1)
+
+    def tags(self, fields: "list[tuple[int, Bytes]] | tuple[()]" = ()) -> None:
+        self.out += encode_uvarint(len(fields))
+        for tag, data in fields:
+            self.out += encode_uvarint(tag) + encode_uvarint(len(data))
+            self.out += data
+
+
+def writer_of(flexible: bool) -> type[Writer]:
+    """The writer of one encoding or the other."""
+    return CompactWriter if flexible else Writer
