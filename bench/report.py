@@ -1,0 +1,82 @@
+"""One table of what was measured: medians, ratios round by round, and their spread."""
+
+from dataclasses import dataclass, field
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a row should reach: `least` or `most`, of ours alone or of ours / peer."""
+
+    least: float | None = None
+    most: float | None = None
+
+    def met(self, value: float) -> bool:
+        return (self.least is None or value >= self.least) and (
+            self.most is None or value <= self.most
+        )
+
+    def __str__(self) -> str:
+        return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
+
+
+@dataclass
+class Figure:
+    """One measured quantity of one row, over all rounds, of each subject."""
+
+    row: str
+    unit: str
+    goal: Goal | None = None
+    ceiling: Goal | None = None
+    """A bound on our own figure, whatever the peer does."""
+    values: dict[str, list[float]] = field(default_factory=dict)
+
+    def ratios(self) -> list[float]:
+        """Ours / peer, round by round; empty without a peer."""
+        pairs = zip(self.values.get("headrace", []), self.values.get("kafka", []), strict=False)
+        return [ours / theirs for ours, theirs in pairs if theirs]
+
+    def verdict(self) -> str:
+        ratios = self.ratios()
+        said = []
+        if self.goal and ratios:
+            said.append(f"{'ok' if self.goal.met(median(ratios)) else 'MISSED'} {self.goal}")
+        if self.ceiling and self.values.get("headrace"):
+            ours = median(self.values["headrace"])
+            said.append(
+                f"{'ok' if self.ceiling.met(ours) else 'MISSED'} {self.ceiling} {self.unit}"
+            )
+        return ", ".join(said)
+
+
+def number(value: float) -> str:
+    """Three significant digits, thousands grouped."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def print_table(figures: list[Figure], *, rounds: int, peer: str | None) -> None:
+    """Print one line per figure; `MISSED` marks a goal that the median does not meet."""
+    table = Table(title=f"medians of {rounds} rounds", title_justify="left")
+    table.add_column("row")
+    table.add_column("unit")
+    table.add_column("headrace", justify="right")
+    if peer:
+        table.add_column(peer, justify="right")
+        table.add_column("ours / peer", justify="right")
+        table.add_column("spread", justify="right")
+    table.add_column("goal")
+    for figure in figures:
+        cells = [figure.row, figure.unit]
+        cells.append(number(median(figure.values["headrace"])))
+        if peer:
+            theirs, ratios = figure.values.get(peer, []), figure.ratios()
+            cells.append(number(median(theirs)) if theirs else "")
+            cells.append(f"{median(ratios):.2f}" if ratios else "")
+            cells.append(f"{min(ratios):.2f}-{max(ratios):.2f}" if ratios else "")
+        table.add_row(*cells, figure.verdict())
+    Console(width=160).print(table)

@@ -1,0 +1,100 @@
+"""A real broker in a process of its own, to be started, stopped and killed."""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+
+START_SECONDS_MAX = 20.0
+
+
+def free_port() -> int:
+    """A TCP port of the loopback nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class BrokerProcess:
+    """`headrace serve` on a directory; `settings` are lines of its server.properties."""
+
+    def __init__(self, directory: Path, port: int | None = None, **settings: object) -> None:
+        self.directory = directory
+        self.port = port or free_port()
+        self.settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "log.dirs": str(directory / "log"),
+            "group.initial.rebalance.delay.ms": 100,
+        } | {name.replace("_", "."): value for name, value in settings.items()}
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def output(self) -> str:
+        """What it said so far, all starts together."""
+        return (self.directory / "output.log").read_text(errors="replace")
+
+    def start(self) -> float:
+        """Start and return the seconds from exec to the first answered request."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        properties = self.directory / "server.properties"
+        properties.write_text("".join(f"{k}={v}\n" for k, v in self.settings.items()))
+        headrace = Path(sys.executable).with_name("headrace")
+        started = time.monotonic()
+        with (self.directory / "output.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [str(headrace), "serve", str(properties)], stdout=log, stderr=log, env=os.environ
+            )
+        while time.monotonic() < started + START_SECONDS_MAX:
+            if self.process.poll() is not None:
+                break
+            if self._answers():
+                return time.monotonic() - started
+            time.sleep(0.002)
+        raise AssertionError(f"the broker does not answer:\n{self.output[-4000:]}")
+
+    def _answers(self) -> bool:
+        """Whether an ApiVersions v0 request is answered."""
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", self.port)):
+                return False
+            probe.sendall(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
+            readable, _, _ = select.select([probe], [], [], 5)
+            return bool(readable) and len(probe.recv(4)) == 4
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        """SIGTERM and the exit status."""
+        return self._end(signal.SIGTERM)
+
+    def _end(self, how: signal.Signals) -> int:
+        process = self.process
+        if process is None:
+            return 0
+        if process.poll() is None:
+            process.send_signal(how)
+        self.process = None
+        return process.wait(30)
+
+    def __enter__(self) -> "BrokerProcess":
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
