@@ -45,6 +45,7 @@ class BrokerConfig:
     compression_type: str
     connection_answer_bytes_max: int
     connection_first_request_ms: int
+    connection_request_receive_ms: int
     connection_requests_max: int
     connection_slow_reader_ms: int
     connections_max_idle_ms: int

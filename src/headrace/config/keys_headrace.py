@@ -53,9 +53,17 @@ HEADRACE: tuple[Definition, ...] = (
         ours=True,
     ),
     key(
+        "connection.request.receive.ms",
+        Kind.INT,
+        120_000,
+        "A request that is not whole this long after its first byte ends its connection.",
+        at_least=1000,
+        ours=True,
+    ),
+    key(
         "connection.requests.max",
         Kind.INT,
-        1000,
+        256,
         "Requests of one connection that wait for their answers; at the bound its socket is read no"
         " further.",
         at_least=1,
@@ -64,7 +72,7 @@ HEADRACE: tuple[Definition, ...] = (
     key(
         "connection.answer.bytes.max",
         Kind.INT,
-        16_777_216,
+        4_194_304,
         "Answer bytes of one connection that its client has not taken; at the bound its socket is"
         " read no further.",
         at_least=65_536,

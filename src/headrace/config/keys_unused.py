@@ -22,7 +22,7 @@ controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controll
 controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
 create.topic.policy.class.name early.start.listeners eligible.leader.replicas.enable
 fetch.purgatory.purge.interval.requests initial.broker.registration.timeout.ms
-inter.broker.listener.name inter.broker.protocol.version 
+inter.broker.listener.name inter.broker.protocol.version
 kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
 leader.imbalance.per.broker.percentage max.connection.creation.rate
 max.connections.per.ip.overrides metadata.log.dir metadata.log.max.record.bytes.between.snapshots

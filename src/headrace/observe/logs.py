@@ -1,0 +1,75 @@
+"""How a log line looks: time, level, room, message, all on one line.
+
+    2026-11-20T19:04:11.283Z INFO  net.server listening address=127.0.0.1:9092 name=PLAINTEXT
+
+Fields follow the message as `name=value` (`fields`). What came from outside cannot start a line of
+its own: control characters are written as escapes. A bug's traceback follows, indented.
+"""
+
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TextIO
+
+LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+"""What the key `log.level` may say."""
+
+_ESCAPES = {number: f"\\x{number:02x}" for number in [*range(32), *range(127, 160)]} | {
+    0x0A: "\\n",
+    0x0D: "\\r",
+    0x09: "\\t",
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+}
+
+
+def one_line(text: str) -> str:
+    """`text` with its control characters escaped."""
+    return text if text.isprintable() else text.translate(_ESCAPES)
+
+
+def fields(**values: object) -> str:
+    """`name=value` pairs, values with blanks quoted, Nones left out."""
+    return " ".join(
+        f"{name}={_value(value)}" for name, value in values.items() if value is not None
+    )
+
+
+def _value(value: object) -> str:
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    if text and not any(mark in text for mark in ' "='):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+class LineFormatter(logging.Formatter):
+    """Formats a record as one line, a traceback below it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        name = record.name.removeprefix("headrace.")
+        line = f"{when[:-6]}Z {record.levelname:<7} {name} {one_line(record.getMessage())}"
+        if record.exc_info and record.exc_info[0] is not None:
+            trace = self.formatException(record.exc_info)
+            line += "".join("\n    " + one_line(part) for part in trace.splitlines())
+        return line
+
+
+def set_up(level: str = "info", stream: TextIO | None = None) -> None:
+    """Send all lines from `level` up to `stream`, standard error by default. For main() only."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(LineFormatter())
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(LEVELS[level])
+    # A closed standard error must not turn each line into a traceback of its own.
+    logging.raiseExceptions = False
