@@ -1,4 +1,4 @@
-"""One partition as its leader sees it: who may append, when that is true for good, what may be read.
+"""One partition as its leader sees it: who may append, when that holds for good, what is readable.
 
 * The high watermark is the offset below which every in-sync replica holds the log on disk. With
   `flush_on_ack` (the default) it never passes `log.flushed_offset`; without, it is the log's end.
@@ -14,18 +14,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from headrace.config.topic import LogConfig
 from headrace.log.flusher import Flusher
 from headrace.log.log import Log, NeedsDisk, Origin, ReadResult
 from headrace.log.producers import Duplicate
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import INTERNAL_TOPICS, LeaderEpoch, Offset, TopicPartition
-from headrace.wire.kafka.batch import BatchHeader, parse_header
+from headrace.wire.kafka.batch import TRANSACTIONAL, BatchHeader, parse_header
 from headrace.world.disk import Buffer
 
 ACKS_ALL = -1
-TRANSACTIONAL = 0x10
-_PRODUCER_ID = BatchHeader._fields.index("producer_id")
-_ATTRIBUTES = BatchHeader._fields.index("attributes")
 
 Committed = Callable[[ApiError | None], None]
 
@@ -43,21 +41,25 @@ class Appended(NamedTuple):
     """The batch had been appended before: the offsets are the first time's."""
 
 
+_new = tuple.__new__
+NOTHING = ReadResult(b"")
+"""What a reader gets that has caught up."""
+
+
 class Partition:
     """A partition led by this broker."""
 
     __slots__ = (
-        "_config",
+        "_flush_on_ack",
         "_flush_soon",
-        "_next_reader",
-        "_readers",
+        "_internal",
+        "_isr_size",
+        "_next_watch",
         "_refusal",
         "_too_few_replicas",
         "_waiting",
-        "flush_on_ack",
+        "_watchers",
         "high_watermark",
-        "internal",
-        "isr_size",
         "leader_epoch",
         "log",
         "topic_partition",
@@ -72,7 +74,43 @@ class Partition:
         flush_on_ack: bool = True,
         isr_size: int = 1,
     ) -> None:
-        """Lead `log` from its end on under `leader_epoch`, which must be greater than any before."""
+        """Lead `log` from its end on under `leader_epoch`, which no append may have used before."""
+        self.log = log
+        self.topic_partition: TopicPartition = log.topic_partition
+        self.leader_epoch = leader_epoch
+        log.assign_epoch(leader_epoch, log.end_offset)
+        self._flush_soon = flusher.flush_soon
+        self._flush_on_ack = flush_on_ack
+        self._isr_size = isr_size
+        self._internal = self.topic_partition.topic in INTERNAL_TOPICS
+        self._refusal: ErrorCode | None = None
+        self._waiting: deque[tuple[Offset, Committed]] = deque()
+        self._watchers: dict[int, Callable[[], None]] = {}
+        self._next_watch = 0
+        self._too_few_replicas = isr_size < log.config.min_insync_replicas
+        self.high_watermark = log.flushed_offset if flush_on_ack else log.end_offset
+        log.on_flushed = self._flushed
+        if flush_on_ack and self.high_watermark < log.end_offset:
+            self._flush_soon(log)
+
+    @property
+    def topic_id(self) -> bytes:
+        """The topic's 16-byte id."""
+        return self.log.topic_id
+
+    @property
+    def log_start_offset(self) -> Offset:
+        """The first offset that is still there."""
+        return self.log.start_offset
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """No transaction is undecided below it; never beyond the high watermark."""
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def readable_end(self, read_committed: bool) -> Offset:
+        """The exclusive end of what a client with this isolation may see."""
+        return self.last_stable_offset if read_committed else self.high_watermark
 
     def append(
         self, batch: memoryview, header: BatchHeader, *, now_ms: int, required_acks: int = ACKS_ALL
@@ -87,20 +125,85 @@ class Partition:
         transaction can be open), OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, and what
         `Log.append` refuses (MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, …).
         """
-        raise NotImplementedError
+        log = self.log
+        if self._refusal is not None or self._internal:
+            raise ApiError(self._refusal or ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if self._too_few_replicas and required_acks == ACKS_ALL:
+            raise self._not_enough_replicas()
+        if header[9] >= 0:  # producer_id
+            if header[5] & TRANSACTIONAL:
+                raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+            first = log.producers.check(header, now_ms)
+            if first is not None:
+                # The first attempt may still wait for its flush: so must this answer.
+                return self._duplicate(first)
+        try:
+            base_offset, last_offset, append_time_ms = log.append(
+                batch, header, self.leader_epoch, now_ms, Origin.CLIENT
+            )
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if self._flush_on_ack:
+            self._flush_soon(log)
+        else:
+            self._advance_unflushed()
+        appended: Appended = _new(
+            Appended, (base_offset, last_offset, append_time_ms, last_offset + 1, False)
+        )
+        return appended
 
-    def append_internal(self, batch: Buffer, *, now_ms: int) -> Appended:
+    def append_internal(self, batch: Buffer, *, now_ms: int | None = None) -> Appended:
         """Append a coordinator's own batch (`wire.kafka.batch.build`), to any topic.
 
+        `batch` is not changed. Without `now_ms` the batch's own time counts as now.
         ApiError: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS.
         """
-        raise NotImplementedError
+        if self._refusal is not None:
+            raise ApiError(self._refusal)
+        if self._too_few_replicas:
+            raise self._not_enough_replicas()
+        own = memoryview(bytearray(batch))
+        header = parse_header(own)
+        now = header.max_timestamp if now_ms is None else now_ms
+        try:
+            base_offset, last_offset, append_time_ms = self.log.append(
+                own, header, self.leader_epoch, now, Origin.COORDINATOR
+            )
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        if self._flush_on_ack:
+            self._flush_soon(self.log)
+        else:
+            self._advance_unflushed()
+        return Appended(
+            base_offset, last_offset, append_time_ms, Offset(last_offset + 1), duplicate=False
+        )
 
     def when_committed(self, commit_offset: Offset, callback: Committed) -> None:
         """Call `callback(None)` once the high watermark has reached `commit_offset`: now if it has.
 
-        Callbacks go out in the order of asking. If the log fails first: `callback(ApiError)`.
+        Callbacks go out in the order of asking. If the log fails or goes first:
+        `callback(ApiError)` with KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER or
+        UNKNOWN_TOPIC_OR_PARTITION; what was appended may or may not be there later.
         """
+        if self._refusal is not None:
+            callback(ApiError(self._refusal))
+        elif commit_offset <= self.high_watermark and not self._waiting:
+            callback(None)
+        else:
+            self._waiting.append((commit_offset, callback))
+            self._release()
+
+    def check_epoch(self, current_leader_epoch: int) -> None:
+        """Refuse a client whose picture of this partition is not ours; -1: it has none.
+
+        ApiError: FENCED_LEADER_EPOCH (its picture is older), UNKNOWN_LEADER_EPOCH (newer).
+        """
+        if current_leader_epoch in (-1, self.leader_epoch):
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
+        raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
     def read(
         self,
@@ -113,13 +216,107 @@ class Partition:
         """Whole batches from the one that holds `offset` on, below what this reader may see.
 
         Empty between the readable end and the log's end. ApiError: OFFSET_OUT_OF_RANGE outside the
-        log, KAFKA_STORAGE_ERROR.
+        log, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
         """
-        raise NotImplementedError
+        if self._refusal is not None:
+            raise ApiError(self._refusal)
+        log = self.log
+        if not log.start_offset <= offset <= log.end_offset:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"offset {offset} is outside {log.start_offset} to {log.end_offset}",
+            )
+        end = self.last_stable_offset if read_committed else self.high_watermark
+        if offset >= end or (max_bytes <= 0 and not at_least_one):
+            return NOTHING
+        return log.read(offset, max_bytes, below=end, at_least_one=at_least_one)
+
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        """The largest epoch up to `epoch` and where it ends; (-1, -1) where that is not known."""
+        return self.log.end_offset_for_epoch(epoch)
 
     def watch_readable(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback()` whenever more may have become readable, or the partition failed.
 
         Until cancelled by what is returned. The callback must not append.
         """
-        raise NotImplementedError
+        token = self._next_watch
+        self._next_watch = token + 1
+        self._watchers[token] = callback
+        return partial(self._watchers.pop, token, None)
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Take new settings of the topic at once."""
+        self.log.config = config
+        self._too_few_replicas = self._isr_size < config.min_insync_replicas
+
+    def flush_on_ack(self, wanted: bool) -> None:
+        """Change what the high watermark means from now on; it never goes back."""
+        self._flush_on_ack = wanted
+        if wanted:
+            self._flush_soon(self.log)
+        else:
+            self._advance(self.log.end_offset)
+
+    def close(self, because: ErrorCode) -> None:
+        """Serve nothing any more; whoever waits is told `because`. The log is not touched."""
+        if self._refusal is not None:
+            return
+        self._refusal = because
+        self.log.on_flushed = None
+        waiting, self._waiting = self._waiting, deque()
+        for _, callback in waiting:
+            callback(ApiError(because))
+        self._notify()
+
+    @property
+    def refusal(self) -> ErrorCode | None:
+        """Why the partition serves nothing any more, or None while it does."""
+        return self._refusal
+
+    def _duplicate(self, first: Duplicate) -> Appended:
+        # The first attempt may still wait for its flush: so must this answer.
+        stamped = self.log.config.log_append_time
+        return Appended(
+            first.base_offset,
+            first.last_offset,
+            first.timestamp if stamped else -1,
+            Offset(first.last_offset + 1),
+            duplicate=True,
+        )
+
+    def _not_enough_replicas(self) -> ApiError:
+        needed = self.log.config.min_insync_replicas
+        return ApiError(
+            ErrorCode.NOT_ENOUGH_REPLICAS,
+            f"{self._isr_size} in-sync replicas of {self.topic_partition},"
+            f" min.insync.replicas is {needed}",
+        )
+
+    def _flushed(self, upto: Offset) -> None:
+        if self._flush_on_ack:
+            self._advance(upto)
+
+    def _advance_unflushed(self) -> None:
+        log = self.log
+        if log.end_offset - log.flushed_offset >= log.config.flush_messages:
+            self._flush_soon(log)
+        self._advance(log.end_offset)
+
+    def _advance(self, upto: Offset) -> None:
+        if upto <= self.high_watermark:
+            return
+        self.high_watermark = upto
+        if self._waiting:
+            self._release()
+        if self._watchers:
+            self._notify()
+
+    def _release(self) -> None:
+        # A callback may append and ask again: the queue is read afresh each time.
+        while self._waiting and self._waiting[0][0] <= self.high_watermark:
+            self._waiting.popleft()[1](None)
+
+    def _notify(self) -> None:
+        for callback in tuple(self._watchers.values()):
+            callback()

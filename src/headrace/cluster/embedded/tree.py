@@ -107,12 +107,10 @@ class Tree:
 
     def multi(self, operations: Sequence[Operation]) -> tuple[list[Result], list[str]]:
         """All or nothing. Returns the results and the paths that watchers must hear of."""
-        results: list[Result] = []
         touched: list[str] = []
         with self._transaction():
             zxid = self._count("zxid")
-            for operation in operations:
-                results.append(self._apply(operation, zxid, touched))
+            results = [self._apply(operation, zxid, touched) for operation in operations]
         return results, touched
 
     def create_with_parents(self, operation: Create) -> tuple[str, list[str]]:

@@ -1,0 +1,232 @@
+"""What DescribeConfigs tells and AlterConfigs may change: keys, values, and where each comes from.
+
+Pure: works on a `BrokerConfig` as it was started with, the dynamic settings of the store over it,
+and a topic's own. Orders and sources are Kafka 4.3's (ConfigHelper, DynamicBrokerConfig).
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from headrace.config.broker import BrokerConfig, Source
+from headrace.config.definitions import BROKER, COARSER, TOPIC
+from headrace.config.kinds import Definition, Kind, Mode, Value, text_of
+from headrace.config.topics import parse_topic_config, parse_topic_configs, topic_default
+from headrace.model.errors import ApiError, ConfigError, ErrorCode
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, as DescribeConfigs numbers it."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class AlterOperation(IntEnum):
+    """What IncrementalAlterConfigs does to one key."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class Synonym(NamedTuple):
+    """One of the places a value could come from; the first of them is where it does."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """One key as DescribeConfigs answers it. Sensitive values are None."""
+
+    definition: Definition
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    synonyms: tuple[Synonym, ...]
+
+    @property
+    def name(self) -> str:
+        """The key."""
+        return self.definition.name
+
+
+class Alteration(NamedTuple):
+    """One change asked for. `value` is None with DELETE only."""
+
+    name: str
+    operation: AlterOperation
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicConfig:
+    """The broker's configuration at run time: as started, and what was altered since."""
+
+    static: BrokerConfig
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """Altered for all brokers."""
+    own: Mapping[str, str] = field(default_factory=dict)
+    """Altered for this broker: wins."""
+
+    def effective(self) -> BrokerConfig:
+        """What is to be followed now. Settings that no longer parse are left out."""
+        changes: dict[str, Value] = {}
+        for name, text in {**self.shared, **self.own}.items():
+            definition = BROKER.get(name)
+            if definition is not None and definition.mode is not Mode.READ_ONLY:
+                with suppress(ValueError):
+                    changes[name] = definition.parse(text)
+        return self.static.updated(changes) if changes else self.static
+
+    def describe_broker(self) -> list[ConfigEntry]:
+        """All keys of this broker, by name."""
+        return [self._broker_entry(definition) for definition in BROKER.values()]
+
+    def describe_shared(self) -> list[ConfigEntry]:
+        """The keys altered for all brokers, nothing else: the answer for the empty broker name."""
+        return [self._broker_entry(BROKER[name]) for name in sorted(self.shared) if name in BROKER]
+
+    def describe_topic(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+        """All keys of a topic with its `overrides`, by name."""
+        effective = self.effective()
+        return [self._topic_entry(one, overrides, effective) for one in TOPIC.values()]
+
+    def _topic_entry(
+        self, definition: Definition, overrides: Mapping[str, str], effective: BrokerConfig
+    ) -> ConfigEntry:
+        name = definition.name
+        synonyms = [] if definition.synonym is None else self._synonyms(definition.synonym)
+        value = text_of(topic_default(effective, name))
+        if name in overrides:
+            value = text_of(parse_topic_config(name, overrides[name]))
+            synonyms.insert(0, Synonym(name, value, ConfigSource.TOPIC))
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+        return ConfigEntry(definition, value, source, False, tuple(synonyms))
+
+    def _broker_entry(self, definition: Definition) -> ConfigEntry:
+        name = definition.name
+        synonyms = self._synonyms(name)
+        effective = self.effective() if name in self.own or name in self.shared else self.static
+        value = None if definition.sensitive else text_of(effective.effective(name))
+        source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+        return ConfigEntry(
+            definition, value, source, definition.mode is Mode.READ_ONLY, tuple(synonyms)
+        )
+
+    def _synonyms(self, name: str) -> list[Synonym]:
+        """Where the broker's key `name` has values from, strongest first, defaults last."""
+        found: list[Synonym] = []
+        names = (name, *COARSER.get(name, ()))
+        for one in names:
+            hidden = BROKER[one].sensitive
+            for settings, source in (
+                (self.own, ConfigSource.DYNAMIC_BROKER),
+                (self.shared, ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            ):
+                if one in settings:
+                    found.append(Synonym(one, None if hidden else settings[one], source))
+            if self.static.sources.get(one, Source.DEFAULT) is not Source.DEFAULT:
+                value = None if hidden else text_of(self.static.values[one])
+                found.append(Synonym(one, value, ConfigSource.STATIC_BROKER))
+        for one in names:
+            default = text_of(BROKER[one].default)
+            if default is not None:
+                found.append(Synonym(one, default, ConfigSource.DEFAULT))
+        return found
+
+
+def check_topic_config(config: Mapping[str, str | None]) -> dict[str, str]:
+    """A topic's settings as a client gave them, whole; ApiError: INVALID_CONFIG with the reason."""
+    missing = sorted(name for name, value in config.items() if value is None)
+    if missing:
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"no value for {', '.join(missing)}")
+    given = {name: value for name, value in config.items() if value is not None}
+    try:
+        parse_topic_configs(given)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, "; ".join(str(error).splitlines())) from error
+    return given
+
+
+def check_broker_config(
+    config: Mapping[str, str], static: BrokerConfig, *, shared: bool
+) -> dict[str, str]:
+    """Dynamic settings of brokers, whole; ApiError(INVALID_REQUEST), as Kafka answers for brokers.
+
+    Only keys that can be altered at run time; `shared` ones not where they are a broker's own.
+    """
+    values: dict[str, Value] = {}
+    for name, text in config.items():
+        definition = BROKER.get(name)
+        if definition is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}={text}: no such broker key")
+        if definition.mode is Mode.READ_ONLY:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} cannot be altered at run time")
+        if shared and definition.mode is Mode.PER_BROKER:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"{name} cannot be altered for all brokers at once"
+            )
+        try:
+            values[name] = definition.parse(text)
+        except ValueError as error:
+            shown = "…" if definition.sensitive else text
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}={shown}: {error}") from error
+    try:
+        static.updated(values)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "; ".join(str(error).splitlines())) from error
+    return dict(config)
+
+
+def altered(
+    current: Mapping[str, str],
+    alterations: Iterable[Alteration],
+    keys: Mapping[str, Definition],
+    effective: Mapping[str, str | None],
+) -> dict[str, str]:
+    """`current` after incremental changes; the outcome is still to be checked as a whole.
+
+    `effective` holds what a list is appended to where nothing is set. ApiError: INVALID_REQUEST for
+    a key named twice or a missing value, INVALID_CONFIG for APPEND and SUBTRACT on what is no list.
+    """
+    after = dict(current)
+    seen: set[str] = set()
+    for name, operation, value in alterations:
+        if name in seen:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name} is there twice")
+        seen.add(name)
+        if operation is AlterOperation.DELETE:
+            after.pop(name, None)
+            continue
+        if value is None:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"no value for {name}")
+        if operation is AlterOperation.SET:
+            after[name] = value
+            continue
+        definition = keys.get(name)
+        if definition is None or definition.kind is not Kind.LIST:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG, f"{name} is no list: it can be set, not added to"
+            )
+        present = _words(after.get(name, effective.get(name)))
+        given = _words(value)
+        if operation is AlterOperation.APPEND:
+            words = present + [word for word in given if word not in present]
+        else:
+            words = [word for word in present if word not in given]
+        after[name] = ",".join(words)
+    return after
+
+
+def _words(text: str | None) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()] if text else []
