@@ -1,0 +1,12 @@
+"""Connections: bytes in, whole frames to a session, answers out in order, everything bounded.
+
+* `connection`: one client. All whole frames of one read are handled in one pass, and their answers
+  leave in one write. `inbox`: where its bytes land: a buffer all connections share, or, for frames
+  larger than that, one of its own from the pool in `buffers`.
+* `pending`: an answer that is not there yet keeps its place in the queue.
+* `table`: all connections, what they share, and the one sweep that enforces the deadlines.
+* `listener`: accepting. `limits`: every bound, by name.
+
+Protocol-agnostic: a frame is a four-byte big-endian length and that many bytes. What a frame says
+is for the session it is handed to (`frontends`).
+"""

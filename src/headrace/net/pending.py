@@ -5,13 +5,15 @@ A handler that must wait (for a flush, for records to arrive, for a group to ass
 requests whatever the order in which they are resolved.
 """
 
-from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.world.disk import Buffer
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 Body = bytes | list[Buffer] | None
-"""What a handler answers: one buffer, several to be sent one after the other, or no answer at all."""
+"""An answer: one buffer, several to be sent one after the other, or none at all."""
 
 
 class Waiter(Protocol):

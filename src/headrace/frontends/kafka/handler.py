@@ -1,27 +1,27 @@
 """What one served API is, and what its handler is handed.
 
-*Hot* handlers are plain functions `(context, body) -> Answer`. `body` is the request after its header,
-a writable view that is valid only during the call: copy what must outlive it. What they return is the
-response's body; the dispatcher puts length, correlation id and header before it:
+*Hot* handlers are plain functions `(context, body) -> Answer`. `body` is the request after its
+header, a writable view that is valid only during the call: copy what must outlive it. What they
+return is the response's body; the dispatcher puts length, correlation id and header before it:
 
     bytes          the whole body
     list[Buffer]   several buffers sent one after the other, uncopied
     Pending        the same later, by `pending.resolve(bytes | list[Buffer] | None)`
     None           no answer at all (Produce with acks=0)
 
-*Cold* handlers take and return kio's entities, `(context, request) -> response`, and may be `async def`;
-then one task per request runs them.
+*Cold* handlers take and return kio's entities, `(context, request) -> response`, and may be
+`async def`; then one task per request runs them.
 
-Both raise `Malformed` for bytes that are no request (the connection is closed), and `Disconnect` to
-close the connection by intent. Any other exception is a bug: it is logged with its traceback and that
-connection is closed.
+Both raise `Malformed` for bytes that are no request (the connection is closed), and
+`CloseConnection` (net.connection) to close the connection by intent, where the protocol has no
+other way to say it. Any other exception is a bug: it is logged with its traceback, and answered
+UNKNOWN_SERVER_ERROR where the response has a place for that; else that connection is closed.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headrace.model.errors import HeadraceError
 from headrace.net.pending import Body, Pending
 from headrace.wire.kafka.api import ApiKey
 
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from headrace.cluster.controller import Controller
 
 Answer = Body | Pending
-
-
-class Disconnect(HeadraceError):
-    """Close this connection without an answer: the protocol has no other way to say it."""
 
 
 @dataclass(slots=True)

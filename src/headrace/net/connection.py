@@ -1,0 +1,333 @@
+"""One client's connection: frames in, answers out, in order and bounded."""
+
+import logging
+import struct
+from asyncio import BaseTransport, BufferedProtocol, Transport
+from collections import deque
+from typing import TYPE_CHECKING, Protocol, cast
+
+from headrace.model.errors import HeadraceError, Malformed
+from headrace.model.invariant import InvariantError
+from headrace.net.inbox import LENGTH_BYTES, Inbox
+from headrace.net.limits import JOIN_BYTES_MAX
+from headrace.net.pending import Body, Pending
+from headrace.world.disk import Buffer
+
+if TYPE_CHECKING:
+    from headrace.net.table import ConnectionTable
+
+log = logging.getLogger(__name__)
+
+_unpack_length = struct.Struct(">i").unpack_from
+
+
+class CloseConnection(HeadraceError):
+    """Raised by a session to end its connection by intent, after the answers already given."""
+
+
+class Session(Protocol):
+    """What a connection's frames mean. One per connection."""
+
+    def frame(self, frame: memoryview) -> Body | Pending:
+        """Answer one request, complete with its length prefix. `frame` excludes the length.
+
+        The view is writable and valid until `pass_done` returns. Raises Malformed or
+        CloseConnection to end the connection.
+        """
+
+    def pass_done(self) -> None:
+        """All whole frames of one read have been handed over; their answers leave after this."""
+
+    def closed(self) -> None:
+        """The connection is gone."""
+
+
+class Connection(BufferedProtocol):
+    """Receives frames, hands them to its session, sends the answers in the requests' order."""
+
+    def __init__(self, table: "ConnectionTable", listener: str) -> None:
+        self.listener = listener
+        self.address = ""
+        """The peer's address as text, without port."""
+        self.frames = 0
+        """Whole frames handled so far."""
+        self.last_moved = self.opened = table.now()
+        self.frame_since: float | None = None
+        """When the frame being received began, for its deadline."""
+        self.write_blocked_since: float | None = None
+        """Since when the client has left too many answers unread."""
+        self._table = table
+        self._inbox = Inbox(table.scratch, table.pool)
+        self._transport: Transport | None = None
+        self._session: Session | None = None
+        self._waiting: deque[Body | Pending] = deque()
+        self._out: list[Buffer] = []
+        self._in_pass = False
+        self._dirty = False
+        self._blocked = False
+        self._needs_memory = False
+        self._large_idle = False
+        self._closing = False
+
+    # asyncio's side
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """Take a place in the table, or be closed at once where a limit says so."""
+        peer = transport.get_extra_info("peername")
+        self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self._transport = cast("Transport", transport)
+        self._session = self._table.admit(self)
+        if self._session is None:
+            self._transport.abort()
+            return
+        self._transport.set_write_buffer_limits(high=self._table.limits.write_buffer_bytes_high)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Free all that was held for this client."""
+        self._transport = None
+        session, self._session = self._session, None
+        waiting, self._waiting = self._waiting, deque()
+        for answer in waiting:
+            if isinstance(answer, Pending):
+                answer.abandon()
+        self._out = []
+        if not self._in_pass:
+            self._inbox.release()
+        if session is not None:
+            self._table.leave(self)
+            session.closed()
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers: handle no more of its requests until it does."""
+        self.write_blocked_since = self._table.now()
+
+    def resume_writing(self) -> None:
+        """The client has read: go on with what it asked meanwhile."""
+        self.write_blocked_since = None
+        self.last_moved = self._table.now()
+        if self._blocked:
+            self._make_dirty()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        return self._inbox.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Handle all whole frames now there."""
+        inbox = self._inbox
+        inbox.filled += nbytes
+        self.last_moved = self._table.now()
+        if inbox.whole_frame_possible():
+            self._pass()
+
+    def eof_received(self) -> bool:
+        """A client that will ask nothing more gets nothing more, as with Kafka."""
+        return False
+
+    # requests
+
+    def _pass(self) -> None:
+        """Handle what is there, send the answers, carry over what is unfinished."""
+        session = self._session
+        if session is None or self._closing:
+            return
+        problem: Exception | None = None
+        reached = 0
+        self._in_pass = True
+        try:
+            reached = self._handle_frames(session)
+        except InvariantError as broken:
+            self._table.fatal(broken)
+            return
+        except Exception as error:  # noqa: BLE001 - whatever it is, it ends one connection
+            problem = error
+        session.pass_done()
+        self._in_pass = False
+        if self._transport is None:
+            self._inbox.release()
+            return
+        if self._waiting:
+            self._collect_answered()
+        if problem is None:
+            self._keep_from(reached)
+        self._send()
+        if problem is not None:
+            self._refuse(problem)
+
+    def _handle_frames(self, session: Session) -> int:
+        """Hand over whole frames; return where the first unhandled one begins."""
+        at = 0
+        view, filled = self._inbox.view, self._inbox.filled
+        limits = self._table.limits
+        frame_max, waiting_max = limits.frame_bytes_max, limits.waiting_answers_max
+        waiting, out, handle = self._waiting, self._out, session.frame
+        while filled - at >= LENGTH_BYTES:
+            (size,) = _unpack_length(view, at)
+            if not 0 < size <= frame_max:
+                raise Malformed(f"frame of {size} bytes announced, at most {frame_max} are taken")
+            end = at + LENGTH_BYTES + size
+            if end > filled:
+                break
+            if self.write_blocked_since is not None or len(waiting) >= waiting_max:
+                self._block()
+                break
+            answer = handle(view[at + LENGTH_BYTES : end])
+            at = end
+            self.frames += 1
+            if type(answer) is bytes and not waiting:
+                out.append(answer)
+            elif answer is not None:
+                self._queue(answer)
+        return at
+
+    def _queue(self, answer: bytes | list[Buffer] | Pending) -> None:
+        if isinstance(answer, Pending):
+            if not answer.done:
+                answer.wait_in(self)
+            self._waiting.append(answer)
+        elif self._waiting:
+            self._waiting.append(answer)
+        elif isinstance(answer, list):
+            self._out += answer
+        else:
+            self._out.append(answer)
+
+    def _keep_from(self, at: int) -> None:
+        inbox = self._inbox
+        rest = inbox.filled - at
+        need = 0
+        if rest >= LENGTH_BYTES:
+            need = LENGTH_BYTES + _unpack_length(inbox.view, at)[0]
+        if rest == 0 or self._blocked:
+            self.frame_since = None
+        elif self.frame_since is None or at > 0:
+            self.frame_since = self.last_moved
+        if not inbox.keep(at, need):
+            self._needs_memory = True
+            self._table.wait_for_memory(self)
+            self._pause_reading()
+        self._large_idle = False
+
+    def memory_freed(self) -> bool:
+        """Large frames may be received again. False: there is still no room for this one."""
+        if self._transport is None or not self._needs_memory:
+            return True
+        if not self._inbox.grow():
+            return False
+        self._needs_memory = False
+        self._resume_reading()
+        return True
+
+    def _block(self) -> None:
+        """Too many requests wait or too much is unsent: leave the rest where it is."""
+        if not self._blocked:
+            self._blocked = True
+            self._table.blocked += 1
+            self._pause_reading()
+
+    def _unblock(self) -> None:
+        if self.write_blocked_since is not None:
+            return
+        if len(self._waiting) > self._table.limits.waiting_answers_max // 2:
+            return
+        self._blocked = False
+        self._pass()
+        if not self._blocked:
+            self._resume_reading()
+
+    def _pause_reading(self) -> None:
+        if self._transport is not None and not self._closing:
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._transport is None or self._closing or self._blocked or self._needs_memory:
+            return
+        self._transport.resume_reading()
+
+    # answers
+
+    def answered(self) -> None:
+        """A pending answer is there: send what may go, together with others of this turn."""
+        if not self._in_pass:
+            self._make_dirty()
+
+    def _make_dirty(self) -> None:
+        if not self._dirty and self._transport is not None:
+            self._dirty = True
+            self._table.send_soon(self)
+
+    def send_ready(self) -> None:
+        """Send the answers that are there and next in order; go on with requests held back."""
+        self._dirty = False
+        if self._transport is None:
+            return
+        self._collect_answered()
+        self._send()
+        if self._blocked:
+            self._unblock()
+
+    def _collect_answered(self) -> None:
+        waiting, out = self._waiting, self._out
+        while waiting:
+            answer = waiting[0]
+            if isinstance(answer, Pending):
+                if not answer.done:
+                    return
+                answer = answer.parts()
+            waiting.popleft()
+            if isinstance(answer, list):
+                out += answer
+            elif answer is not None:
+                out.append(answer)
+
+    def _send(self) -> None:
+        out = self._out
+        if not out:
+            return
+        self._out = []
+        if self._transport is None or self._closing:
+            return
+        self.last_moved = self._table.now()
+        if len(out) == 1:
+            self._transport.write(out[0])
+        elif sum(map(len, out)) <= JOIN_BYTES_MAX:
+            self._transport.write(b"".join(out))
+        else:
+            self._transport.writelines(out)
+
+    # ends
+
+    def _refuse(self, problem: Exception) -> None:
+        where = f"{self.address} on {self.listener}"
+        if isinstance(problem, Malformed | CloseConnection):
+            log.warning("%s: closed: %s", where, problem)
+        else:
+            log.error("%s: closed, its request met a bug", where, exc_info=problem)
+        self.close()
+
+    def close(self) -> None:
+        """Send what is ready, then end the connection."""
+        if self._transport is not None and not self._closing:
+            self._closing = True
+            if self.write_blocked_since is None:
+                self.write_blocked_since = self._table.now()  # the deadline of what is unsent
+            self._transport.close()
+
+    def abort(self, because: str) -> None:
+        """End the connection now; what is unsent is lost."""
+        if self._transport is not None:
+            log.warning("%s on %s: dropped: %s", self.address, self.listener, because)
+            self._transport.abort()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is being received, worked on or sent."""
+        return not self._waiting and not self._out and self._inbox.filled == 0
+
+    def sweep_buffer(self) -> None:
+        """Give a large buffer back that was not used since the last sweep but one."""
+        inbox = self._inbox
+        if inbox.holds_large and inbox.filled == 0 and not self._in_pass:
+            if self._large_idle:
+                inbox.release()
+            self._large_idle = not self._large_idle

@@ -1,0 +1,95 @@
+"""Where a connection's bytes land before they are whole frames."""
+
+from headrace.net.buffers import BufferPool
+
+LENGTH_BYTES = 4
+
+
+class Inbox:
+    """Receives into the buffer all connections share, or its own while a frame is unfinished.
+
+    Safe because one read is received and handled before the loop turns to another connection. What
+    is left of an unfinished frame is carried over into an own buffer that holds the whole of it; a
+    buffer larger than the shared one is kept for the next frames, so that a stream of large frames
+    is received in place: the bytes are copied once, by the kernel.
+    """
+
+    __slots__ = ("_need", "_own", "_pool", "_reach", "_scratch", "filled", "view")
+
+    def __init__(self, scratch: memoryview, pool: BufferPool) -> None:
+        self._scratch = scratch
+        self._pool = pool
+        self._own: bytearray | None = None
+        self._need = 0  # bytes that make the unfinished frame whole, 0 while that is unknown
+        self._reach = 0  # how far the own buffer is filled by one read: the last large frame's end
+        self.view: memoryview = scratch
+        """The bytes received and not yet handled: `view[:filled]`."""
+        self.filled = 0
+
+    @property
+    def holds_large(self) -> bool:
+        """Whether it has a buffer that counts against the budget of large frames."""
+        return self._own is not None and len(self._own) > len(self._scratch)
+
+    def space(self) -> memoryview:
+        """Where the next bytes go. Never empty; ends with the frame when its size is known."""
+        if self._own is None:
+            return self._scratch
+        filled = self.filled
+        return self.view[filled : max(self._reach, filled + LENGTH_BYTES)]
+
+    def whole_frame_possible(self) -> bool:
+        """False while a frame of known size is still unfinished: not worth a look."""
+        return self.filled >= self._need
+
+    def keep(self, at: int, need: int) -> bool:
+        """Keep what lies at and after `at`, where a frame of `need` bytes in all begins.
+
+        `need` is 0 while too little is there to know. False: the budget of large frames is spent
+        now; what is there is kept, and `grow` must succeed before more is received.
+        """
+        rest = self.filled - at
+        self._need = need
+        if rest == 0:
+            self.filled = 0
+            if not self.holds_large:
+                self.release()
+            return True
+        size = max(need, rest)
+        if self._own is not None and len(self._own) >= size + LENGTH_BYTES:
+            if at > 0:
+                self.view[:rest] = self.view[at : self.filled]
+            self.filled = rest
+            self._reach = need or self._reach
+            return True
+        fits = self._fits(size)
+        self._move(at, rest, size if fits else rest)
+        self._need = self._reach = need
+        return fits
+
+    def grow(self) -> bool:
+        """Make the room that `keep` could not have; False if the budget is still spent."""
+        if not self._fits(self._need):
+            return False
+        need = self._need
+        self._move(0, self.filled, need)
+        self._need = self._reach = need
+        return True
+
+    def release(self) -> None:
+        """Give the own buffer back. What it held is gone."""
+        own, self._own = self._own, None
+        self.view = self._scratch
+        self.filled = self._need = self._reach = 0
+        if own is not None:
+            self._pool.give(own)
+
+    def _fits(self, need: int) -> bool:
+        return need <= len(self._scratch) or self._pool.fits(need + LENGTH_BYTES)
+
+    def _move(self, at: int, rest: int, capacity: int) -> None:
+        fresh = self._pool.take(capacity + LENGTH_BYTES)
+        view = memoryview(fresh)
+        view[:rest] = self.view[at : at + rest]
+        self.release()
+        self._own, self.view, self.filled = fresh, view, rest

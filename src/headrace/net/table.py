@@ -1,0 +1,150 @@
+"""All connections: admission, shared buffers, and the one sweep that enforces deadlines."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from headrace.net.buffers import BufferPool
+from headrace.net.connection import Connection, Session
+from headrace.net.limits import SCRATCH_BYTES, SWEEP_SECONDS, Limits
+from headrace.world.clock import Clock, Timer
+
+log = logging.getLogger(__name__)
+
+SessionFactory = Callable[[Connection], Session]
+"""Called once per admitted connection; its `address` and `listener` are known by then."""
+
+_TRIM_EVERY_SWEEPS = 30
+_REFUSALS_LOGGED_PER_SWEEP = 5
+
+
+class ConnectionTable:
+    """Every connection of one broker and what they share. Used from the event loop only."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        limits: Limits,
+        open_session: SessionFactory,
+        fatal: Callable[[Exception], None],
+    ) -> None:
+        self.limits = limits
+        self.now = clock.monotonic
+        self.fatal = fatal
+        """Called with a broken invariant: the process must stop."""
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.pool = BufferPool(limits.request_bytes_max)
+        self.accepted = 0
+        self.refused = 0
+        self.dropped = 0
+        self.blocked = 0
+        """How often a connection's requests were held back for its unanswered or unread ones."""
+        self._clock = clock
+        self._open_session = open_session
+        self._connections: set[Connection] = set()
+        self._per_address: Counter[str] = Counter()
+        self._dirty: list[Connection] = []
+        self._wanting_memory: list[Connection] = []
+        self._sweeps = 0
+        self._refused_at_sweep = 0
+        self._timer: Timer = clock.call_later(SWEEP_SECONDS, self._sweep)
+        self._closed = False
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def admit(self, connection: Connection) -> Session | None:
+        """A session for a new connection, or None where a limit refuses it."""
+        reason = self._refusal(connection)
+        if reason is not None:
+            self.refused += 1
+            if self.refused - self._refused_at_sweep <= _REFUSALS_LOGGED_PER_SWEEP:
+                log.warning("%s refused: %s", connection.address, reason)
+            return None
+        self.accepted += 1
+        self._connections.add(connection)
+        self._per_address[connection.address] += 1
+        return self._open_session(connection)
+
+    def _refusal(self, connection: Connection) -> str | None:
+        if self._closed:
+            return "stopping"
+        if len(self._connections) >= self.limits.connections_max:
+            return f"{self.limits.connections_max} connections are open (max.connections)"
+        per_address_max = self.limits.connections_per_address_max
+        if self._per_address[connection.address] >= per_address_max:
+            return f"{per_address_max} connections from there (max.connections.per.ip)"
+        return None
+
+    def leave(self, connection: Connection) -> None:
+        """Forget a connection that is gone."""
+        if connection in self._connections:
+            self._connections.discard(connection)
+            self._per_address[connection.address] -= 1
+            if not self._per_address[connection.address]:
+                del self._per_address[connection.address]
+        self._offer_memory()
+
+    def send_soon(self, connection: Connection) -> None:
+        """Have its ready answers sent when this turn of the loop is over."""
+        if not self._dirty:
+            self._clock.call_later(0, self._send_all)
+        self._dirty.append(connection)
+
+    def _send_all(self) -> None:
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            connection.send_ready()
+
+    def wait_for_memory(self, connection: Connection) -> None:
+        """Tell it (`memory_freed`) when large frames may be received again."""
+        self._wanting_memory.append(connection)
+
+    def _offer_memory(self) -> None:
+        while self._wanting_memory and self._wanting_memory[0].memory_freed():
+            self._wanting_memory.pop(0)
+
+    def _sweep(self) -> None:
+        if self._closed:
+            return
+        self._timer = self._clock.call_later(SWEEP_SECONDS, self._sweep)
+        now = self.now()
+        for connection in list(self._connections):
+            because = self._overdue(connection, now)
+            if because is not None:
+                self.dropped += 1
+                connection.abort(because)
+            else:
+                connection.sweep_buffer()
+        self._sweeps += 1
+        self._refused_at_sweep = self.refused
+        if self._sweeps % _TRIM_EVERY_SWEEPS == 0:
+            self.pool.trim()
+        self._offer_memory()
+
+    def _overdue(self, connection: Connection, now: float) -> str | None:
+        limits = self.limits
+        if connection.frames == 0 and now - connection.opened > limits.first_frame_seconds_max:
+            return f"no whole request within {limits.first_frame_seconds_max:g} s"
+        since = connection.frame_since
+        if since is not None and now - since > limits.frame_seconds_max:
+            return f"a request not whole within {limits.frame_seconds_max:g} s"
+        since = connection.write_blocked_since
+        if since is not None and now - since > limits.slow_reader_seconds_max:
+            return f"answers unread for {limits.slow_reader_seconds_max:g} s"
+        if now - connection.last_moved > limits.idle_seconds_max and connection.idle:
+            return f"idle for {limits.idle_seconds_max:g} s (connections.max.idle.ms)"
+        return None
+
+    def close(self) -> None:
+        """Refuse new connections and end all, each after the answers that are ready."""
+        self._closed = True
+        self._timer.cancel()
+        for connection in list(self._connections):
+            connection.send_ready()
+            connection.close()
+
+    def abort(self) -> None:
+        """End what `close` has not: clients that read nothing."""
+        for connection in list(self._connections):
+            connection.abort("stopping")

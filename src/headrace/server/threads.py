@@ -1,0 +1,90 @@
+"""Threads for what would block the loop.
+
+A flush is waited for by every acknowledgement, so its hand-over is kept short: a thread of its own
+that waits on a SimpleQueue, and one wake-up of the loop for each result. Everything else (reads that
+miss the page cache, directory scans) shares a small pool started on demand.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+_Job = tuple[Callable[[], Any], Callable[[Any], None], bool]
+
+
+class Workers:
+    """The broker's threads. Used from the loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, flush_threads: int = 1, others: int = 4):
+        """At most `flush_threads` flushes and `others` other jobs run at the same time."""
+        self._loop = loop
+        self._flushes = _Crew("flush", loop, flush_threads)
+        self._others = _Crew("work", loop, others)
+
+    def flush(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
+        """Run `work`, then `done` on the loop with its OSError, or None."""
+        self._flushes.submit(work, done, flush=True)
+
+    def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """Run `work`, then `done` on the loop with its result or its exception."""
+        self._others.submit(work, done, flush=False)
+
+    def stop(self) -> None:
+        """Finish what was handed over and end the threads. Blocks."""
+        self._flushes.stop()
+        self._others.stop()
+
+
+class _Crew:
+    """A few threads with one queue."""
+
+    def __init__(self, name: str, loop: asyncio.AbstractEventLoop, size_max: int) -> None:
+        self._name = name
+        self._loop = loop
+        self._size_max = size_max
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+        self._under_way = 0
+
+    def submit(self, work: Callable[[], Any], done: Callable[[Any], None], *, flush: bool) -> None:
+        self._under_way += 1
+        if self._under_way > len(self._threads) and len(self._threads) < self._size_max:
+            name = f"{self._name}-{len(self._threads)}"
+            thread = Thread(target=self._serve, name=name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._jobs.put((work, done, flush))
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, done, flush = job
+            result: Any
+            try:
+                result = work()
+                if flush:
+                    result = None
+            except BaseException as error:  # noqa: BLE001 - handed to who asked
+                result = error
+                if flush and not isinstance(error, OSError):
+                    result = OSError(f"the flush failed: {error!r}")
+            try:
+                self._loop.call_soon_threadsafe(self._deliver, done, result)
+            except RuntimeError:
+                return  # the loop has been closed: nobody waits any more
+
+    def _deliver(self, done: Callable[[Any], None], result: Any) -> None:  # noqa: ANN401
+        self._under_way -= 1
+        done(result)
+
+    def stop(self) -> None:
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
