@@ -1,0 +1,104 @@
+"""Values of a topic to columns, by a parser in plain Python, with a quarantine for what it refuses.
+
+The parser runs in Spark's Python workers on Arrow batches (`mapInArrow`): one call per record and
+no row objects. It must be importable there by its module's name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from headrace.pipeline.unreadable import Unreadable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import Column, DataFrame
+
+PLACE = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+    ]
+)
+OUTCOME = StructType(
+    [
+        StructField("heartbeat", BooleanType()),
+        StructField("reason", StringType()),
+        StructField("raw", BinaryType()),
+    ]
+)
+_ARROW: dict[DataType, pa.DataType] = {
+    StringType(): pa.string(),
+    IntegerType(): pa.int32(),
+    LongType(): pa.int64(),
+    BinaryType(): pa.binary(),
+}
+
+
+def parse_values(
+    records: DataFrame, parser: Callable[[bytes], tuple[Any, ...]], fields: StructType
+) -> DataFrame:
+    """Place of each record, then `fields`, then what became of it: `OUTCOME`.
+
+    `parser` returns its values in the order of `fields` (strings, ints and bytes; times as
+    integers) or raises `Unreadable`. One row comes out for every row that goes in: a heartbeat has
+    no fields, a refused value has its reason and its raw bytes instead of fields.
+    """
+    schema = StructType([*PLACE.fields, *fields.fields, *OUTCOME.fields])
+    arrow_types = [_ARROW[field.dataType] for field in fields.fields]
+
+    def parse_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield _parse_batch(batch, parser, arrow_types, schema.names)
+
+    return records.select(*PLACE.names, "value").mapInArrow(parse_batches, schema)
+
+
+def understood() -> Column:
+    """Condition: the parser has read this record."""
+    return ~sf.col("heartbeat") & sf.col("reason").isNull()
+
+
+def refused() -> Column:
+    """Condition: this record belongs into the quarantine."""
+    return sf.col("reason").isNotNull()
+
+
+def _parse_batch(
+    batch: pa.RecordBatch,
+    parser: Callable[[bytes], tuple[Any, ...]],
+    arrow_types: list[pa.DataType],
+    names: list[str],
+) -> pa.RecordBatch:
+    nothing = (None,) * len(arrow_types)
+    rows: list[tuple[Any, ...]] = []
+    for value in batch.column(len(PLACE)).to_pylist():
+        if value is None:
+            rows.append((*nothing, True, None, None))
+            continue
+        try:
+            rows.append((*parser(value), False, None, None))
+        except Unreadable as why:
+            rows.append((*nothing, False, str(why), value))
+    types = [*arrow_types, pa.bool_(), pa.string(), pa.binary()]
+    columns = zip(*rows, strict=True) if rows else [()] * len(types)
+    parsed = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    place = [batch.column(index) for index in range(len(PLACE))]
+    return pa.RecordBatch.from_arrays([*place, *parsed], names)
