@@ -1,0 +1,155 @@
+"""The transport without an event loop: plain sockets, one thread.
+
+Its coroutines never suspend. A link that is used by one thread only needs no locks; several
+threads take a transport each.
+"""
+
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Sequence
+
+from headrace.client.transport import (
+    RESPONSE_BYTES_MAX,
+    Address,
+    Buffer,
+    CannotConnect,
+    ConnectionLost,
+    TimedOut,
+)
+
+_LENGTH = struct.Struct(">i")
+_SEND_SECONDS = 60.0
+
+
+class BlockingReply:
+    """An answer that is read when it is waited for, the earlier ones first."""
+
+    __slots__ = ("_frame", "_link")
+
+    def __init__(self, link: "BlockingLink") -> None:
+        self._link = link
+        self._frame: memoryview | None = None
+
+    def arrived(self, frame: memoryview) -> None:
+        """Called by the link with the answer."""
+        self._frame = frame
+
+    async def wait(self, seconds: float) -> memoryview:
+        """The response frame without its length; TimedOut, ConnectionLost."""
+        deadline = time.monotonic() + seconds
+        while self._frame is None:
+            self._link.read_one(deadline)
+        return self._frame
+
+
+class BlockingLink:
+    """One socket."""
+
+    def __init__(self, address: Address, connection: socket.socket) -> None:
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._address = address
+        self._socket: socket.socket | None = connection
+        self._waiting: deque[BlockingReply] = deque()
+        self._correlation_id = 0
+
+    @property
+    def address(self) -> Address:
+        """The other end."""
+        return self._address
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be sent."""
+        return self._socket is None
+
+    def next_correlation_id(self) -> int:
+        """Number of the next request."""
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        return self._correlation_id
+
+    def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> BlockingReply:
+        """Send a whole request; ConnectionLost."""
+        reply = BlockingReply(self)
+        if self._socket is None:
+            raise ConnectionLost(f"{self._address}: connection lost")
+        try:
+            self._socket.settimeout(_SEND_SECONDS)
+            self._socket.sendall(frame[0] if len(frame) == 1 else b"".join(frame))
+        except OSError as error:
+            raise self._lost(error) from None
+        if answered:
+            self._waiting.append(reply)
+        return reply
+
+    def read_one(self, deadline: float) -> None:
+        """Read the next answer and give it to whom it belongs."""
+        if self._socket is None or not self._waiting:
+            raise ConnectionLost(f"{self._address}: connection lost")
+        (size,) = _LENGTH.unpack(self._read(4, deadline))
+        if not 4 <= size <= RESPONSE_BYTES_MAX:
+            raise self._lost(f"an answer of {size} bytes announced")
+        frame = self._read(size, deadline)
+        self._waiting.popleft().arrived(memoryview(frame))
+
+    def _read(self, size: int, deadline: float) -> bytearray:
+        frame = bytearray(size)
+        view, at = memoryview(frame), 0
+        while at < size:
+            if self._socket is None:
+                raise ConnectionLost(f"{self._address}: connection lost")
+            left = deadline - time.monotonic()
+            try:
+                if left <= 0:
+                    raise TimeoutError
+                self._socket.settimeout(left)
+                count = self._socket.recv_into(view[at:])
+            except TimeoutError:
+                self.close()
+                raise TimedOut(f"{self._address}: no answer in time") from None
+            except OSError as error:
+                raise self._lost(error) from None
+            if count == 0:
+                raise self._lost("closed by the broker")
+            at += count
+        return frame
+
+    def _lost(self, why: object) -> ConnectionLost:
+        self.close()
+        return ConnectionLost(f"{self._address}: connection lost: {why}")
+
+    def close(self) -> None:
+        """End the connection; answers still awaited are lost."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+class BlockingTransport:
+    """Opens plain sockets."""
+
+    async def connect(self, address: Address, seconds: float) -> BlockingLink:
+        """A new connection; CannotConnect."""
+        return BlockingLink(address, open_socket(address, seconds))
+
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing for a while."""
+        time.sleep(seconds)  # noqa: ASYNC251 - this transport's coroutines are meant to block
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back."""
+        return time.monotonic()
+
+
+def open_socket(address: Address, seconds: float) -> socket.socket:
+    """A connected socket without Nagle's delay; CannotConnect says why there is none."""
+    try:
+        connection = socket.create_connection(address, timeout=seconds)
+    except TimeoutError:
+        raise CannotConnect(f"cannot connect to {address}: no answer") from None
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise CannotConnect(f"cannot connect to {address}: {why.lower()}") from None
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection

@@ -1,0 +1,147 @@
+"""The transport on an asyncio loop."""
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Sequence
+
+from headrace.client.transport import (
+    RESPONSE_BYTES_MAX,
+    Address,
+    Buffer,
+    CannotConnect,
+    ConnectionLost,
+    TimedOut,
+)
+
+_LENGTH = struct.Struct(">i")
+
+
+class EventReply:
+    """An answer whose frame arrives by the loop."""
+
+    __slots__ = ("_future", "_link")
+
+    def __init__(self, link: "EventLink") -> None:
+        self._link = link
+        self._future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
+
+    def arrived(self, frame: memoryview) -> None:
+        """Called by the link with the answer."""
+        if not self._future.done():
+            self._future.set_result(frame)
+
+    def lost(self, error: ConnectionLost) -> None:
+        """Called by the link when no answer will come."""
+        if not self._future.done():
+            self._future.set_exception(error)
+            # Nobody may wait for it any more; that is no fault worth a warning.
+            self._future.exception()
+
+    async def wait(self, seconds: float) -> memoryview:
+        """The response frame without its length; TimedOut, ConnectionLost."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._future
+        except TimeoutError:
+            self._link.close()
+            raise TimedOut(f"{self._link.address}: no answer in time") from None
+
+
+class EventLink(asyncio.Protocol):
+    """One connection on the loop."""
+
+    def __init__(self, address: Address) -> None:
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._address = address
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[EventReply] = deque()
+        self._correlation_id = 0
+        self._pending = bytearray()
+
+    @property
+    def address(self) -> Address:
+        """The other end."""
+        return self._address
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be sent."""
+        return self._transport is None
+
+    def next_correlation_id(self) -> int:
+        """Number of the next request."""
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        return self._correlation_id
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by asyncio."""
+        self._give_up(f"connection lost: {exc or 'closed by the broker'}")
+
+    def data_received(self, data: bytes) -> None:
+        """Called by asyncio."""
+        pending = self._pending
+        pending += data
+        at = 0
+        while len(pending) - at >= 4:
+            (size,) = _LENGTH.unpack_from(pending, at)
+            if not 4 <= size <= RESPONSE_BYTES_MAX or not self._waiting:
+                self._give_up(f"connection ended: an answer of {size} bytes announced")
+                return
+            if len(pending) - at - 4 < size:
+                break
+            frame = memoryview(bytes(memoryview(pending)[at + 4 : at + 4 + size]))
+            self._waiting.popleft().arrived(frame)
+            at += 4 + size
+        del pending[:at]
+
+    def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> EventReply:
+        """Send a whole request; ConnectionLost."""
+        if self._transport is None:
+            raise ConnectionLost(f"{self._address}: connection lost")
+        reply = EventReply(self)
+        self._transport.writelines(frame)
+        if answered:
+            self._waiting.append(reply)
+        return reply
+
+    def close(self) -> None:
+        """End the connection; answers still awaited are lost."""
+        self._give_up("connection closed")
+
+    def _give_up(self, why: str) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.abort()
+        while self._waiting:
+            self._waiting.popleft().lost(ConnectionLost(f"{self._address}: {why}"))
+
+
+class EventTransport:
+    """Opens connections on the running loop."""
+
+    async def connect(self, address: Address, seconds: float) -> EventLink:
+        """A new connection; CannotConnect."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(seconds):
+                _, link = await loop.create_connection(lambda: EventLink(address), *address)
+        except TimeoutError:
+            raise CannotConnect(f"cannot connect to {address}: no answer") from None
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise CannotConnect(f"cannot connect to {address}: {why.lower()}") from None
+        return link
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for a while."""
+        await asyncio.sleep(seconds)
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back."""
+        return asyncio.get_running_loop().time()

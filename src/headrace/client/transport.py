@@ -1,0 +1,97 @@
+"""What a client needs of the network, and what may go wrong there."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from headrace.model.errors import HeadraceError
+
+Buffer = bytes | bytearray | memoryview
+
+RESPONSE_BYTES_MAX = 256 << 20
+"""A longer announced response ends the connection."""
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class ClientError(HeadraceError):
+    """What a client could not do; its text is one line for people."""
+
+
+class CannotConnect(ClientError):
+    """Nobody answers at the address."""
+
+
+class ConnectionLost(ClientError):
+    """The connection ended while an answer was awaited: whether it was done is unknown."""
+
+
+class TimedOut(ClientError):
+    """No answer in time: whether it was done is unknown."""
+
+
+class Reply(Protocol):
+    """An answer on its way."""
+
+    async def wait(self, seconds: float) -> memoryview:
+        """The response frame without its length, the caller's own.
+
+        TimedOut closes the connection: answers come in order, so no later one could come either.
+        ConnectionLost.
+        """
+
+
+class Link(Protocol):
+    """One connection. Requests may be sent before earlier ones are answered."""
+
+    versions: dict[int, tuple[int, int]]
+    """What the broker said it serves, by API key; empty until asked."""
+
+    @property
+    def address(self) -> Address: ...
+
+    @property
+    def closed(self) -> bool: ...
+
+    def next_correlation_id(self) -> int:
+        """Number of the next request."""
+
+    def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> Reply:
+        """Send a whole request; ConnectionLost. `answered`: whether an answer will come."""
+
+    def close(self) -> None: ...
+
+
+class Transport(Protocol):
+    """Opens links and waits."""
+
+    async def connect(self, address: Address, seconds: float) -> Link:
+        """A new connection; CannotConnect."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back."""
+
+
+def parse_bootstrap(text: str, default_port: int = 9092) -> list[Address]:
+    """Addresses of `host:port,host:port`; ValueError says which one is wrong."""
+    addresses = []
+    for part in filter(None, (word.strip() for word in text.split(","))):
+        host, colon, port = part.rpartition(":")
+        if not colon or part.endswith("]") or (":" in host and not host.startswith("[")):
+            host, port = part, str(default_port)
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not (port.isascii() and port.isdigit()) or not 0 < int(port) <= 65535:
+            raise ValueError(f"{part!r} is not host:port")
+        addresses.append(Address(host, int(port)))
+    if not addresses:
+        raise ValueError("no broker's address: needs host:port")
+    return addresses
