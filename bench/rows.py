@@ -1,0 +1,229 @@
+"""What is measured: each row makes its own topic, runs, and gives figures by name.
+
+A row names acks, durability, partitions and record size. Bounds come from what a user of the real
+peer would expect of a replacement: the goals are part of the row, so that the table judges itself.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bench import latency, librdkafka, rawload
+from bench.report import Goal
+from bench.subjects import Broker
+
+SECONDS = 4.0
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement. `goals` bound ours / peer, `ceilings` our own figure, by figure name."""
+
+    name: str
+    durable: bool
+    measure: Callable[[Broker, str], Figures]
+    partitions: int = 1
+    goals: dict[str, Goal] = field(default_factory=dict)
+    ceilings: dict[str, Goal] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} [{'flushed' if self.durable else 'page cache'}]"
+
+    def run(self, broker: Broker, number: int) -> Figures:
+        topic = f"bench-{number}"
+        broker.create_topic(topic, self.partitions)
+        try:
+            return self.measure(broker, topic)
+        finally:
+            broker.delete_topic(topic)
+
+
+def produce(record_bytes: int, acks: str) -> Callable[[Broker, str], Figures]:
+    def measure(broker: Broker, topic: str) -> Figures:
+        cpu = broker.cpu_seconds()
+        moved = librdkafka.produce(
+            broker.bootstrap,
+            topic,
+            acks=acks,
+            record_bytes=record_bytes,
+            seconds=SECONDS,
+            partitions=1,
+        )
+        cpu = broker.cpu_seconds() - cpu
+        return {"records/s": moved.per_second, "CPU-s/GB": cpu / moved.gigabytes}
+
+    return measure
+
+
+def consume(record_bytes: int) -> Callable[[Broker, str], Figures]:
+    def measure(broker: Broker, topic: str) -> Figures:
+        rawload.produce(
+            broker.bootstrap,
+            topic,
+            partitions=1,
+            connections=1,
+            in_flight=5,
+            record_bytes=record_bytes,
+            batch_bytes=200_000,
+            acks=1,
+            seconds=1.5 if record_bytes > 100 else 1.0,
+        )
+        records = rawload.end_offsets(broker.bootstrap, topic, 1)
+        cpu = broker.cpu_seconds()
+        moved = librdkafka.consume(
+            broker.bootstrap, topic, records=records, record_bytes=record_bytes, partitions=1
+        )
+        cpu = broker.cpu_seconds() - cpu
+        return {"records/s": moved.per_second, "CPU-s/GB": cpu / moved.gigabytes}
+
+    return measure
+
+
+def requests(acks: int) -> Callable[[Broker, str], Figures]:
+    def measure(broker: Broker, topic: str) -> Figures:
+        cpu = broker.cpu_seconds()
+        load = rawload.produce(
+            broker.bootstrap,
+            topic,
+            partitions=1,
+            connections=4,
+            in_flight=32,
+            record_bytes=100,
+            batch_bytes=1,
+            acks=acks,
+            seconds=SECONDS,
+        )
+        cpu = broker.cpu_seconds() - cpu
+        return {"requests/s": load.requests_per_second, "CPU-us/request": cpu / load.requests * 1e6}
+
+    return measure
+
+
+def batches(acks: int) -> Callable[[Broker, str], Figures]:
+    def measure(broker: Broker, topic: str) -> Figures:
+        cpu = broker.cpu_seconds()
+        load = rawload.produce(
+            broker.bootstrap,
+            topic,
+            partitions=1,
+            connections=2,
+            in_flight=5,
+            record_bytes=1000,
+            batch_bytes=1_000_000,
+            acks=acks,
+            seconds=SECONDS,
+        )
+        cpu = broker.cpu_seconds() - cpu
+        return {"MB/s": load.megabytes_per_second, "CPU-s/GB": cpu / load.megabytes * 1e3}
+
+    return measure
+
+
+def everywhere(partitions: int) -> Callable[[Broker, str], Figures]:
+    def measure(broker: Broker, topic: str) -> Figures:
+        load = rawload.produce_everywhere(
+            broker.bootstrap,
+            topic,
+            partitions=partitions,
+            in_flight=max(partitions, 32),
+            seconds=SECONDS,
+        )
+        return {"requests/s": load.requests_per_second}
+
+    return measure
+
+
+def raw_consume(broker: Broker, topic: str) -> Figures:
+    rawload.produce(
+        broker.bootstrap,
+        topic,
+        partitions=1,
+        connections=1,
+        in_flight=5,
+        record_bytes=10_000,
+        batch_bytes=200_000,
+        acks=1,
+        seconds=1.5,
+    )
+    end = rawload.end_offsets(broker.bootstrap, topic, 1)
+    cpu = broker.cpu_seconds()
+    load = rawload.fetch(
+        broker.bootstrap, topic, partition=0, end=end, bytes_max=rawload.FETCH_BYTES
+    )
+    cpu = broker.cpu_seconds() - cpu
+    return {"MB/s": load.megabytes_per_second, "CPU-s/GB": cpu / load.megabytes * 1e3}
+
+
+def end_to_end(broker: Broker, topic: str) -> Figures:
+    found = latency.measure(broker.bootstrap, topic, rate=5000, seconds=6.0)
+    return {"p50 ms": found.p50, "p99 ms": found.p99}
+
+
+def at_least(ratio: float) -> Goal:
+    return Goal(least=ratio)
+
+
+def at_most(ratio: float) -> Goal:
+    return Goal(most=ratio)
+
+
+def produce_rows(durable: bool) -> list[Row]:
+    goals = {"records/s": at_least(0.9), "CPU-s/GB": at_most(0.7)}
+    return [
+        Row(f"librdkafka produce {size} B, acks={acks}", durable, produce(size, acks), goals=goals)
+        for size in (100, 1000, 10_000)
+        for acks in ("1", "all")
+    ]
+
+
+ROWS: list[Row] = [
+    Row(
+        "raw 4 conn x 32, one 100 B record, acks=1",
+        False,
+        requests(1),
+        goals={"requests/s": at_least(3), "CPU-us/request": at_most(1 / 3)},
+    ),
+    Row(
+        "raw 4 conn x 32, one 100 B record, acks=all",
+        True,
+        requests(-1),
+        goals={"requests/s": at_least(8)},
+    ),
+    Row(
+        "raw 2 conn x 5, 1 MB batches, acks=1",
+        False,
+        batches(1),
+        goals={"MB/s": at_least(0.9), "CPU-s/GB": at_most(0.7)},
+    ),
+    Row("raw 2 conn x 5, 1 MB batches, acks=all", True, batches(-1), goals={"MB/s": at_least(1.5)}),
+    *produce_rows(False),
+    *produce_rows(True),
+    *[
+        Row(
+            f"librdkafka consume {size} B",
+            False,
+            consume(size),
+            goals={"records/s": at_least(0.9)},
+        )
+        for size in (100, 1000, 10_000)
+    ],
+    Row("raw consumer, 10 KB records", False, raw_consume),
+    Row("produce to consume, 5,000 msg/s", False, end_to_end, goals={"p99 ms": at_most(2)}),
+    Row("produce to consume, 5,000 msg/s", True, end_to_end, ceilings={"p99 ms": at_most(25)}),
+    Row("raw, 1 partition, acks=all", True, everywhere(1)),
+    Row("raw, 1,000 partitions at once, acks=all", True, everywhere(1000), partitions=1000),
+]
+
+
+def start_figures(broker_type: Callable[[bool], Broker], idle_seconds: float = 10.0) -> Figures:
+    """Exec to the first acknowledged produce, and the memory `idle_seconds` after it."""
+    broker = broker_type(True)
+    with broker:
+        first = broker.first_acknowledged_produce()
+        broker.stop()
+    broker = broker_type(True)
+    with broker:
+        time.sleep(idle_seconds)
+        return {"exec to first ack s": first, "RSS idle MB": broker.rss_megabytes()}
