@@ -11,7 +11,6 @@ Everything here runs on the one deciding thread and never waits.
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 from headrace.config.topic import LogConfig
@@ -42,8 +41,6 @@ class Appended(NamedTuple):
 
 
 _new = tuple.__new__
-NOTHING = ReadResult(b"")
-"""What a reader gets that has caught up."""
 
 
 class Partition:
@@ -78,7 +75,6 @@ class Partition:
         self.log = log
         self.topic_partition: TopicPartition = log.topic_partition
         self.leader_epoch = leader_epoch
-        log.assign_epoch(leader_epoch, log.end_offset)
         self._flush_soon = flusher.flush_soon
         self._flush_on_ack = flush_on_ack
         self._isr_size = isr_size
@@ -89,6 +85,7 @@ class Partition:
         self._next_watch = 0
         self._too_few_replicas = isr_size < log.config.min_insync_replicas
         self.high_watermark = log.flushed_offset if flush_on_ack else log.end_offset
+        log.high_watermark = self.high_watermark
         log.on_flushed = self._flushed
         if flush_on_ack and self.high_watermark < log.end_offset:
             self._flush_soon(log)
@@ -146,7 +143,7 @@ class Partition:
         if self._flush_on_ack:
             self._flush_soon(log)
         else:
-            self._advance_unflushed()
+            self._advance(log.end_offset)
         appended: Appended = _new(
             Appended, (base_offset, last_offset, append_time_ms, last_offset + 1, False)
         )
@@ -174,7 +171,7 @@ class Partition:
         if self._flush_on_ack:
             self._flush_soon(self.log)
         else:
-            self._advance_unflushed()
+            self._advance(self.log.end_offset)
         return Appended(
             base_offset, last_offset, append_time_ms, Offset(last_offset + 1), duplicate=False
         )
@@ -221,19 +218,17 @@ class Partition:
         if self._refusal is not None:
             raise ApiError(self._refusal)
         log = self.log
-        if not log.start_offset <= offset <= log.end_offset:
-            raise ApiError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"offset {offset} is outside {log.start_offset} to {log.end_offset}",
-            )
         end = self.last_stable_offset if read_committed else self.high_watermark
-        if offset >= end or (max_bytes <= 0 and not at_least_one):
-            return NOTHING
         return log.read(offset, max_bytes, below=end, at_least_one=at_least_one)
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """The largest epoch up to `epoch` and where it ends; (-1, -1) where that is not known."""
-        return self.log.end_offset_for_epoch(epoch)
+        log = self.log
+        latest = log.epochs.latest
+        if not latest < epoch <= self.leader_epoch:
+            return log.end_offset_for_epoch(epoch)
+        # Nothing was appended under our epoch yet: it begins, and the one before ends, at the end.
+        return (epoch if epoch == self.leader_epoch else latest), log.end_offset
 
     def watch_readable(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback()` whenever more may have become readable, or the partition failed.
@@ -243,7 +238,11 @@ class Partition:
         token = self._next_watch
         self._next_watch = token + 1
         self._watchers[token] = callback
-        return partial(self._watchers.pop, token, None)
+
+        def cancel() -> None:
+            self._watchers.pop(token, None)
+
+        return cancel
 
     def reconfigure(self, config: LogConfig) -> None:
         """Take new settings of the topic at once."""
@@ -297,16 +296,10 @@ class Partition:
         if self._flush_on_ack:
             self._advance(upto)
 
-    def _advance_unflushed(self) -> None:
-        log = self.log
-        if log.end_offset - log.flushed_offset >= log.config.flush_messages:
-            self._flush_soon(log)
-        self._advance(log.end_offset)
-
     def _advance(self, upto: Offset) -> None:
         if upto <= self.high_watermark:
             return
-        self.high_watermark = upto
+        self.high_watermark = self.log.high_watermark = upto
         if self._waiting:
             self._release()
         if self._watchers:

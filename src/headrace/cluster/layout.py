@@ -4,7 +4,6 @@ Paths and payloads are those of Kafka 3.9 in ZooKeeper mode, so that tools made 
 write. Unknown fields of a payload are ignored when read.
 """
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from headrace.broker.metadata import BrokerInfo, Endpoint
+from headrace.log.files import decode_uuid, encode_uuid
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import BrokerId, LeaderEpoch
 
@@ -125,19 +125,6 @@ def broker_path(broker: BrokerId) -> str:
     return f"{BROKER_IDS}/{broker}"
 
 
-def encode_topic_id(topic_id: bytes) -> str:
-    """Kafka's text form of a UUID: URL-safe base64 without padding, 22 characters."""
-    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
-
-
-def decode_topic_id(text: str) -> bytes:
-    """The 16 bytes of a UUID's text form; ValueError."""
-    topic_id = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    if len(topic_id) != 16:
-        raise ValueError(f"{text!r} is no UUID of 16 bytes")
-    return topic_id
-
-
 def quote_entity(name: str) -> str:
     """A user's or client's name as a node's name (Kafka's Sanitizer: URL encoding)."""
     return quote(name, safe="-_.")
@@ -154,7 +141,7 @@ def encode_topic(topic: TopicNode) -> bytes:
         "partitions": {str(index): list(found) for index, found in topic.partitions.items()}
     }
     if topic.topic_id is not None:
-        payload["topic_id"] = encode_topic_id(topic.topic_id)
+        payload["topic_id"] = encode_uuid(topic.topic_id)
     return _encode({**payload, "adding_replicas": {}, "removing_replicas": {}, "version": 3})
 
 
@@ -167,7 +154,7 @@ def decode_topic(path: str, value: bytes) -> TopicNode:
             for index, found in sorted(payload["partitions"].items(), key=lambda item: int(item[0]))
         }
         text = payload.get("topic_id")
-        return TopicNode(partitions, None if text is None else decode_topic_id(text))
+        return TopicNode(partitions, None if text is None else decode_uuid(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 
