@@ -1,0 +1,321 @@
+"""The cluster's facts in the store: read and written as Kafka's znodes, in the controller's words.
+
+Every write that a controller makes is one `multi` with a check that it still is the controller.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from headrace.broker.metadata import BrokerInfo
+from headrace.cluster import layout
+from headrace.cluster.layout import PartitionState, ProducerIdBlock, Registration, TopicNode
+from headrace.model.errors import ConfigError
+from headrace.model.nouns import BrokerId
+from headrace.world.store import (
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    Node,
+    NodeExists,
+    NoNode,
+    Operation,
+    Set,
+    Store,
+)
+
+OPERATIONS_PER_MULTI = 1000
+"""Longer changes are made in several: ZooKeeper refuses packets over 1 MiB."""
+
+READS_AT_ONCE = 256
+
+NOTICE_SECONDS = 900.0
+"""How long notices of configuration changes stay in the store."""
+
+
+class StateKey(NamedTuple):
+    """A partition whose state is written."""
+
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTopic:
+    """All that the store says of a topic."""
+
+    name: str
+    node: TopicNode
+    config: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[int, PartitionState] = field(default_factory=dict)
+    """Of the partitions that have been led; an old tool may have left others without."""
+
+
+class Catalog:
+    """A store in Kafka's layout."""
+
+    def __init__(self, store: Store) -> None:
+        """Use an open store."""
+        self.store = store
+        self.controller_epoch = 0
+        self._epoch_check: Check | None = None
+        self._told: list[tuple[float, str]] = []
+
+    async def prepare(self) -> None:
+        """Make the persistent paths that are missing."""
+        for path in layout.ROOTS:
+            with suppress(NodeExists):
+                await self.store.create(path, b"", parents=True)
+
+    async def cluster_id(self, own: str | None, new: Callable[[], str]) -> str:
+        """The cluster's id: the store's, else `own` (a log directory's), else a new one, kept.
+
+        ConfigError where store and log directory belong to different clusters.
+        """
+        try:
+            found = layout.decode_cluster_id((await self.store.get(layout.CLUSTER_ID)).value)
+        except NoNode:
+            found = own or new()
+            value = layout.encode_cluster_id(found)
+            await self.store.create(layout.CLUSTER_ID, value, parents=True)
+        if own is not None and own != found:
+            raise ConfigError(
+                f"log.dirs belongs to cluster {own} (meta.properties),"
+                f" the metadata store to {found}"
+            )
+        return found
+
+    async def register(self, broker: BrokerId, registration: Registration) -> int:
+        """Announce a live broker; returns its epoch. ConfigError where its id is taken."""
+        path = layout.broker_path(broker)
+        value = layout.encode_registration(registration)
+        try:
+            await self.store.create(path, value, ephemeral=True)
+        except NodeExists:
+            raise ConfigError(f"broker.id={broker}: a broker with this id is running") from None
+        return (await self.store.get(path)).created
+
+    async def brokers(self) -> list[BrokerInfo]:
+        """The brokers that are alive, by id."""
+        found = []
+        for name in await self.store.children(layout.BROKER_IDS):
+            path = f"{layout.BROKER_IDS}/{name}"
+            with suppress(NoNode):
+                node = await self.store.get(path)
+                broker = BrokerId(int(name))
+                found.append(layout.decode_registration(broker, path, node.value, node.created))
+        return sorted(found, key=lambda one: one.broker_id)
+
+    async def elect(self, broker: BrokerId, now_ms: int) -> bool:
+        """Become the controller if nobody is; says whether we are."""
+        try:
+            node = await self.store.get(layout.CONTROLLER_EPOCH)
+        except NoNode:
+            await self.store.create(layout.CONTROLLER_EPOCH, b"0")
+            node = await self.store.get(layout.CONTROLLER_EPOCH)
+        epoch = int(node.value) + 1
+        value = layout.encode_controller(broker, now_ms)
+        try:
+            await self.store.multi(
+                [
+                    Create(layout.CONTROLLER, value, ephemeral=True),
+                    Set(layout.CONTROLLER_EPOCH, str(epoch).encode(), node.version),
+                ]
+            )
+        except (NodeExists, BadVersion):
+            return False
+        self.controller_epoch = epoch
+        self._epoch_check = Check(layout.CONTROLLER_EPOCH, node.version + 1)
+        return True
+
+    async def topics(self) -> dict[str, StoredTopic]:
+        """Every topic of the store. BadPayload."""
+        names = await self.store.children(layout.TOPICS)
+        nodes = await self._get_all([layout.topic_path(name) for name in names])
+        configs = await self._get_all([layout.topic_config_path(name) for name in names])
+        found: dict[str, StoredTopic] = {}
+        wanted: list[StateKey] = []
+        for name, node, config in zip(names, nodes, configs, strict=True):
+            if node is None:
+                continue
+            topic = layout.decode_topic(layout.topic_path(name), node.value)
+            overrides = (
+                {}
+                if config is None
+                else layout.decode_config(layout.topic_config_path(name), config.value)
+            )
+            found[name] = StoredTopic(name, topic, overrides)
+            wanted += [StateKey(name, index) for index in topic.partitions]
+        paths = [layout.state_path(*key) for key in wanted]
+        states: dict[str, dict[int, PartitionState]] = {name: {} for name in found}
+        for key, path, node in zip(wanted, paths, await self._get_all(paths), strict=True):
+            if node is not None:
+                states[key.topic][key.partition] = layout.decode_state(path, node.value)
+        return {name: replace(topic, states=states[name]) for name, topic in found.items()}
+
+    async def add_topics(self, topics: Sequence[StoredTopic]) -> None:
+        """Write new topics, each whole or not at all. NodeExists."""
+        batch: list[Operation] = []
+        for topic in topics:
+            operations = _creation(topic, self.controller_epoch)
+            if batch and len(batch) + len(operations) > OPERATIONS_PER_MULTI:
+                await self._multi(batch)
+                batch = []
+            batch += operations
+        if batch:
+            await self._multi(batch)
+
+    async def add_partitions(self, topic: StoredTopic, first: int) -> None:
+        """Write a topic that has grown: its partitions from `first` on are new."""
+        operations: list[Operation] = [
+            Set(layout.topic_path(topic.name), layout.encode_topic(topic.node))
+        ]
+        for index in range(first, len(topic.node.partitions)):
+            operations += _partition(topic, index, self.controller_epoch)
+        await self._multi(operations)
+
+    async def put_states(self, states: Mapping[StateKey, tuple[PartitionState, bool]]) -> None:
+        """Write leaders and epochs; the flag says whether the partition has a state already."""
+        operations: list[Operation] = []
+        for (topic, index), (state, exists) in states.items():
+            value = layout.encode_state(replace(state, controller_epoch=self.controller_epoch))
+            path = layout.state_path(topic, index)
+            if exists:
+                operations.append(Set(path, value))
+            else:
+                await self.store.create(path, value, parents=True)
+        for at in range(0, len(operations), OPERATIONS_PER_MULTI):
+            await self._multi(operations[at : at + OPERATIONS_PER_MULTI])
+
+    async def give_topic_ids(self, topics: Sequence[StoredTopic]) -> None:
+        """Write the nodes of topics that had no id."""
+        await self._multi(
+            [Set(layout.topic_path(one.name), layout.encode_topic(one.node)) for one in topics]
+        )
+
+    async def deletions(self) -> list[str]:
+        """Topics whose deletion has begun."""
+        return await self.store.children(layout.DELETE_TOPICS)
+
+    async def begin_deletion(self, names: Sequence[str]) -> None:
+        """From now on these topics are to go, whatever happens to us."""
+        await self._multi([Create(f"{layout.DELETE_TOPICS}/{name}", b"") for name in names])
+
+    async def end_deletion(self, name: str) -> None:
+        """Forget a topic all of whose logs are gone."""
+        operations: list[Operation] = []
+        await self._gather_deletes(layout.topic_path(name), operations)
+        await self._gather_deletes(layout.topic_config_path(name), operations)
+        operations.append(Delete(f"{layout.DELETE_TOPICS}/{name}"))
+        # Children come before their parents: a cut between two multis leaves a tree to go on with.
+        for at in range(0, len(operations), OPERATIONS_PER_MULTI):
+            await self._multi(operations[at : at + OPERATIONS_PER_MULTI])
+
+    async def put_config(self, path: str, config: Mapping[str, str], now: float) -> None:
+        """Write the settings of one entity and tell all brokers. `now`: monotonic seconds."""
+        value = layout.encode_config(config)
+        try:
+            await self.store.get(path)
+            change: Operation = Set(path, value)
+        except NoNode:
+            change = Create(path, value)
+        entity = path.removeprefix("/config/")
+        told = layout.encode_config_change(entity)
+        notice = Create(f"{layout.CONFIG_CHANGES}/config_change_", told, sequential=True)
+        results = await self._multi([change, notice])
+        await self._forget_notices(str(results[-1]), now)
+
+    async def broker_configs(self, broker: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
+        """What was altered at run time: for all brokers, and for this one."""
+        paths = [
+            layout.broker_config_path(layout.CLUSTER_DEFAULT),
+            layout.broker_config_path(str(broker)),
+        ]
+        shared, own = await self._get_all(paths)
+        return (
+            {} if shared is None else layout.decode_config(paths[0], shared.value),
+            {} if own is None else layout.decode_config(paths[1], own.value),
+        )
+
+    async def reserve_producer_ids(
+        self, broker: BrokerId, size: int, *, above: int = -1
+    ) -> ProducerIdBlock:
+        """A block of `size` producer ids that nobody was given, all greater than `above`."""
+        while True:
+            try:
+                node = await self.store.get(layout.PRODUCER_ID_BLOCK)
+            except NoNode:
+                first, version = 0, None
+            else:
+                first, version = layout.decode_producer_ids(node.value).last + 1, node.version
+            if first <= above:
+                first = (above // size + 1) * size
+            block = ProducerIdBlock(broker, first, first + size - 1)
+            value = layout.encode_producer_ids(block)
+            try:
+                if version is None:
+                    await self.store.create(layout.PRODUCER_ID_BLOCK, value)
+                else:
+                    await self.store.set(layout.PRODUCER_ID_BLOCK, value, version)
+            except (NodeExists, BadVersion):
+                continue  # another broker was faster: take the block after its
+            return block
+
+    async def _multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
+        if self._epoch_check is not None:
+            operations = [*operations, self._epoch_check]
+            return (await self.store.multi(operations))[:-1]
+        return await self.store.multi(operations)
+
+    async def _get(self, path: str) -> Node | None:
+        try:
+            return await self.store.get(path)
+        except NoNode:
+            return None
+
+    async def _get_all(self, paths: Sequence[str]) -> list[Node | None]:
+        found: list[Node | None] = []
+        for at in range(0, len(paths), READS_AT_ONCE):
+            found += await asyncio.gather(*map(self._get, paths[at : at + READS_AT_ONCE]))
+        return found
+
+    async def _gather_deletes(self, path: str, operations: list[Operation]) -> None:
+        """Append the deletion of a tree, children first; nothing where it does not exist."""
+        try:
+            names = await self.store.children(path)
+        except NoNode:
+            return
+        for name in names:
+            await self._gather_deletes(f"{path}/{name}", operations)
+        operations.append(Delete(path))
+
+    async def _forget_notices(self, newest: str, now: float) -> None:
+        """Remove our notices that are a quarter of an hour old, as Kafka does."""
+        self._told.append((now, newest))
+        while self._told and now - self._told[0][0] >= NOTICE_SECONDS:
+            with suppress(NoNode):
+                await self.store.delete(self._told.pop(0)[1])
+
+
+def _creation(topic: StoredTopic, controller_epoch: int) -> list[Operation]:
+    operations: list[Operation] = [
+        Create(layout.topic_path(topic.name), layout.encode_topic(topic.node)),
+        Create(layout.partitions_path(topic.name), b""),
+    ]
+    for index in topic.node.partitions:
+        operations += _partition(topic, index, controller_epoch)
+    operations.append(
+        Create(layout.topic_config_path(topic.name), layout.encode_config(topic.config))
+    )
+    return operations
+
+
+def _partition(topic: StoredTopic, index: int, controller_epoch: int) -> list[Operation]:
+    state = replace(topic.states[index], controller_epoch=controller_epoch)
+    return [
+        Create(layout.partition_path(topic.name, index), b""),
+        Create(layout.state_path(topic.name, index), layout.encode_state(state)),
+    ]
