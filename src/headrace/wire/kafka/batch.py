@@ -155,7 +155,7 @@ def check_produced(view: memoryview, produce_version: int = 13) -> BatchHeader:
     Raises ApiError as Kafka 4.3 answers (ProduceRequest.validateRecords, UnifiedLog.append,
     LogValidator.validateBatch): CORRUPT_MESSAGE for a length or checksum that is wrong,
     UNSUPPORTED_COMPRESSION_TYPE for zstd before Produce v7 and for codecs unknown, otherwise
-    INVALID_RECORD. Limits of the topic (size, timestamps) and the producer's sequence are for others to check.
+    INVALID_RECORD. The topic's limits and the producer's sequence are for others to check.
     """
     try:
         header: BatchHeader = _new(BatchHeader, _unpack(view, 0))

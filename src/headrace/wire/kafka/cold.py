@@ -13,8 +13,7 @@ from typing import Any
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.api import VERSIONS, ApiKey, is_served
-from headrace.wire.kafka.frame import LENGTH, response_head
-from headrace.wire.kafka.frame import request_writer as _request_writer
+from headrace.wire.kafka.frame import request_head, response_head
 
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
 """Larger cold requests are refused: entities take many times the bytes they came from."""
@@ -113,11 +112,9 @@ def encode_response(entity: Entity, correlation_id: int) -> bytes:
 
 def encode_request(entity: Entity, correlation_id: int, client_id: str | None) -> bytes:
     """A whole request frame: length, header, body."""
-    writer = _request_writer(entity.__api_key__, entity.__version__, correlation_id, client_id)
-    out = writer.out
-    out += encode_body(entity)
-    LENGTH.pack_into(out, 0, len(out) - LENGTH.size)
-    return bytes(out)
+    body = encode_body(entity)
+    key, version = entity.__api_key__, entity.__version__
+    return request_head(key, version, correlation_id, client_id, len(body)) + body
 
 
 def warm(api_keys: Iterable[int], versions: Callable[[int], Iterable[int]] | None = None) -> None:

@@ -10,11 +10,10 @@ from typing import NamedTuple
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.api import (
     FLEXIBLE_FROM,
-    is_flexible,
     request_header_version,
     response_header_version,
 )
-from headrace.wire.kafka.primitives import CompactReader, Writer, writer_of
+from headrace.wire.kafka.primitives import CompactReader
 
 LENGTH = struct.Struct(">i")
 LENGTH_BYTES = 4
@@ -77,32 +76,16 @@ def response_head(api_key: int, version: int, correlation_id: int, body_bytes: i
     return _RESPONSE.pack(body_bytes + 4, correlation_id)
 
 
-def request_writer(
-    api_key: int, version: int, correlation_id: int, client_id: str | None
-) -> Writer:
-    """A writer that holds room for the length, and the header: add the body, then `seal` it."""
-    flexible = request_header_version(api_key, version) == 2
-    writer = writer_of(flexible)()
+def request_head(
+    api_key: int, version: int, correlation_id: int, client_id: str | None, body_bytes: int
+) -> bytes:
+    """Length and header that go before a request's body of `body_bytes`."""
     data = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(data)
-    writer.out += bytes(LENGTH_BYTES) + _HEADER.pack(api_key, version, correlation_id, size) + data
-    if flexible:
-        writer.out.append(0)
-    return writer
-
-
-def response_writer(api_key: int, version: int, correlation_id: int) -> Writer:
-    """A writer that holds room for the length, and the header: add the body, then `seal` it."""
-    writer = writer_of(is_flexible(api_key, version))()
-    writer.out += response_head(api_key, version, correlation_id, 0)
-    return writer
-
-
-def seal(writer: Writer, more: int = 0) -> bytearray:
-    """Write the length over its room; `more` bytes follow that the writer does not hold."""
-    out = writer.out
-    LENGTH.pack_into(out, 0, len(out) - LENGTH_BYTES + more)
-    return out
+    tags = b"\x00" if request_header_version(api_key, version) == 2 else b""
+    length = _HEADER_BYTES + len(data) + len(tags) + body_bytes
+    head = _HEADER.pack(api_key, version, correlation_id, size)
+    return b"".join((LENGTH.pack(length), head, data, tags))
 
 
 def parse_response(frame: memoryview, api_key: int, version: int) -> tuple[int, int]:

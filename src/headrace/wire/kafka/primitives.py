@@ -7,8 +7,8 @@ it. Whatever does not fit raises `Malformed`.
 """
 
 import struct
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
 
 from headrace.model.errors import Malformed
 
@@ -47,6 +47,14 @@ class Reader:
             raise Malformed(f"{size} bytes wanted at {at}, {self.end - at} left")
         self.at = at + size
         return at
+
+    def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
+        """Fields of fixed size in one go."""
+        at = self.at
+        if form.size > self.end - at:
+            raise Malformed(f"{form.size} bytes wanted at {at}, {self.end - at} left")
+        self.at = at + form.size
+        return form.unpack_from(self.view, at)
 
     def int8(self) -> int:
         value = self.view[self._take(1)]
@@ -326,16 +334,16 @@ class Writer:
         else:
             self.bytes(value)
 
-    def int32s(self, values: "list[int] | tuple[int, ...]") -> None:
+    def int32s(self, values: Sequence[int]) -> None:
         self.count(len(values))
         self.out += struct.pack(f">{len(values)}i", *values)
 
-    def strings(self, values: "list[str] | tuple[str, ...]") -> None:
+    def strings(self, values: Sequence[str]) -> None:
         self.count(len(values))
         for value in values:
             self.string(value)
 
-    def tags(self, fields: "list[tuple[int, Bytes]] | tuple[()]" = ()) -> None:
+    def tags(self, fields: Sequence[tuple[int, Bytes]] = ()) -> None:
         """End a struct with its tagged fields, ascending; the old encoding has none."""
 
 
@@ -360,7 +368,7 @@ class CompactWriter(Writer):
     def count(self, count: int) -> None:
         self.out += encode_uvarint(count + 1)
 
-    def tags(self, fields: "list[tuple[int, Bytes]] | tuple[()]" = ()) -> None:
+    def tags(self, fields: Sequence[tuple[int, Bytes]] = ()) -> None:
         self.out += encode_uvarint(len(fields))
         for tag, data in fields:
             self.out += encode_uvarint(tag) + encode_uvarint(len(data))

@@ -1,0 +1,63 @@
+"""What several hot messages share: where the leader is, in tagged fields (KIP-951)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headrace.wire.kafka.primitives import CompactWriter, Reader
+
+
+class CurrentLeader(NamedTuple):
+    """Who leads a partition now, in which epoch; -1 for not known."""
+
+    leader_id: int = -1
+    leader_epoch: int = -1
+
+
+NO_LEADER = CurrentLeader()
+
+
+class NodeEndpoint(NamedTuple):
+    """Where to reach a broker that leads a partition the client asked somebody else for."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+def encode_leader(leader: CurrentLeader) -> bytes:
+    """The tagged field's bytes."""
+    writer = CompactWriter()
+    writer.int32(leader.leader_id)
+    writer.int32(leader.leader_epoch)
+    writer.tags()
+    return bytes(writer.out)
+
+
+def decode_leader(reader: Reader) -> CurrentLeader:
+    """From a tagged field's own reader."""
+    return CurrentLeader(reader.int32(), reader.int32())
+
+
+def encode_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
+    """The tagged field's bytes."""
+    writer = CompactWriter()
+    writer.count(len(endpoints))
+    for endpoint in endpoints:
+        writer.int32(endpoint.node_id)
+        writer.string(endpoint.host)
+        writer.int32(endpoint.port)
+        writer.nullable_string(endpoint.rack)
+        writer.tags()
+    return bytes(writer.out)
+
+
+def decode_endpoints(reader: Reader) -> list[NodeEndpoint]:
+    """From a tagged field's own reader."""
+    endpoints = []
+    for _ in range(reader.count(11)):
+        endpoints.append(
+            NodeEndpoint(reader.int32(), reader.string(), reader.int32(), reader.nullable_string())
+        )
+        reader.skip_tags()
+    return endpoints

@@ -1,0 +1,63 @@
+"""Heartbeat (key 12, v0-v4): a group's member says it lives.
+
+v1 throttle · v3 static members · v4 flexible
+"""
+
+from typing import NamedTuple
+
+from headrace.wire.kafka.primitives import reader_of, writer_of
+
+FLEXIBLE_FROM = 4
+INSTANCES_FROM = 3
+
+
+class HeartbeatRequest(NamedTuple):
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None = None
+
+
+class HeartbeatResponse(NamedTuple):
+    error_code: int = 0
+    throttle_ms: int = 0
+
+
+def decode_request(version: int, body: memoryview) -> HeartbeatRequest:
+    """The request; `Malformed` where it is none."""
+    reader = reader_of(version >= FLEXIBLE_FROM)(body)
+    group_id, generation_id, member_id = reader.string(), reader.int32(), reader.string()
+    instance = reader.nullable_string() if version >= INSTANCES_FROM else None
+    reader.skip_tags()
+    return HeartbeatRequest(group_id, generation_id, member_id, instance)
+
+
+def encode_request(version: int, request: HeartbeatRequest) -> bytes:
+    """The request's body."""
+    writer = writer_of(version >= FLEXIBLE_FROM)()
+    writer.string(request.group_id)
+    writer.int32(request.generation_id)
+    writer.string(request.member_id)
+    if version >= INSTANCES_FROM:
+        writer.nullable_string(request.group_instance_id)
+    writer.tags()
+    return bytes(writer.out)
+
+
+def encode_response(version: int, response: HeartbeatResponse) -> bytes:
+    """The response's body."""
+    writer = writer_of(version >= FLEXIBLE_FROM)()
+    if version >= 1:
+        writer.int32(response.throttle_ms)
+    writer.int16(response.error_code)
+    writer.tags()
+    return bytes(writer.out)
+
+
+def decode_response(version: int, body: memoryview) -> HeartbeatResponse:
+    """The response; `Malformed` where it is none."""
+    reader = reader_of(version >= FLEXIBLE_FROM)(body)
+    throttle_ms = reader.int32() if version >= 1 else 0
+    error_code = reader.int16()
+    reader.skip_tags()
+    return HeartbeatResponse(error_code, throttle_ms)
