@@ -1,0 +1,26 @@
+"""Consumer groups: who is in them, what each member reads, how far the group has come.
+
+*Coordinators are partitions.* Every partition of `__consumer_offsets` that this broker leads has
+one `GroupShard`; a group lives in the shard its name hashes to. A shard is replayed from its
+partition's log when leadership comes (`loader`), dropped when it goes, and never trusted beyond what
+was appended: offsets become visible, and commits and assignments are answered, once the high
+watermark has passed them.
+
+    coordinators   the facade: group name -> shard, and what frontends call
+    shard          one partition's groups: load, apply, unload
+    states         the classic state machine as a table
+    group, member  the classic group's data and what can be asked of it
+    join, sync, membership, rebalance   the classic protocol, verb by verb
+    commit, offsets, expiry             committed offsets and when they end
+    describe       what the admin requests show
+    journal        records -> batches -> the partition; tells when they are committed
+    loader         the partition's log -> records, in slices
+    deadlines      one timer for all sessions and rebalances of a shard
+    messages       requests and answers, free of any wire format
+
+Nothing here waits, reads a clock of its own or knows a wire format beyond the records' own. Answers
+go out through the callback each request brings. Kafka's classic group coordinator (KIP-62, 345,
+394, 429, 559, 800, 814 and GroupMetadataManager of Kafka 4) settles every behaviour. Groups of the
+newer protocols (KIP-848, share, streams) have records of their own, which a shard passes over now:
+their seam is `shard.replay`.
+"""

@@ -1,0 +1,178 @@
+"""OffsetCommit, OffsetDelete, DeleteGroups: offsets that come, and that go by somebody's wish.
+
+Offsets become visible, and are answered for, when their records are committed, never before: what a
+client has read of them outlives this broker.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from headrace.broker.groups import rebalance, records
+from headrace.broker.groups.context import ShardContext
+from headrace.broker.groups.group import ClassicGroup
+from headrace.broker.groups.journal import JournalDone, KeyValue
+from headrace.broker.groups.messages import CommitRequest
+from headrace.broker.groups.offsets import Committed, Place
+from headrace.broker.groups.states import GroupState
+from headrace.model.errors import ApiError, ErrorCode
+
+_S = GroupState
+_ANSWERS_UNKNOWN_GROUP_SINCE = 9
+CodeDone = Callable[[ErrorCode], None]
+
+
+def commit(shard: ShardContext, request: CommitRequest, done: CodeDone) -> None:
+    """Keep the request's offsets; `done` is called once, after they are committed or refused."""
+    try:
+        group = _checked(shard, request)
+    except ApiError as error:
+        done(error.code)
+        return
+    if group.state in (_S.STABLE, _S.PREPARING_REBALANCE):
+        rebalance.keep_alive(shard, group, group.members[request.member_id])
+    now_ms = shard.clock.wall_ms()
+    expires_ms = -1 if request.retention_ms < 0 else now_ms + request.retention_ms
+    group_id = request.group_id
+    changes: list[tuple[Place, Committed]] = []
+    written: list[KeyValue] = []
+    for topic, partition, offset, leader_epoch, metadata in request.offsets:
+        committed = Committed(offset, leader_epoch, metadata, now_ms, expires_ms)
+        place = (group_id, topic, partition)
+        changes.append((place, committed))
+        written.append((records.offset_key(place), records.offset_value(committed)))
+    group.commits_in_flight += 1
+    shard.journal.append_soon(written, partial(_committed, shard, group, changes, done))
+
+
+def _committed(
+    shard: ShardContext,
+    group: ClassicGroup,
+    changes: list[tuple[Place, Committed]],
+    done: CodeDone,
+    error: ErrorCode | None,
+) -> None:
+    group.commits_in_flight -= 1
+    if error is not None:
+        done(error)
+        return
+    put = shard.offsets.put
+    for place, committed in changes:
+        put(place, committed)
+    done(ErrorCode.NONE)
+
+
+def _checked(shard: ShardContext, request: CommitRequest) -> ClassicGroup:
+    """The group, if the request may commit to it now. ApiError as Kafka's validateOffsetCommit."""
+    group = shard.groups.get(request.group_id)
+    generation = request.generation
+    if group is None:
+        if generation >= 0:
+            knows = request.version >= _ANSWERS_UNKNOWN_GROUP_SINCE
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if knows else ErrorCode.ILLEGAL_GENERATION)
+        # A consumer that assigns its partitions itself: the group is its offsets and nothing else.
+        group = ClassicGroup(request.group_id, shard.clock.wall_ms())
+        shard.groups[request.group_id] = group
+        return group
+    if generation < 0 and group.state is _S.EMPTY:
+        return group
+    if generation < 0 and not request.member_id and request.instance_id is None:
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    group.check_member(request.member_id, request.instance_id)
+    if generation != group.generation:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    if group.state is _S.COMPLETING_REBALANCE:
+        # The member is about to hear its new assignment, and may not own what it commits.
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    return group
+
+
+def delete_offsets(
+    shard: ShardContext,
+    group_id: str,
+    wanted: Sequence[tuple[str, int]],
+    done: Callable[[ErrorCode, list[ErrorCode]], None],
+) -> None:
+    """Forget offsets of topics nobody in the group reads.
+
+    `done(error of the group, one code for each of wanted)` once the deletions are committed.
+    """
+    group = shard.groups.get(group_id)
+    if group is None:
+        done(ErrorCode.GROUP_ID_NOT_FOUND, [])
+        return
+    if group.state is not _S.EMPTY and not group.is_consumer:
+        done(ErrorCode.NON_EMPTY_GROUP, [])
+        return
+    if group.commits_in_flight:
+        shard.journal.when_settled(partial(delete_offsets, shard, group_id, wanted, done))
+        return
+    codes: list[ErrorCode] = []
+    places: list[Place] = []
+    for topic, partition in wanted:
+        reading = group.subscribes(topic)
+        codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if reading else ErrorCode.NONE)
+        place = (group_id, topic, partition)
+        if not reading and (shard.offsets.get(place) or shard.offsets.is_unstable(place)):
+            places.append(place)
+
+    def deleted(error: ErrorCode | None) -> None:
+        done(error or ErrorCode.NONE, [] if error else codes)
+
+    forget(shard, places, deleted)
+
+
+def forget(shard: ShardContext, places: Iterable[Place], done: JournalDone) -> None:
+    """Write tombstones for `places`; they are gone when those are committed."""
+    gone = list(places)
+    if not gone:
+        done(None)
+        return
+
+    def committed(error: ErrorCode | None) -> None:
+        if error is None:
+            for place in gone:
+                shard.offsets.remove(place)
+        done(error)
+
+    shard.journal.append_soon([(records.offset_key(place), None) for place in gone], committed)
+
+
+def delete_group(shard: ShardContext, group_id: str, done: CodeDone) -> None:
+    """Delete an empty group and all its offsets; `done` once that is committed."""
+    group = shard.groups.get(group_id)
+    if group is None:
+        done(ErrorCode.GROUP_ID_NOT_FOUND)
+        return
+    if group.state is not _S.EMPTY:
+        done(ErrorCode.NON_EMPTY_GROUP)
+        return
+    if group.commits_in_flight:
+        # What is on its way to the log must not outlive the group.
+        shard.journal.when_settled(partial(delete_group, shard, group_id, done))
+        return
+    bury_with_offsets(shard, group, list(shard.offsets.places(group_id)), done)
+
+
+def bury_with_offsets(
+    shard: ShardContext, group: ClassicGroup, places: list[Place], done: CodeDone
+) -> None:
+    """Write the tombstones of an empty group and of `places`.
+
+    The group itself ends now, so that whoever comes next founds another; if the append fails it is
+    there again.
+    """
+    group_id = group.group_id
+
+    def committed(error: ErrorCode | None) -> None:
+        if error is not None:
+            shard.groups.setdefault(group_id, group)
+            done(error)
+            return
+        for place in places:
+            shard.offsets.remove(place)
+        done(ErrorCode.NONE)
+
+    del shard.groups[group_id]
+    tombstones: list[KeyValue] = [(records.offset_key(place), None) for place in places]
+    tombstones.append((records.group_key(group_id), None))
+    shard.journal.append_now(tombstones, committed)

@@ -1,0 +1,29 @@
+"""What the verbs of a shard share: its groups, its offsets, its way to the log, its time."""
+
+from dataclasses import dataclass, field
+
+from headrace.broker.groups.deadlines import Deadlines
+from headrace.broker.groups.group import ClassicGroup
+from headrace.broker.groups.journal import Journal
+from headrace.broker.groups.limits import GroupLimits
+from headrace.broker.groups.offsets import OffsetStore
+from headrace.world.clock import Clock, Random
+
+
+@dataclass(slots=True)
+class ShardContext:
+    """One shard's insides, handed to every verb."""
+
+    clock: Clock
+    random: Random
+    limits: GroupLimits
+    journal: Journal
+    deadlines: Deadlines
+    groups: dict[str, ClassicGroup] = field(default_factory=dict)
+    offsets: OffsetStore = field(default_factory=OffsetStore)
+
+    def new_member_id(self, prefix: str) -> str:
+        """An id nobody has: the client's id or the instance's, and a UUID."""
+        digits = self.random.uuid().hex()
+        parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
+        return "-".join((prefix, *parts))

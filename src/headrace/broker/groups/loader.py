@@ -1,0 +1,145 @@
+"""Replay: a partition's log becomes a shard's state, slice by slice, off the hot path.
+
+What the page cache holds is read at once and a slice's records are applied in one go; then the loop
+has its turn. What must come from the disk is read on a thread.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.log.reader import NeedsDisk, ReadResult
+from headrace.model.errors import CorruptLogError, HeadraceError, StorageError
+from headrace.model.nouns import Offset
+from headrace.wire.kafka.batch import (
+    CONTROL,
+    TRANSACTIONAL,
+    BatchHeader,
+    ControlType,
+    crc_ok,
+    iterate,
+    parse_control,
+    records,
+    size_of,
+)
+from headrace.world.clock import Clock
+from headrace.world.disk import Disk
+
+SLICE_BYTES = 256 * 1024
+"""About 10 ms of replay."""
+
+
+class LoadLog(Protocol):
+    """What a loader asks of `log.log.Log`."""
+
+    @property
+    def start_offset(self) -> Offset: ...
+
+    @property
+    def end_offset(self) -> Offset: ...
+
+    def read(self, offset: Offset, max_bytes: int, *, below: Offset) -> ReadResult | NeedsDisk: ...
+
+    def read_from_disk(self, offset: Offset, max_bytes: int, *, below: Offset) -> ReadResult: ...
+
+
+class Replayed(Protocol):
+    """Who is told what the log says."""
+
+    def replay(
+        self, log_offset: int, producer_id: int | None, key: bytes | None, value: bytes | None
+    ) -> None: ...
+
+    def replay_end(self, producer_id: int, *, committed: bool) -> None: ...
+
+
+class Loader:
+    """One replay. `done(None)` at the end of the log, `done(error)` where it cannot be read."""
+
+    def __init__(
+        self,
+        log: LoadLog,
+        target: Replayed,
+        *,
+        clock: Clock,
+        disk: Disk,
+        done: Callable[[HeadraceError | None], None],
+    ) -> None:
+        self._log = log
+        self._target = target
+        self._clock = clock
+        self._disk = disk
+        self._done = done
+        self._at = log.start_offset
+        self._end = log.end_offset
+        self._cancelled = False
+
+    def start(self) -> None:
+        """Begin; an empty log is done before this returns."""
+        self._go_on()
+
+    def cancel(self) -> None:
+        """Apply nothing more and call nobody."""
+        self._cancelled = True
+
+    def _go_on(self) -> None:
+        if self._cancelled:
+            return
+        if self._at >= self._end:
+            self._done(None)
+            return
+        try:
+            result = self._log.read(self._at, SLICE_BYTES, below=self._end)
+        except HeadraceError as error:
+            self._done(error)
+            return
+        if isinstance(result, NeedsDisk):
+            at, end = self._at, self._end
+            self._disk.run(
+                lambda: self._log.read_from_disk(at, SLICE_BYTES, below=end), self._have_read
+            )
+        else:
+            self._take(result)
+
+    def _have_read(self, result: ReadResult | BaseException) -> None:
+        if self._cancelled:
+            return
+        if isinstance(result, HeadraceError):
+            self._done(result)
+        elif isinstance(result, OSError):
+            self._done(StorageError(str(result)))
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            self._take(result)
+
+    def _take(self, result: ReadResult) -> None:
+        view = memoryview(result.data)
+        try:
+            for at, header in iterate(view):
+                self._apply(view[at : at + size_of(header)], header)
+        except HeadraceError as error:
+            self._done(error)
+            return
+        if result.next_offset <= self._at:
+            self._done(CorruptLogError(f"no batch at offset {self._at} below {self._end}"))
+            return
+        self._at = result.next_offset
+        self._clock.call_later(0, self._go_on)
+
+    def _apply(self, batch: memoryview, header: BatchHeader) -> None:
+        if not crc_ok(batch, header):
+            raise CorruptLogError(f"batch at offset {header.base_offset}: checksum does not match")
+        if header.attributes & CONTROL:
+            self._apply_marker(batch, header)
+            return
+        transactional = header.attributes & TRANSACTIONAL
+        producer_id = header.producer_id if transactional else None
+        for record in records(batch):
+            self._target.replay(record.offset, producer_id, record.key, record.value)
+
+    def _apply_marker(self, batch: memoryview, header: BatchHeader) -> None:
+        for record in records(batch):
+            kind = parse_control(record).type
+            if kind in (ControlType.COMMIT, ControlType.ABORT):
+                committed = kind is ControlType.COMMIT
+                self._target.replay_end(header.producer_id, committed=committed)

@@ -1,0 +1,119 @@
+"""Committed offsets: what a restarted consumer goes on from.
+
+Offsets written inside a transaction wait beside the others until its marker comes: a commit makes
+them count, an abort drops them.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Committed(NamedTuple):
+    """An offset as it lies in the log."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+    expires_ms: int = -1
+    """Of old clients that said how long to keep it; -1: as the broker is configured."""
+    log_offset: int = -1
+    """Where its record lies in `__consumer_offsets`; -1 where nobody asks."""
+
+
+Place = tuple[str, str, int]
+"""Group, topic, partition."""
+ByPartition = dict[int, Committed]
+ByTopic = dict[str, ByPartition]
+
+
+@dataclass(slots=True)
+class OffsetStore:
+    """All offsets of one shard."""
+
+    by_group: dict[str, ByTopic] = field(default_factory=dict)
+    open_transactions: dict[int, dict[Place, Committed]] = field(default_factory=dict)
+    """By producer id: offsets whose transaction has not ended."""
+
+    def put(self, place: Place, committed: Committed) -> None:
+        """The group's offset for the partition is `committed` from now on."""
+        group, topic, partition = place
+        topics = self.by_group.get(group)
+        if topics is None:
+            topics = self.by_group[group] = {}
+        partitions = topics.get(topic)
+        if partitions is None:
+            partitions = topics[topic] = {}
+        partitions[partition] = committed
+
+    def get(self, place: Place) -> Committed | None:
+        """The group's offset for the partition, None where there is none."""
+        group, topic, partition = place
+        return self.by_group.get(group, {}).get(topic, {}).get(partition)
+
+    def remove(self, place: Place) -> None:
+        """The group has no offset for the partition, in no open transaction either."""
+        group, topic, partition = place
+        for pending in self.open_transactions.values():
+            pending.pop(place, None)
+        topics = self.by_group.get(group)
+        partitions = None if topics is None else topics.get(topic)
+        if topics is None or partitions is None:
+            return
+        partitions.pop(partition, None)
+        if not partitions:
+            del topics[topic]
+        if not topics:
+            del self.by_group[group]
+
+    def put_in_transaction(self, producer_id: int, place: Place, committed: Committed) -> None:
+        """Keep `committed` until the producer's transaction ends."""
+        self.open_transactions.setdefault(producer_id, {})[place] = committed
+
+    def end_transaction(self, producer_id: int, *, committed: bool) -> None:
+        """The producer's transaction ended: its offsets count, or are gone.
+
+        One written by somebody else after it stays: the log's order decides, not the marker's.
+        """
+        pending = self.open_transactions.pop(producer_id, None)
+        if pending is None or not committed:
+            return
+        for place, offset in pending.items():
+            present = self.get(place)
+            if present is None or offset.log_offset > present.log_offset:
+                self.put(place, offset)
+
+    def is_unstable(self, place: Place) -> bool:
+        """Whether an open transaction may change this offset yet (KIP-447)."""
+        transactions = self.open_transactions
+        return bool(transactions) and any(place in one for one in transactions.values())
+
+    def in_transaction(self, group: str) -> bool:
+        """Whether any open transaction holds offsets of `group`."""
+        return any(place[0] == group for one in self.open_transactions.values() for place in one)
+
+    def places(self, group: str) -> Iterator[Place]:
+        """All partitions the group has an offset for, pending ones last, each once."""
+        topics = self.by_group.get(group, {})
+        for topic, partitions in topics.items():
+            for partition in partitions:
+                yield group, topic, partition
+        seen: set[Place] = set()
+        for pending in self.open_transactions.values():
+            for place in pending:
+                if place[0] == group and place not in seen and self.get(place) is None:
+                    seen.add(place)
+                    yield place
+
+    def places_of_topic(self, topic: str) -> list[Place]:
+        """All offsets any group has in `topic`, pending ones included, each once."""
+        found: dict[Place, None] = {}
+        for group, topics in self.by_group.items():
+            for partition in topics.get(topic, ()):
+                found[group, topic, partition] = None
+        for pending in self.open_transactions.values():
+            for place in pending:
+                if place[1] == topic:
+                    found[place] = None
+        return list(found)
