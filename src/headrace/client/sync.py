@@ -7,17 +7,32 @@
 fetch take a `FetchConnection`: one socket, one reused buffer, no copies.
 """
 
-import socket
 import struct
+import time
+from collections import deque
 from collections.abc import Coroutine, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Self, TypeVar
 
 from headrace.client.blocking import BlockingTransport, open_socket
-from headrace.client.client import Client
-from headrace.client.transport import Address, parse_bootstrap
-from headrace.model.invariant import invariant
+from headrace.client.client import Client, common_version
+from headrace.client.fetch import FetchCall, Fetched, Wanted, fetch_call, read_fetched
+from headrace.client.handshake import VersionsCall
+from headrace.client.transport import (
+    RESPONSE_BYTES_MAX,
+    Address,
+    ConnectionLost,
+    TimedOut,
+    parse_bootstrap,
+)
+from headrace.model.invariant import InvariantError
+from headrace.wire.kafka.frame import parse_response
+
+__all__ = ["FetchConnection", "Fetched", "Wanted", "connect", "run"]
 
 T = TypeVar("T")
+
+_LENGTH = struct.Struct(">i")
+_BUFFER_BYTES_MIN = 1 << 20
 
 
 def connect(
@@ -25,6 +40,8 @@ def connect(
     *,
     client_id: str = "headrace",
     request_timeout_seconds: float = 30.0,
+    retry_seconds: float = 30.0,
+    patient: bool = False,
 ) -> Client:
     """A client on plain sockets; nothing is opened before it is needed.
 
@@ -36,6 +53,8 @@ def connect(
         addresses,
         client_id=client_id,
         request_timeout_seconds=request_timeout_seconds,
+        retry_seconds=retry_seconds,
+        patient=patient,
     )
 
 
@@ -47,36 +66,7 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         result: T = done.value
         return result
     work.close()
-    invariant(holds=False, because="a coroutine on the blocking transport suspended")
-    raise AssertionError
-
-
-class Wanted(NamedTuple):
-    """What to fetch of one partition."""
-
-    topic: str
-    topic_id: bytes
-    """16 bytes, from the topic's metadata."""
-    partition: int
-    offset: int
-    max_bytes: int = 8 << 20
-    leader_epoch: int = -1
-
-
-class Fetched(NamedTuple):
-    """What a fetch brought of one partition."""
-
-    topic: str
-    partition: int
-    error_code: int
-    high_watermark: int
-    last_stable_offset: int
-    log_start_offset: int
-    aborted: Sequence[tuple[int, int]]
-    """(producer id, first offset) of aborted transactions among the records."""
-    records: memoryview
-    """Whole batches, the first perhaps beginning before the offset asked for, the last perhaps cut
-    short. Valid until the connection's next `receive`."""
+    raise InvariantError("a coroutine on the blocking transport suspended")
 
 
 class FetchConnection:
@@ -89,7 +79,35 @@ class FetchConnection:
     def __init__(
         self, address: Address, *, client_id: str = "headrace", timeout_seconds: float = 30.0
     ) -> None:
-        raise NotImplementedError
+        self.address = address
+        self.client_id = client_id
+        self.timeout_seconds = timeout_seconds
+        self.versions: dict[int, tuple[int, int]] = {}
+        self._socket = open_socket(address, timeout_seconds)
+        self._buffer = bytearray(_BUFFER_BYTES_MIN)
+        self._correlation_id = 0
+        self._asked: deque[tuple[FetchCall, int, float, Sequence[Wanted]]] = deque()
+        try:
+            self._shake_hands()
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can be asked."""
+        return self._socket.fileno() < 0
+
+    def next_correlation_id(self) -> int:
+        """Number of the next request."""
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        return self._correlation_id
 
     def fetch(
         self,
@@ -120,12 +138,77 @@ class FetchConnection:
         read_committed: bool = False,
     ) -> None:
         """Ask without waiting: the broker reads while the last answer is still being used."""
-        raise NotImplementedError
+        call = fetch_call(
+            wanted,
+            max_bytes=max_bytes,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
+            read_committed=read_committed,
+        )
+        version = common_version(self.versions, call)
+        frame = b"".join(call.encode(version, self.next_correlation_id(), self.client_id))
+        self._send(frame)
+        self._asked.append((call, version, max_wait_ms / 1000, wanted))
 
     def receive(self) -> list[Fetched]:
-        """The answer to the oldest `send` that has none yet. Earlier `records` become invalid."""
-        raise NotImplementedError
+        """The answer to the oldest `send` that has none yet. Earlier `records` become invalid.
+
+        ApiError where the broker refused the fetch as a whole.
+        """
+        call, version, wait_seconds, wanted = self._asked.popleft()
+        frame = self._receive(self.timeout_seconds + wait_seconds)
+        _, body = parse_response(frame, call.key, version)
+        return read_fetched(call.decode(version, frame[body:]), wanted)
 
     def close(self) -> None:
         """Close the socket."""
-        raise NotImplementedError
+        self._socket.close()
+
+    def _shake_hands(self) -> None:
+        call = VersionsCall()
+        self._send(b"".join(call.encode(0, self.next_correlation_id(), self.client_id)))
+        frame = self._receive(self.timeout_seconds)
+        self.versions = call.decode(0, frame[parse_response(frame, call.key, 0)[1] :])
+
+    def _send(self, frame: bytes) -> None:
+        try:
+            self._socket.settimeout(self.timeout_seconds)
+            self._socket.sendall(frame)
+        except OSError as error:
+            raise self._lost(error) from None
+
+    def _receive(self, seconds: float) -> memoryview:
+        """The next response frame without its length, in the buffer."""
+        deadline = time.monotonic() + seconds
+        self._fill(memoryview(self._buffer)[:4], deadline)
+        (size,) = _LENGTH.unpack_from(self._buffer)
+        if not 4 <= size <= RESPONSE_BYTES_MAX:
+            raise self._lost(f"an answer of {size} bytes announced")
+        if size > len(self._buffer):
+            # Views of the old buffer may still be held: it stays as it is, a larger one follows.
+            self._buffer = bytearray(max(size, min(2 * len(self._buffer), RESPONSE_BYTES_MAX)))
+        view = memoryview(self._buffer)[:size]
+        self._fill(view, deadline)
+        return view
+
+    def _fill(self, view: memoryview, deadline: float) -> None:
+        at, size = 0, len(view)
+        while at < size:
+            left = deadline - time.monotonic()
+            try:
+                if left <= 0:
+                    raise TimeoutError
+                self._socket.settimeout(left)
+                count = self._socket.recv_into(view[at:])
+            except TimeoutError:
+                self.close()
+                raise TimedOut(f"{self.address}: no answer in time") from None
+            except OSError as error:
+                raise self._lost(error) from None
+            if count == 0:
+                raise self._lost("closed by the broker")
+            at += count
+
+    def _lost(self, why: object) -> ConnectionLost:
+        self.close()
+        return ConnectionLost(f"{self.address}: connection lost: {why}")

@@ -1,0 +1,230 @@
+"""A client of one cluster: who leads what, a connection to each broker, retries.
+
+Written against `Transport`, so it runs on a loop and on plain sockets alike. Not for several
+threads.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from headrace.client.calls import RETRIABLE, Call
+from headrace.client.handshake import VersionsCall, find_coordinator_call
+from headrace.client.metadata import Metadata, metadata_call
+from headrace.client.transport import (
+    Address,
+    CannotConnect,
+    ClientError,
+    ConnectionLost,
+    Link,
+    TimedOut,
+    Transport,
+)
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.wire.kafka.frame import parse_response
+
+T = TypeVar("T")
+
+CONNECT_SECONDS = 10.0
+BACKOFF_SECONDS_MIN = 0.05
+BACKOFF_SECONDS_MAX = 1.0
+
+
+class Client:
+    """Talks to a cluster. All methods may raise ClientError and ApiError."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        bootstrap: Sequence[Address],
+        *,
+        client_id: str = "headrace",
+        request_timeout_seconds: float = 30.0,
+        retry_seconds: float = 30.0,
+        patient: bool = False,
+    ) -> None:
+        """`patient`: also wait for brokers that cannot be connected to, as long as retries last."""
+        self.transport = transport
+        self.bootstrap = list(bootstrap)
+        self.client_id = client_id
+        self.request_timeout_seconds = request_timeout_seconds
+        self.retry_seconds = retry_seconds
+        self.patient = patient
+        self.known: Metadata | None = None
+        """The metadata fetched last, of the topics asked for then."""
+        self._links: dict[Address, Link] = {}
+        self._coordinators: dict[tuple[int, str], Address] = {}
+
+    def close(self) -> None:
+        """Close all connections."""
+        for link in self._links.values():
+            link.close()
+        self._links.clear()
+
+    async def link_to(self, address: Address) -> Link:
+        """A connection to `address`, made where there is none, its API versions known."""
+        link = self._links.get(address)
+        if link is not None and not link.closed:
+            return link
+        link = await self.transport.connect(address, CONNECT_SECONDS)
+        try:
+            link.versions = await self.ask(link, VersionsCall())
+        except ConnectionLost as error:
+            link.close()
+            raise ConnectionLost(f"{error} (is this a Kafka listener without TLS?)") from None
+        except BaseException:
+            link.close()
+            raise
+        self._links[address] = link
+        return link
+
+    async def any_link(self) -> Link:
+        """A connection to any broker: an open one, else the first that answers."""
+        for link in self._links.values():
+            if not link.closed:
+                return link
+        addresses = list(self.bootstrap)
+        if self.known is not None:
+            addresses += [one for one in self.known.brokers.values() if one not in addresses]
+        failure: ClientError | None = None
+        for address in addresses:
+            try:
+                return await self.link_to(address)
+            except ClientError as error:
+                failure = failure or error
+        raise failure or CannotConnect("no broker's address is known")
+
+    async def ask(self, link: Link, call: Call[T], *, wait_seconds: float = 0.0) -> T:
+        """Send `call` and wait for its answer; `wait_seconds`: the broker's own waiting time.
+
+        ApiError UNSUPPORTED_VERSION where the two sides share no version.
+        """
+        version = common_version(link.versions, call)
+        frame = call.encode(version, link.next_correlation_id(), self.client_id)
+        reply = link.send(frame)
+        response = await reply.wait(self.request_timeout_seconds + wait_seconds)
+        _, body = parse_response(response, call.key, version)
+        return call.decode(version, response[body:])
+
+    async def ask_any(self, call: Call[T]) -> T:
+        """Ask any broker, again while the failure may pass."""
+
+        async def attempt() -> T:
+            return await self.ask(await self.any_link(), call)
+
+        return await self.retrying(attempt)
+
+    async def ask_controller(self, call: Call[T]) -> T:
+        """Ask the controller, again while the failure may pass."""
+
+        async def attempt() -> T:
+            known = self.known or await self._fetch_metadata([], create=False)
+            address = known.brokers.get(known.controller_id)
+            link = await (self.any_link() if address is None else self.link_to(address))
+            return await self.ask(link, call)
+
+        return await self.retrying(attempt)
+
+    async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """`attempt`'s result, tried again after failures that may pass, for `retry_seconds`.
+
+        Whatever was cached of the cluster is forgotten between tries.
+        """
+        deadline = self.transport.now() + self.retry_seconds
+        backoff = BACKOFF_SECONDS_MIN
+        while True:
+            try:
+                return await attempt()
+            except ApiError as error:
+                if error.code not in RETRIABLE or self.transport.now() + backoff > deadline:
+                    raise
+            except CannotConnect:
+                if not self.patient or self.transport.now() + backoff > deadline:
+                    raise
+            except (ConnectionLost, TimedOut):
+                if self.transport.now() + backoff > deadline:
+                    raise
+            self.known = None
+            self._coordinators.clear()
+            await self.transport.sleep(backoff)
+            backoff = min(backoff * 2, BACKOFF_SECONDS_MAX)
+
+    async def metadata(
+        self, topics: Sequence[str] | None = None, *, create: bool = False
+    ) -> Metadata:
+        """The cluster and `topics` (None: all), fetched now. A topic's own error is in its entry.
+
+        `create`: let the broker make the topics that are missing, where it is configured to.
+        """
+
+        async def attempt() -> Metadata:
+            return await self._fetch_metadata(topics, create=create)
+
+        return await self.retrying(attempt)
+
+    async def _fetch_metadata(self, topics: Sequence[str] | None, *, create: bool) -> Metadata:
+        link = await self.any_link()
+        response = await self.ask(link, metadata_call(topics, create=create))
+        self.known = Metadata.of(response)
+        return self.known
+
+    async def leaders(
+        self, topics: Sequence[str], *, create: bool = False, retry_seconds: float | None = None
+    ) -> Metadata:
+        """Metadata in which each of `topics` exists and each partition has a leader.
+
+        ApiError of the first topic that has none within `retry_seconds`.
+        """
+
+        async def attempt() -> Metadata:
+            found = await self._fetch_metadata(topics, create=create)
+            for name in topics:
+                found.check(name)
+            return found
+
+        before, self.retry_seconds = self.retry_seconds, retry_seconds or self.retry_seconds
+        try:
+            return await self.retrying(attempt)
+        finally:
+            self.retry_seconds = before
+
+    async def broker(self, broker_id: int) -> Link:
+        """A connection to a broker by its id; ApiError where the cluster has no such broker."""
+        known = self.known or await self._fetch_metadata([], create=False)
+        address = known.brokers.get(broker_id)
+        if address is None:
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"broker {broker_id} is not there")
+        return await self.link_to(address)
+
+    async def coordinator(self, kind: int, key: str) -> Link:
+        """A connection to the coordinator of group (`kind` 0) or transactional id (1) `key`."""
+        address = self._coordinators.get((kind, key))
+        if address is None:
+            address = await self.ask(await self.any_link(), find_coordinator_call(kind, key))
+            self._coordinators[kind, key] = address
+        return await self.link_to(address)
+
+    async def ask_coordinator(self, group: str, call: Call[T], *, wait_seconds: float = 0.0) -> T:
+        """Ask the coordinator of `group`, again while the failure may pass."""
+
+        async def attempt() -> T:
+            return await self.ask(await self.coordinator(0, group), call, wait_seconds=wait_seconds)
+
+        return await self.retrying(attempt)
+
+
+def common_version(served: Mapping[int, tuple[int, int]], call: Call[T]) -> int:
+    """The newest version of `call` among those `served`; ApiError where there is none.
+
+    The newest of all where nothing is known of the broker yet.
+    """
+    lowest_ours, highest_ours = call.versions
+    if not served:
+        return highest_ours
+    lowest, highest = served.get(call.key, (0, -1))
+    version = min(highest, highest_ours)
+    if version < max(lowest, lowest_ours):
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"the broker does not serve {call.key.name} in a version known here",
+        )
+    return version

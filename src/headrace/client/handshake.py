@@ -1,0 +1,43 @@
+"""What is asked before anything else: the broker's versions, and who coordinates."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.client.calls import ColdCall, Maker, check
+from headrace.client.transport import Address, Buffer
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.frame import request_head
+from headrace.wire.kafka.primitives import Reader
+
+
+class VersionsCall:
+    """ApiVersions v0: the one request every broker understands."""
+
+    key = ApiKey.API_VERSIONS
+    versions = (0, 0)
+
+    def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
+        """The whole frame: the request has no body."""
+        return [request_head(self.key, version, correlation_id, client_id, 0)]
+
+    def decode(self, version: int, body: memoryview) -> dict[int, tuple[int, int]]:
+        """Lowest and highest version by API key."""
+        reader = Reader(body)
+        check(reader.int16())
+        return {reader.int16(): (reader.int16(), reader.int16()) for _ in range(reader.count(6))}
+
+
+def find_coordinator_call(kind: int, key: str) -> ColdCall[Address]:
+    """Where the coordinator of group (`kind` 0) or transactional id (1) `key` is."""
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        return maker.request(key=key, key_type=kind, coordinator_keys=(key,))
+
+    def parse(response: Any) -> Address:  # noqa: ANN401
+        found = response
+        if hasattr(response, "coordinators"):
+            found = response.coordinators[0]
+        check(found.error_code, found.error_message)
+        return Address(str(found.host), int(found.port))
+
+    return ColdCall(ApiKey.FIND_COORDINATOR, build, parse)
