@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 
 START_SECONDS_MAX = 20.0
+HEADRACE = Path(sys.executable).with_name("headrace")
 
 
 def free_port() -> int:
@@ -21,10 +22,22 @@ def free_port() -> int:
 
 
 class BrokerProcess:
-    """`headrace serve` on a directory; `settings` are lines of its server.properties."""
+    """`headrace serve` on a directory; `settings` are lines of its server.properties.
 
-    def __init__(self, directory: Path, port: int | None = None, **settings: object) -> None:
+    `command` is the headrace to run, ours by default; `path` replaces PATH.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int | None = None,
+        command: Path = HEADRACE,
+        path: str | None = None,
+        **settings: object,
+    ) -> None:
         self.directory = directory
+        self.command = command
+        self.environment = os.environ | ({"PATH": path} if path is not None else {})
         self.port = port or free_port()
         self.settings = {
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
@@ -47,11 +60,13 @@ class BrokerProcess:
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self.directory / "server.properties"
         properties.write_text("".join(f"{k}={v}\n" for k, v in self.settings.items()))
-        headrace = Path(sys.executable).with_name("headrace")
         started = time.monotonic()
         with (self.directory / "output.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [str(headrace), "serve", str(properties)], stdout=log, stderr=log, env=os.environ
+                [str(self.command), "serve", str(properties)],
+                stdout=log,
+                stderr=log,
+                env=self.environment,
             )
         while time.monotonic() < started + START_SECONDS_MAX:
             if self.process.poll() is not None:

