@@ -60,7 +60,7 @@ class TopicPartitions:
 
 @dataclass(frozen=True, slots=True)
 class TransactionValue:
-    """`partitions` None: no transaction is under way. Times in milliseconds since 1970, -1: none."""
+    """`partitions` None: no transaction is under way. Times in milliseconds since 1970, or -1."""
 
     producer_id: int
     producer_epoch: int

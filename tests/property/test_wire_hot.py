@@ -1,0 +1,221 @@
+"""Every hot codec, every version, both directions, held against kio.
+
+kio makes a message and its bytes; we decode them, compare every field by name, and encode them to
+the same bytes again.
+"""
+
+import dataclasses
+import datetime
+import types
+import typing
+import uuid
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
+
+from headrace.model.errors import Malformed
+from headrace.wire.kafka import cold
+from headrace.wire.kafka.api import VERSIONS, ApiKey
+from headrace.wire.kafka.hot import (
+    api_versions,
+    fetch,
+    heartbeat,
+    list_offsets,
+    metadata,
+    offset_commit,
+    produce,
+)
+from headrace.wire.kafka.primitives import NO_UUID
+
+CODECS: dict[ApiKey, ModuleType] = {
+    ApiKey.PRODUCE: produce,
+    ApiKey.FETCH: fetch,
+    ApiKey.LIST_OFFSETS: list_offsets,
+    ApiKey.METADATA: metadata,
+    ApiKey.OFFSET_COMMIT: offset_commit,
+    ApiKey.HEARTBEAT: heartbeat,
+    ApiKey.API_VERSIONS: api_versions,
+}
+CASES = [
+    pytest.param(key, version, part, id=f"{key.name}-v{version}-{part}")
+    for key in CODECS
+    for version in range(VERSIONS[key][0], VERSIONS[key][1] + 1)
+    for part in ("request", "response")
+]
+EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+# Our name of a field -> kio's names of it, in this or that API or version.
+NAMES: dict[str, tuple[str, ...]] = {
+    "topics": ("topic_data", "responses", "topics"),
+    "partitions": ("partition_data", "partition_responses", "partitions", "partition_indexes"),
+    "partition": ("index", "partition", "partition_index"),
+    "name": ("topic", "name"),
+    "timeout_ms": ("timeout",),
+    "throttle_ms": ("throttle_time",),
+    "message": ("batch_index_error_message",),
+    "max_wait_ms": ("max_wait",),
+    "max_bytes": ("partition_max_bytes", "max_bytes"),
+    "forgotten": ("forgotten_topics_data",),
+    "aborted": ("aborted_transactions",),
+    "index": ("partition_index",),
+    "replicas": ("replica_nodes",),
+    "isr": ("isr_nodes",),
+    "offline": ("offline_replicas",),
+    "authorized_operations": ("topic_authorized_operations",),
+    "generation_id": ("generation_id", "generation_id_or_member_epoch"),
+    "retention_ms": ("retention_time",),
+    "offset": ("committed_offset", "offset"),
+    "leader_epoch": ("committed_leader_epoch", "leader_epoch"),
+    "metadata": ("committed_metadata",),
+    "supported": ("supported_features",),
+    "finalized": ("finalized_features",),
+    "finalized_epoch": ("finalized_features_epoch",),
+}
+
+
+def _integers(bits: int) -> st.SearchStrategy[int]:
+    return st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+
+
+def _milliseconds(bits: int) -> st.SearchStrategy[datetime.timedelta]:
+    most = min((1 << (bits - 1)) - 1, 10**12)
+    return st.integers(-most, most).map(lambda ms: datetime.timedelta(milliseconds=ms))
+
+
+PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
+    "int8": _integers(8),
+    "int16": _integers(16),
+    "int32": _integers(32),
+    "int64": _integers(64),
+    "string": st.text(max_size=140),
+    "bytes": st.binary(max_size=300),
+    "records": st.binary(max_size=9000),
+    "bool": st.booleans(),
+    "uuid": st.uuids() | st.none(),
+    "error_code": st.sampled_from(ErrorCode),
+    "timedelta_i32": _milliseconds(32),
+    "timedelta_i64": _milliseconds(64),
+    "datetime_i64": st.integers(0, 4 * 10**12).map(
+        lambda ms: EPOCH + datetime.timedelta(milliseconds=ms)
+    ),
+}
+
+
+@cache
+def messages(entity_type: type[Any]) -> st.SearchStrategy[Any]:
+    """Any message of kio's type."""
+    hints = typing.get_type_hints(entity_type)
+    strategies = {}
+    for field in dataclasses.fields(entity_type):
+        strategies[field.name] = _values(hints[field.name], field.metadata.get("kafka_type"))
+    if entity_type.__name__ == "SupportedFeatureKey":
+        # Before v4 features from version 0 are left out on purpose.
+        strategies["min_version"] = st.integers(1, 100)
+    return st.builds(entity_type, **strategies)
+
+
+def _values(hint: Any, kafka_type: str | None) -> st.SearchStrategy[Any]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        inner = next(arg for arg in typing.get_args(hint) if arg is not type(None))
+        return st.none() | _values(inner, kafka_type)
+    if typing.get_origin(hint) is tuple:
+        inner = typing.get_args(hint)[0]
+        return st.lists(_values(inner, kafka_type), max_size=3).map(tuple)
+    if kafka_type is not None:
+        return PRIMITIVES[kafka_type]
+    return messages(hint)
+
+
+def plain(value: Any) -> Any:
+    """kio's value as we write it."""
+    if isinstance(value, uuid.UUID):
+        return value.bytes
+    if isinstance(value, datetime.timedelta):
+        return round(value / datetime.timedelta(milliseconds=1))
+    if isinstance(value, datetime.datetime):
+        return round((value - EPOCH) / datetime.timedelta(milliseconds=1))
+    return value
+
+
+def compare(ours: Any, theirs: Any, version: int) -> None:
+    """Assert that our message says what kio's does; every field of kio's must be met."""
+    met = set()
+    for name, value in zip(ours._fields, ours, strict=True):
+        kio_names = [other for other in NAMES.get(name, (name,)) if hasattr(theirs, other)]
+        if kio_names:
+            met.add(kio_names[0])
+            compare_value(value, getattr(theirs, kio_names[0]), version, name)
+        elif name in ours._field_defaults and name not in {"replica_id", "replica_epoch"}:
+            assert (tuple(value) if isinstance(value, list) else value) == (
+                ours._field_defaults[name]
+            ), name
+    if hasattr(theirs, "replica_state"):
+        met.add("replica_state")
+        assert theirs.replica_state.replica_id == ours.replica_id
+        assert theirs.replica_state.replica_epoch == ours.replica_epoch
+    assert met == {field.name for field in dataclasses.fields(theirs)}
+
+
+def compare_value(ours: Any, theirs: Any, version: int, name: str) -> None:
+    if isinstance(theirs, tuple) and theirs and dataclasses.is_dataclass(theirs[0]):
+        assert len(ours) == len(theirs)
+        for mine, other in zip(ours, theirs, strict=True):
+            compare(mine, other, version)
+    elif isinstance(theirs, tuple):
+        assert list(ours or ()) == list(theirs)
+    elif dataclasses.is_dataclass(theirs):
+        compare(ours, theirs, version)
+    elif theirs is None and name in {"topic_id", "replica_directory_id"}:
+        assert ours == NO_UUID
+    elif theirs is None and name == "log_append_time":
+        assert ours == -1
+    else:
+        assert ours == plain(theirs), name
+
+
+def body_of(part: str, codec: ModuleType, version: int, message: Any) -> bytes:
+    encoded = getattr(codec, f"encode_{part}")(version, message)
+    return b"".join(encoded) if isinstance(encoded, list) else encoded
+
+
+@pytest.mark.parametrize(("key", "version", "part"), CASES)
+@settings(
+    max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+@given(data=st.data())
+def test_hot_codec_says_what_kio_says(
+    key: ApiKey, version: int, part: str, data: st.DataObject
+) -> None:
+    entity_type = getattr(cold, f"{part}_type")(key, version)
+    theirs = data.draw(messages(entity_type))
+    wire = cold.encode_body(theirs)
+    codec = CODECS[key]
+    ours = getattr(codec, f"decode_{part}")(version, memoryview(bytearray(wire)))
+    compare(ours, theirs, version)
+    assert body_of(part, codec, version, ours) == wire
+
+
+@pytest.mark.parametrize(("key", "version", "part"), CASES)
+@settings(
+    max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
+@given(data=st.data())
+def test_hot_codec_meets_damage_with_malformed_and_nothing_else(
+    key: ApiKey, version: int, part: str, data: st.DataObject
+) -> None:
+    entity_type = getattr(cold, f"{part}_type")(key, version)
+    wire = bytearray(cold.encode_body(data.draw(messages(entity_type))))
+    for _ in range(data.draw(st.integers(0, 3))):
+        if wire:
+            wire[data.draw(st.integers(0, len(wire) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(wire)))
+    for damaged in (wire, wire[:cut], data.draw(st.binary(max_size=60))):
+        try:
+            getattr(CODECS[key], f"decode_{part}")(version, memoryview(damaged))
+        except Malformed:
+            pass
