@@ -1,0 +1,13 @@
+"""Record batches to Arrow: one decoder for segments on disk and for what Fetch brings.
+
+    decode.py    PartitionDecoder: bytes of whole batches in, pyarrow.RecordBatch out
+    unfold.py    the codecs, with objects kept between batches
+    kernel.py    numba: walks the records of one batch, copies keys, values, headers
+    twin.py      the same in plain Python, taken where numba is absent or HEADRACE_NUMBA=0
+    engine.py    which of the two, and where compiled code is cached
+    layout.py    what kernel and twin agree on: state slots, outcomes
+    columns.py   output buffers (reused once nobody refers to them), schema, RecordBatch assembly
+
+Needs the `arrow` extra. Bytes are never trusted: every length is checked before a byte moves, and a
+batch that breaks the format raises `CorruptBatch`.
+"""

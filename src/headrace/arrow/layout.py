@@ -1,0 +1,66 @@
+"""What the numba kernel and its pure-Python twin agree on.
+
+`decode(src, state, outs...)` is called once per record batch, and again after FULL with the rows
+flushed. All positions are kept in one int64 array, `state`, so that a call costs few arguments.
+"""
+
+from enum import IntEnum
+
+
+class Slot(IntEnum):
+    """Places in `state`. The first group is set by the caller for each batch."""
+
+    POSITION = 0  # where the next record starts in `src`; moved on by decode
+    END = 1  # where the records end in `src`
+    RECORDS_LEFT = 2  # counts down from the header's record count
+    BASE_OFFSET = 3
+    LAST_DELTA = 4  # last_offset_delta of the header
+    PREVIOUS_DELTA = 5  # offset delta of the record before, -1 at the batch's start
+    BASE_TIME_MS = 6  # base timestamp; with FIXED_TIME the timestamp of every record
+    FIXED_TIME = 7  # 1: LogAppendTime, record deltas do not count
+    OFFSET_FROM = 8  # rows below are left out
+    OFFSET_UNTIL = 9  # rows from here on are left out
+    # The second group says how full the output buffers are; set to zero for each RecordBatch.
+    ROWS = 10
+    KEY_BYTES = 11
+    VALUE_BYTES = 12
+    KEY_NULLS = 13
+    VALUE_NULLS = 14
+    HEADERS = 15
+    HEADER_KEY_BYTES = 16
+    HEADER_VALUE_BYTES = 17
+    HEADER_VALUE_NULLS = 18
+    HEADER_LIST_NULLS = 19
+
+
+SLOTS = len(Slot)
+BATCH_SLOTS = int(Slot.ROWS)
+
+
+class Outcome(IntEnum):
+    """What decode says. Negative: the batch breaks the format, rows since the call are void."""
+
+    DONE = 0
+    FULL = 1  # no room for the record at POSITION; flush and call again
+    BAD_LENGTH = -1
+    BAD_OFFSET = -2
+    BAD_TIME = -3
+    BAD_KEY = -4
+    BAD_VALUE = -5
+    BAD_HEADERS = -6
+    BAD_END = -7
+
+
+COMPLAINTS = {
+    Outcome.BAD_LENGTH: "a record's length runs past the batch",
+    Outcome.BAD_OFFSET: "a record's offset lies outside the batch or does not increase",
+    Outcome.BAD_TIME: "a record's timestamp is no varint",
+    Outcome.BAD_KEY: "a key runs past its record",
+    Outcome.BAD_VALUE: "a value runs past its record",
+    Outcome.BAD_HEADERS: "headers run past their record, or short of its end",
+    Outcome.BAD_END: "bytes left over after the last record",
+}
+
+INT64_MIN = -(2**63)
+INT64_MAX = 2**63 - 1
+MICROS_PER_MS = 1000
