@@ -74,7 +74,7 @@ class Maker:
         """The request itself."""
         return _filled(self._request, values)
 
-    def part(self, name: str, **values: Any) -> Any:  # noqa: ANN401 - kio's entity
+    def part(self, name: str, /, **values: Any) -> Any:  # noqa: ANN401 - kio's entity
         """A nested structure by its name in Kafka's message definitions."""
         return _filled(getattr(self._module, name), values)
 
@@ -126,11 +126,11 @@ class HotCall(Generic[R, T]):
         self.versions = VERSIONS[key] if versions is None else versions
         self._encode = encode
         self._decode = decode
-        self._request = request
+        self.request = request
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
         """The whole frame."""
-        body = self._encode(version, self._request)
+        body = self._encode(version, self.request)
         return [request_head(self.key, version, correlation_id, client_id, len(body)), body]
 
     def decode(self, version: int, body: memoryview) -> T:

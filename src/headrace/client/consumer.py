@@ -1,0 +1,168 @@
+"""Reading partitions in order: positions, whole batches, decoded records."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from headrace.client.calls import RETRIABLE, error_code
+from headrace.client.client import Client
+from headrace.client.fetch import Fetched, Wanted, fetch_call, read_fetched
+from headrace.client.offsets import EARLIEST, list_offsets
+from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
+from headrace.model.nouns import TopicPartition
+from headrace.wire.kafka import batch as batches
+from headrace.wire.kafka.record import ControlType, Record, parse_control
+
+
+class Chunk(NamedTuple):
+    """Records of one partition as they came."""
+
+    partition: TopicPartition
+    position: int
+    """The offset that was asked for: batches may begin before it."""
+    fetched: Fetched
+    read_committed: bool
+
+    def batches(self) -> Iterator[tuple[batches.BatchHeader, memoryview]]:
+        """Header and bytes of each batch with records a reader may see.
+
+        CorruptLogError where a checksum is wrong.
+        """
+        view = self.fetched.records
+        aborted = sorted(self.fetched.aborted, key=lambda one: one[1], reverse=True)
+        void: set[int] = set()
+        for at, header in batches.iterate(view):
+            one = view[at : at + batches.size_of(header)]
+            if not batches.crc_ok(one, header):
+                raise CorruptLogError(
+                    f"{self.partition}: wrong checksum in the batch at offset {header.base_offset}"
+                )
+            last = header.base_offset + header.last_offset_delta
+            if self.read_committed:
+                while aborted and aborted[-1][1] <= last:
+                    void.add(aborted.pop()[0])
+            if header.attributes & batches.CONTROL:
+                if header.producer_id in void and _is_abort(one):
+                    void.discard(header.producer_id)
+                continue
+            if header.attributes & batches.TRANSACTIONAL and header.producer_id in void:
+                continue
+            if last >= self.position:
+                yield header, one
+
+    def records(self) -> Iterator[Record]:
+        """The records from `position` on."""
+        for _, one in self.batches():
+            for record in batches.records(one):
+                if record.offset >= self.position:
+                    yield record
+
+    @property
+    def next_position(self) -> int:
+        """The offset to ask for next; the same where no whole batch came."""
+        following = self.position
+        for _, header in batches.iterate(self.fetched.records):
+            following = header.base_offset + header.last_offset_delta + 1
+        return max(following, self.position)
+
+
+def _is_abort(one: memoryview) -> bool:
+    for record in batches.records(one):
+        return parse_control(record).type is ControlType.ABORT
+    return False
+
+
+class Consumer:
+    """Fetches what `positions` names, turn by turn. Not for several threads."""
+
+    def __init__(
+        self,
+        client: Client,
+        positions: Mapping[TopicPartition, int],
+        *,
+        read_committed: bool = False,
+        reset: int | None = EARLIEST,
+        max_bytes: int = 50 << 20,
+        partition_max_bytes: int = 4 << 20,
+    ) -> None:
+        """`reset`: where to go on where an offset is gone (EARLIEST, LATEST); None: raise."""
+        self.client = client
+        self.positions = dict(positions)
+        """The next offset of each partition, moved on by `poll`."""
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.read_committed = read_committed
+        self.reset = reset
+        self.max_bytes = max_bytes
+        self.partition_max_bytes = partition_max_bytes
+
+    async def poll(self, *, max_wait_ms: int = 500, min_bytes: int = 1) -> list[Chunk]:
+        """What is there now for all partitions, waiting a while for the first bytes."""
+
+        async def attempt() -> list[Chunk]:
+            known = self.client.known
+            topics = {one.topic for one in self.positions}
+            if known is None or not topics <= known.topics.keys():
+                known = await self.client.metadata(sorted(topics))
+            by_leader: dict[int, list[Wanted]] = {}
+            for (topic, partition), offset in self.positions.items():
+                leader = known.leader(topic, partition)
+                topic_id = known.topics[topic].topic_id
+                by_leader.setdefault(leader, []).append(
+                    Wanted(topic, topic_id, partition, offset, self.partition_max_bytes)
+                )
+            chunks = []
+            for leader, wanted in by_leader.items():
+                # Only the last broker may wait: the others' records would wait with it.
+                wait_ms = max_wait_ms if len(by_leader) == 1 else max_wait_ms // len(by_leader)
+                chunks += await self._fetch(leader, wanted, wait_ms, min_bytes)
+            return chunks
+
+        if not self.positions:
+            await self.client.transport.sleep(max_wait_ms / 1000)
+            return []
+        return await self.client.retrying(attempt)
+
+    async def _fetch(
+        self, leader: int, wanted: list[Wanted], max_wait_ms: int, min_bytes: int
+    ) -> list[Chunk]:
+        call = fetch_call(
+            wanted,
+            max_bytes=self.max_bytes,
+            min_bytes=min_bytes,
+            max_wait_ms=max_wait_ms,
+            read_committed=self.read_committed,
+        )
+        link = await self.client.broker(leader)
+        response = await self.client.ask(link, call, wait_seconds=max_wait_ms / 1000)
+        chunks = []
+        for fetched in read_fetched(response, wanted):
+            partition = TopicPartition(fetched.topic, fetched.partition)
+            if fetched.error_code:
+                await self._mend(partition, fetched)
+                continue
+            self.high_watermarks[partition] = (
+                fetched.last_stable_offset if self.read_committed else fetched.high_watermark
+            )
+            chunk = Chunk(partition, self.positions[partition], fetched, self.read_committed)
+            following = chunk.next_position
+            if following > chunk.position:
+                self.positions[partition] = following
+                chunks.append(chunk)
+        return chunks
+
+    async def _mend(self, partition: TopicPartition, fetched: Fetched) -> None:
+        """Do what a partition's error asks for, or raise it."""
+        code = error_code(fetched.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE and self.reset is not None:
+            at = await list_offsets(self.client, {partition: self.reset})
+            self.positions[partition] = at[partition].offset
+        elif code in RETRIABLE:
+            self.client.known = None
+        else:
+            raise ApiError(code, f"fetching {partition} at {self.positions[partition]}")
+
+    def caught_up(self) -> bool:
+        """Whether all that was readable at the last fetch has been handed out."""
+        return all(
+            partition in self.high_watermarks and position >= self.high_watermarks[partition]
+            for partition, position in self.positions.items()
+        )

@@ -1,0 +1,263 @@
+"""Consumer groups seen from outside: list, describe, offsets, delete.
+
+How to be a member of one is in `member`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from headrace.client.calls import ColdCall, HotCall, Maker, check, error_code
+from headrace.client.client import Client
+from headrace.client.subscription import decode_assignment
+from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.model.nouns import TopicPartition
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.hot import offset_commit as commit_codec
+from headrace.wire.kafka.primitives import NO_UUID
+
+
+class ListedGroup(NamedTuple):
+    """A group as its coordinator lists it."""
+
+    group: str
+    state: str
+    protocol_type: str
+    type: str
+    """`classic`, `consumer`, `share`; empty from brokers before 3.8."""
+
+
+class GroupMember(NamedTuple):
+    """A member and what it was given."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: Sequence[TopicPartition]
+
+
+class DescribedGroup(NamedTuple):
+    """A group with its members; state `Dead` where there is no such group."""
+
+    group: str
+    state: str
+    protocol_type: str
+    protocol: str
+    members: Sequence[GroupMember]
+
+
+class Committed(NamedTuple):
+    """An offset a group left, the next record to read."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = None
+
+
+async def list_groups(client: Client) -> list[ListedGroup]:
+    """All groups of all brokers, by name."""
+
+    def parse(response: Any) -> list[ListedGroup]:  # noqa: ANN401
+        check(response.error_code)
+        return [
+            ListedGroup(
+                str(one.group_id),
+                getattr(one, "group_state", ""),
+                one.protocol_type,
+                getattr(one, "group_type", ""),
+            )
+            for one in response.groups
+        ]
+
+    call = ColdCall(ApiKey.LIST_GROUPS, lambda maker: maker.request(), parse)
+
+    async def attempt() -> list[ListedGroup]:
+        known = await client.metadata([])
+        found: dict[str, ListedGroup] = {}
+        for broker in known.brokers:
+            for one in await client.ask(await client.broker(broker), call):
+                found[one.group] = one
+        return [found[group] for group in sorted(found)]
+
+    return await client.retrying(attempt)
+
+
+async def describe_group(client: Client, group: str) -> DescribedGroup:
+    """State and members of a group."""
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        return maker.request(groups=(group,), include_authorized_operations=False)
+
+    def parse(response: Any) -> DescribedGroup:  # noqa: ANN401
+        one = response.groups[0]
+        if error_code(one.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
+            return DescribedGroup(group, "Dead", "", "", ())
+        check(one.error_code, getattr(one, "error_message", None))
+        members = [
+            GroupMember(
+                member.member_id,
+                getattr(member, "group_instance_id", None),
+                member.client_id,
+                member.client_host,
+                _assignment(one.protocol_type, member.member_assignment),
+            )
+            for member in one.members
+        ]
+        return DescribedGroup(
+            group, one.group_state, one.protocol_type, one.protocol_data, sorted(members)
+        )
+
+    return await client.ask_coordinator(group, ColdCall(ApiKey.DESCRIBE_GROUPS, build, parse))
+
+
+def _assignment(protocol_type: str, data: bytes) -> Sequence[TopicPartition]:
+    """What a member was given; nothing where that is not the consumers' own format."""
+    if protocol_type != "consumer" or not data:
+        return ()
+    try:
+        return decode_assignment(data)
+    except Malformed:
+        return ()
+
+
+async def committed(
+    client: Client,
+    group: str,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    require_stable: bool = False,
+) -> dict[TopicPartition, Committed]:
+    """The offsets a group left for `partitions` (None: all it has); others are not in the result.
+
+    ApiError UNSTABLE_OFFSET_COMMIT is tried again while `require_stable`.
+    """
+    by_topic: dict[str, list[int]] | None = None
+    if partitions is not None:
+        by_topic = {}
+        for topic, partition in partitions:
+            by_topic.setdefault(topic, []).append(partition)
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        topics = by_topic and tuple(
+            maker.part("OffsetFetchRequestTopics", name=topic, partition_indexes=tuple(numbers))
+            for topic, numbers in by_topic.items()
+        )
+        wanted = maker.part("OffsetFetchRequestGroup", group_id=group, topics=topics)
+        return maker.request(groups=(wanted,), require_stable=require_stable)
+
+    if by_topic is not None and not by_topic:
+        return {}
+    call = ColdCall(ApiKey.OFFSET_FETCH, build, _read_committed, versions=(8, 9))
+    return await client.ask_coordinator(group, call)
+
+
+def _read_committed(response: Any) -> dict[TopicPartition, Committed]:  # noqa: ANN401
+    found = {}
+    check(response.groups[0].error_code)
+    for topic in response.groups[0].topics:
+        for one in topic.partitions:
+            check(one.error_code)
+            if one.committed_offset >= 0:
+                partition = TopicPartition(str(topic.name), int(one.partition_index))
+                found[partition] = Committed(
+                    int(one.committed_offset), int(one.committed_leader_epoch), one.metadata
+                )
+    return found
+
+
+async def commit(
+    client: Client,
+    group: str,
+    offsets: Mapping[TopicPartition, Committed],
+    *,
+    member_id: str = "",
+    generation: int = -1,
+    instance_id: str | None = None,
+) -> None:
+    """Leave offsets for a group; without a member only where it has none.
+
+    ApiError of the first partition refused.
+    """
+    topics: dict[str, list[commit_codec.PartitionRequest]] = {}
+    for (topic, partition), one in offsets.items():
+        topics.setdefault(topic, []).append(
+            commit_codec.PartitionRequest(
+                partition, one.offset, one.leader_epoch, one.metadata or ""
+            )
+        )
+    request = commit_codec.OffsetCommitRequest(
+        group,
+        generation,
+        member_id,
+        [commit_codec.TopicRequest(topic, NO_UUID, topics[topic]) for topic in topics],
+        instance_id,
+    )
+    call = HotCall(
+        ApiKey.OFFSET_COMMIT,
+        commit_codec.encode_request,
+        commit_codec.decode_response,
+        request,
+        versions=(2, 9),
+    )
+
+    async def attempt() -> None:
+        response = await client.ask(await client.coordinator(0, group), call)
+        for topic in response.topics:
+            for one in topic.partitions:
+                check(one.error_code, f"offset of {topic.name}-{one.partition}")
+
+    if topics:
+        await client.retrying(attempt)
+
+
+async def delete_group(client: Client, group: str) -> None:
+    """Forget a group without members, its offsets too."""
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        return maker.request(groups_names=(group,))
+
+    def parse(response: Any) -> None:  # noqa: ANN401
+        for one in response.results:
+            check(one.error_code, f"group {group}")
+
+    await client.ask_coordinator(group, ColdCall(ApiKey.DELETE_GROUPS, build, parse))
+
+
+async def delete_offsets(client: Client, group: str, partitions: Iterable[TopicPartition]) -> None:
+    """Forget a group's offsets of some partitions that no member reads."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        topics = tuple(
+            maker.part(
+                "OffsetDeleteRequestTopic",
+                name=topic,
+                partitions=tuple(
+                    maker.part("OffsetDeleteRequestPartition", partition_index=number)
+                    for number in numbers
+                ),
+            )
+            for topic, numbers in by_topic.items()
+        )
+        return maker.request(group_id=group, topics=topics)
+
+    def parse(response: Any) -> None:  # noqa: ANN401
+        check(response.error_code, f"group {group}")
+        for topic in response.topics:
+            for one in topic.partitions:
+                check(one.error_code, f"{topic.name}-{one.partition_index}")
+
+    await client.ask_coordinator(group, ColdCall(ApiKey.OFFSET_DELETE, build, parse))
+
+
+def exists(group: DescribedGroup, offsets: Mapping[TopicPartition, Committed]) -> bool:
+    """Whether there is such a group at all: Kafka describes those it never heard of as Dead."""
+    return group.state != "Dead" or bool(offsets)
+
+
+def refuse_missing(group: DescribedGroup, offsets: Mapping[TopicPartition, Committed]) -> None:
+    """ApiError where there is no such group."""
+    if not exists(group, offsets):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group.group}")
