@@ -1,0 +1,134 @@
+"""The checkpoint files of a log directory: recovery points, log starts, high watermarks.
+
+`cleaner-offset-checkpoint` is the cleaner's and kept untouched. Partitions that could not be loaded
+keep the entries they had.
+"""
+
+from collections.abc import Callable, Mapping
+
+from headrace.log import files, names
+from headrace.log.log import Log
+from headrace.log.recover import read_file
+from headrace.log.shared import Known, Shared
+from headrace.model.nouns import Offset, TopicPartition
+
+_NAMES = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS)
+
+
+class Checkpoints:
+    """Reads all of them at the start, writes those that changed."""
+
+    __slots__ = ("_again", "_known", "_path", "_shared", "_waiting", "_writing", "_written")
+
+    def __init__(self, shared: Shared, path: str) -> None:
+        self._shared = shared
+        self._path = path
+        self._known: dict[str, dict[TopicPartition, Offset]] = {name: {} for name in _NAMES}
+        self._written: dict[str, bytes] = {}
+        self._writing = False
+        self._again: Mapping[TopicPartition, Log] | None = None
+        self._waiting: list[Callable[[], None]] = []
+
+    def read(self) -> None:
+        """Read the files there are. CorruptLogError; blocking."""
+        for name in _NAMES:
+            path = f"{self._path}/{name}"
+            content = read_file(self._shared.disk, path)
+            if content is not None:
+                self._known[name] = files.read_offsets(content, path)
+
+    def known(
+        self,
+        partition: TopicPartition,
+        *,
+        clean: bool,
+        now_ms: int,
+        producer_expiration_ms: int,
+    ) -> Known:
+        """What they say of one partition."""
+        none = Offset(0)
+        return Known(
+            clean,
+            self._known[names.RECOVERY_POINTS].get(partition, none),
+            self._known[names.LOG_STARTS].get(partition, none),
+            self._known[names.HIGH_WATERMARKS].get(partition, none),
+            now_ms,
+            producer_expiration_ms,
+        )
+
+    def forget(self, partition: TopicPartition) -> None:
+        """From now on the partition's log speaks for itself, or the partition is gone."""
+        for entries in self._known.values():
+            entries.pop(partition, None)
+
+    def contents(self, logs: Mapping[TopicPartition, Log]) -> dict[str, bytes]:
+        """The bytes each file should have.
+
+        The high watermark counts only as far as it was flushed (G12): what is written here must
+        not outrun the platter.
+        """
+        recovery = dict(self._known[names.RECOVERY_POINTS])
+        starts = dict(self._known[names.LOG_STARTS])
+        marks = dict(self._known[names.HIGH_WATERMARKS])
+        for partition, log in logs.items():
+            recovery[partition] = log.flushed_offset
+            marks[partition] = min(log.high_watermark, log.flushed_offset)
+            if log.start_offset > log.segments[0].base_offset:
+                starts[partition] = log.start_offset
+        return {
+            name: files.write_offsets(offsets)
+            for name, offsets in zip(_NAMES, (recovery, starts, marks), strict=True)
+        }
+
+    def write_now(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Write what changed; blocking. OSError."""
+        for name, content in self._changed(logs).items():
+            self._shared.disk.replace(f"{self._path}/{name}", content)
+            self._written[name] = content
+
+    def _changed(self, logs: Mapping[TopicPartition, Log]) -> dict[str, bytes]:
+        contents = self.contents(logs)
+        return {name: new for name, new in contents.items() if self._written.get(name) != new}
+
+    def write_soon(
+        self, logs: Mapping[TopicPartition, Log], done: Callable[[], None] | None = None
+    ) -> None:
+        """Write what changed, off the thread; one writer at a time, asked again it writes again."""
+        if done is not None:
+            self._waiting.append(done)
+        if self._writing:
+            self._again = logs
+            return
+        if self._shared.failure is not None:
+            return
+        changed = self._changed(logs)
+        if not changed:
+            self._tell()
+            return
+        self._writing = True
+        disk, path = self._shared.disk, self._path
+
+        def write() -> None:
+            for name, content in changed.items():
+                disk.replace(f"{path}/{name}", content)
+
+        def written(result: BaseException | None) -> None:
+            self._writing = False
+            if isinstance(result, OSError):
+                self._shared.fail(result, path)
+                return
+            if result is not None:
+                raise result
+            self._written.update(changed)
+            again, self._again = self._again, None
+            if again is not None:
+                self.write_soon(again)
+            else:
+                self._tell()
+
+        disk.run(write, written)
+
+    def _tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done()

@@ -1,0 +1,337 @@
+"""A `log.dir`: its lock, its identity, its logs, its checkpoints, its failure.
+
+Life cycle: `open` (blocking: lock, `meta.properties`, checkpoints, clean-shutdown marker), `load`
+(all logs, several at once off the thread), `start` (periodic duties), `close`.
+
+Any error of the disk below fences the directory for good: `failure` is set, every later append
+raises it, `on_failure` is told. What lies in the directory and is none of ours stays untouched:
+plain files, a KRaft broker's `__cluster_metadata-0`, `-stray` and `-future` directories.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from headrace.config.topic import LogConfig
+from headrace.log import files, names
+from headrace.log.checkpoints import Checkpoints
+from headrace.log.flusher import Flusher, Strategy, fdatasync_each
+from headrace.log.housekeeping import Hold, Housekeeping, Periods
+from headrace.log.identity import Identity, read_identity
+from headrace.log.log import Log
+from headrace.log.recover import create_log, open_log
+from headrace.log.shared import Known, Shared
+from headrace.model.errors import ConfigError, CorruptLogError, StorageError
+from headrace.model.invariant import invariant
+from headrace.model.nouns import TopicPartition
+from headrace.world.clock import Clock, Random
+from headrace.world.disk import Disk
+
+__all__ = ["LogDirectory", "Periods", "read_identity"]
+
+_logger = logging.getLogger(__name__)
+_CHUNK_LOGS = 64
+
+Loaded = list[tuple[TopicPartition, Log | CorruptLogError]]
+
+
+class LogDirectory:
+    """One log directory. All calls on the deciding thread."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        path: str,
+        *,
+        periods: Periods,
+        strategy: Strategy,
+    ) -> None:
+        """Use `open`."""
+        self.path = path
+        self.disk = disk
+        self.clock = clock
+        self.random = random
+        self.periods = periods
+        self.shared = Shared(disk, random)
+        self.flusher = Flusher(self.shared, clock, strategy)
+        self.logs: dict[TopicPartition, Log] = {}
+        self.quarantined: dict[TopicPartition, CorruptLogError] = {}
+        """Partitions out of service: damaged below what was surely flushed. Left as they are."""
+        self.identity = Identity()
+        self.was_clean = False
+        """Whether the stop before this start was a clean one."""
+        self.hold: Hold = lambda _: None
+        """Asked before retention deletes; the first offset a partition still wants, or None."""
+        self.on_failure: Callable[[OSError], None] | None = None
+        """Told once, when the directory is fenced."""
+        self.checkpoints = Checkpoints(self.shared, path)
+        self._housekeeping = Housekeeping(self)
+        self._unlock: Callable[[], None] | None = None
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        path: str,
+        *,
+        broker_id: int,
+        cluster_id: str,
+        periods: Periods | None = None,
+        strategy: Strategy = fdatasync_each,
+    ) -> "LogDirectory":
+        """Take the directory, made where it is missing; no log is loaded yet. Blocking.
+
+        ConfigError: another process holds it, or it belongs to another broker or cluster.
+        CorruptLogError: a checkpoint file that is none. OSError.
+        """
+        self = cls(disk, clock, random, path, periods=periods or Periods(), strategy=strategy)
+        disk.make_directory(path)
+        try:
+            self._unlock = disk.lock(f"{path}/{names.LOCK}")
+        except BlockingIOError:
+            raise ConfigError(f"log.dirs: {path} is in use by another process") from None
+        try:
+            self.identity = Identity.claim(disk, path, broker_id, cluster_id)
+            marker = f"{path}/{names.CLEAN_SHUTDOWN}"
+            self.was_clean = disk.exists(marker)
+            self.checkpoints.read()
+            if self.was_clean:
+                disk.remove(marker)
+                disk.sync_directory(path)
+        except BaseException:
+            self._unlock()
+            raise
+        self.shared.failed = self._failed
+        self.shared.flush_soon = self.flusher.flush_soon
+        self.shared.delay_removal = self._housekeeping.remove_later
+        self.shared.starts_moved = self._starts_moved
+        return self
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the directory is fenced; None while it works."""
+        return self.shared.failure
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the directory has failed."""
+        return self.shared.failure is not None
+
+    def _failed(self, error: OSError, path: str) -> None:
+        _logger.critical("%s: %s; the log directory %s is fenced", path, error, self.path)
+        if self.on_failure is not None:
+            self.on_failure(error)
+
+    # --- loading -----------------------------------------------------------------------------
+
+    def found(self) -> list[TopicPartition]:
+        """Partitions that have a directory here. Cleans up what deletions left. Blocking."""
+        partitions = []
+        for name in self.disk.list(self.path):
+            path = f"{self.path}/{name}"
+            if name == names.KRAFT_METADATA or not self.disk.is_directory(path):
+                continue
+            if name.endswith(names.DELETE_SUFFIX):
+                self.disk.remove_tree(path)
+                continue
+            partition = names.parse_directory(name)
+            if partition is None:
+                _logger.warning("%s: not a partition's directory, left alone", path)
+                continue
+            partitions.append(partition)
+        return partitions
+
+    def load_blocking(self, config_of: Callable[[TopicPartition], LogConfig]) -> None:
+        """Load every log now."""
+        self._take(self._load_some(self.found(), config_of))
+
+    def load(
+        self,
+        config_of: Callable[[TopicPartition], LogConfig],
+        done: Callable[[BaseException | None], None],
+        parallel: int = 2,
+    ) -> None:
+        """Load every log off the thread, `parallel` chunks at once; `done` with an error or None.
+
+        `config_of` is called off the thread too. Damaged logs end up in `quarantined`, which is no
+        error; an OSError is.
+        """
+        waiting: list[list[TopicPartition]] = []
+        running = 0
+        failed: list[BaseException] = []
+
+        def next_chunk() -> None:
+            nonlocal running
+            if waiting and not failed:
+                chunk = waiting.pop()
+                running += 1
+                self.disk.run(lambda: self._load_some(chunk, config_of), taken)
+            elif running == 0:
+                done(failed[0] if failed else None)
+
+        def taken(result: Loaded | BaseException) -> None:
+            nonlocal running
+            running -= 1
+            if isinstance(result, BaseException):
+                failed.append(result)
+            else:
+                self._take(result)
+            next_chunk()
+
+        def listed(result: list[TopicPartition] | BaseException) -> None:
+            if isinstance(result, BaseException):
+                done(result)
+                return
+            step = _CHUNK_LOGS
+            waiting.extend(result[at : at + step] for at in range(0, len(result), step))
+            for _ in range(max(1, min(parallel, len(waiting)))):
+                next_chunk()
+
+        self.disk.run(self.found, listed)
+
+    def _load_some(
+        self,
+        partitions: Sequence[TopicPartition],
+        config_of: Callable[[TopicPartition], LogConfig],
+    ) -> Loaded:
+        loaded: Loaded = []
+        for partition in partitions:
+            known = self._known(partition)
+            path = f"{self.path}/{partition}"
+            try:
+                log = open_log(self.shared, path, partition, config_of(partition), known)
+                loaded.append((partition, log))
+            except CorruptLogError as error:
+                loaded.append((partition, error))
+        return loaded
+
+    def _known(self, partition: TopicPartition) -> Known:
+        return self.checkpoints.known(
+            partition,
+            clean=self.was_clean,
+            now_ms=self.clock.wall_ms(),
+            producer_expiration_ms=self.periods.producer_id_expiration_ms,
+        )
+
+    def _take(self, loaded: Loaded) -> None:
+        for partition, result in loaded:
+            if isinstance(result, Log):
+                self.logs[partition] = result
+                self.checkpoints.forget(partition)
+            else:
+                self.quarantined[partition] = result
+                _logger.error("%s: out of service: %s", partition, result)
+
+    # --- partitions come and go --------------------------------------------------------------
+
+    def create_log(
+        self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig
+    ) -> Log:
+        """A new, empty log; durable with its first flush, which is asked for here.
+
+        StorageError: the directory has failed. CorruptLogError: the partition is out of service.
+        """
+        if self.shared.failure is not None:
+            raise self.shared.failure
+        if topic_partition in self.quarantined:
+            raise self.quarantined[topic_partition]
+        invariant(topic_partition not in self.logs, f"{topic_partition} exists already")
+        path = f"{self.path}/{topic_partition}"
+        try:
+            log = create_log(self.shared, path, topic_partition, topic_id, config)
+        except OSError as error:
+            raise self.shared.fail(error, path) from error
+        self.checkpoints.forget(topic_partition)
+        self.logs[topic_partition] = log
+        self.flusher.flush_soon(log)
+        return log
+
+    def delete_log(self, topic_partition: TopicPartition) -> None:
+        """Take the partition out and rename its directory away; it is removed after its delay.
+
+        A quarantined partition goes too. StorageError.
+        """
+        log = self.logs.pop(topic_partition, None)
+        damaged = self.quarantined.pop(topic_partition, None)
+        if log is None and damaged is None:
+            return
+        self.checkpoints.forget(topic_partition)
+        if log is not None:
+            log.retire()
+        source = f"{self.path}/{topic_partition}"
+        target = f"{self.path}/{names.delete_directory(topic_partition, self.random.uuid())}"
+        try:
+            self.disk.rename(source, target)
+        except OSError as error:
+            raise self.shared.fail(error, source) from error
+        # Else a power cut brings the partition back although its topic is gone.
+        self.disk.run(lambda: self.disk.sync_directory(self.path), self._synced)
+        delay_ms = (
+            LogConfig().file_delete_delay_ms if log is None else (log.config.file_delete_delay_ms)
+        )
+        self._housekeeping.remove_later(delay_ms, lambda: self._remove(target, log))
+
+    def _synced(self, result: BaseException | None) -> None:
+        if isinstance(result, OSError):
+            self.shared.fail(result, self.path)
+
+    def _remove(self, path: str, log: Log | None) -> None:
+        if log is not None:
+            log.release()
+
+        def removed(result: BaseException | None) -> None:
+            if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
+                _logger.warning("%s: could not be removed: %s", path, result)
+
+        self.disk.run(lambda: self.disk.remove_tree(path), removed)
+
+    # --- duties ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin the periodic duties: checkpoints, retention, producer expiry, late removals."""
+        self._housekeeping.start()
+
+    def apply_retention(self) -> None:
+        """Retention for every log, now."""
+        self._housekeeping.retain_all()
+
+    def checkpoint(self, done: Callable[[], None] | None = None) -> None:
+        """Write the checkpoints that have changed, off the thread."""
+        self.checkpoints.write_soon(self.logs, done)
+
+    def _starts_moved(self) -> None:
+        self.checkpoint()
+
+    def sizes(self) -> Mapping[TopicPartition, int]:
+        """Bytes of each partition's segments (DescribeLogDirs)."""
+        return {at: sum(one.size for one in log.segments) for at, log in self.logs.items()}
+
+    def close(self, clean: bool = True) -> None:
+        """Close all logs, write all checkpoints and, if all went well, the clean-shutdown marker.
+
+        Blocking: for shutdown. With `clean` False, as a kill would leave it.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self._housekeeping.stop()
+        try:
+            for log in self.logs.values():
+                log.close(clean)
+            if clean and not self.fenced:
+                self.checkpoints.write_now(self.logs)
+                if not self.quarantined:
+                    # Without it the next start looks at what was damaged again.
+                    marker = f"{self.path}/{names.CLEAN_SHUTDOWN}"
+                    self.disk.replace(marker, files.write_clean_shutdown())
+        except OSError as error:
+            raise self.shared.fail(error, self.path) from error
+        finally:
+            for log in self.logs.values():
+                log.close(clean=False)
+            if self._unlock is not None:
+                self._unlock()

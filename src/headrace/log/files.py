@@ -1,0 +1,125 @@
+"""The small text files of a log directory and of a partition: written and read.
+
+Every writer returns bytes and every reader takes them: dump, recovery and tests share them. Offset
+checkpoints: line 1 version `0`, line 2 count, then `topic partition offset` (CheckpointFile).
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+
+NO_TOPIC_ID = bytes(16)
+
+
+def write_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """The bytes of an `…-offset-checkpoint`, sorted so that equal content is equal bytes."""
+    lines = [f"{at.topic} {at.partition} {offset}\n" for at, offset in sorted(offsets.items())]
+    return f"0\n{len(lines)}\n{''.join(lines)}".encode()
+
+
+def read_offsets(content: bytes, path: str) -> dict[TopicPartition, Offset]:
+    """Read an `…-offset-checkpoint`; CorruptLogError where it is none."""
+    found: dict[TopicPartition, Offset] = {}
+    for fields in _checkpoint_lines(content, path, fields=3):
+        topic, partition, offset = fields
+        found[TopicPartition(topic, _int(partition, path))] = Offset(_int(offset, path))
+    return found
+
+
+def write_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
+    """The bytes of a `leader-epoch-checkpoint`: (epoch, start offset) in order."""
+    lines = [f"{epoch} {start}\n" for epoch, start in epochs]
+    return f"0\n{len(lines)}\n{''.join(lines)}".encode()
+
+
+def read_epochs(content: bytes, path: str) -> list[tuple[LeaderEpoch, Offset]]:
+    """Read a `leader-epoch-checkpoint`; CorruptLogError where it is none."""
+    return [
+        (LeaderEpoch(_int(epoch, path)), Offset(_int(start, path)))
+        for epoch, start in _checkpoint_lines(content, path, fields=2)
+    ]
+
+
+def _checkpoint_lines(content: bytes, path: str, fields: int) -> list[list[str]]:
+    lines = content.decode("utf-8", "replace").split("\n")
+    if lines[0].strip() != "0" or len(lines) < 2:
+        raise CorruptLogError(f"{path}: not a checkpoint of version 0")
+    rows = [line.split() for line in lines[2:] if line.strip()]
+    if len(rows) != _int(lines[1], path) or any(len(row) != fields for row in rows):
+        raise CorruptLogError(f"{path}: the lines are not the {lines[1].strip()} announced")
+    return rows
+
+
+def _int(text: str, path: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise CorruptLogError(f"{path}: {text!r} is no number") from None
+
+
+def write_partition_metadata(topic_id: bytes) -> bytes:
+    """`partition.metadata`: no newline at its end, as Kafka writes it."""
+    return f"version: 0\ntopic_id: {encode_uuid(topic_id)}".encode()
+
+
+def read_partition_metadata(content: bytes, path: str) -> bytes:
+    """The topic id, 16 bytes; CorruptLogError where the file holds none."""
+    for line in content.decode("utf-8", "replace").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "topic_id":
+            try:
+                return decode_uuid(value.strip())
+            except ValueError:
+                break
+    raise CorruptLogError(f"{path}: no topic id in it")
+
+
+def encode_uuid(unique: bytes) -> str:
+    """Kafka's text of 16 bytes: URL-safe base64 without padding."""
+    return base64.urlsafe_b64encode(unique).rstrip(b"=").decode()
+
+
+def decode_uuid(text: str) -> bytes:
+    """The 16 bytes of Kafka's text; ValueError."""
+    raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} is no uuid")
+    return raw
+
+
+def read_properties(content: bytes) -> dict[str, str]:
+    """Java properties as `meta.properties` uses them: `name=value`, `#` and `!` comments."""
+    found: dict[str, str] = {}
+    for line in content.decode("utf-8", "replace").splitlines():
+        stripped = line.strip()
+        if not stripped or stripped[0] in "#!":
+            continue
+        name, _, value = stripped.partition("=")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def write_meta_properties(broker_id: int, cluster_id: str) -> bytes:
+    """A new `meta.properties`, version 0 as a broker with ZooKeeper writes it."""
+    return f"#\nbroker.id={broker_id}\nversion=0\ncluster.id={cluster_id}\n".encode()
+
+
+def write_clean_shutdown(broker_epoch: int = -1) -> bytes:
+    """`.kafka_cleanshutdown`."""
+    return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
+
+
+def read_clean_shutdown(content: bytes, path: str) -> dict[str, object]:
+    """What `.kafka_cleanshutdown` says; an empty one (before Kafka 3.7) says nothing."""
+    if not content.strip():
+        return {}
+    try:
+        found = json.loads(content)
+    except ValueError:
+        raise CorruptLogError(f"{path}: not JSON") from None
+    if not isinstance(found, dict):
+        raise CorruptLogError(f"{path}: not a JSON object")
+    return found

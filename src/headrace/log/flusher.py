@@ -1,0 +1,131 @@
+"""Group commit: one flush for all partitions of a log directory that wait.
+
+`flush_soon` may be called any number of times in a turn of the loop; the flush begins when the turn
+is over, takes everything appended until then, and while it runs the next one gathers. A flush that
+fails fences the directory: after a failed fsync the page cache cannot be trusted (G14), so nothing
+is tried again.
+
+How the files reach the platter is a `Strategy`, replaceable and measured (bench).
+"""
+
+from collections.abc import Callable, Collection
+
+from headrace.log.log import FlushWork, Log
+from headrace.log.shared import Shared
+from headrace.world.clock import Clock
+from headrace.world.disk import Disk, DiskFile
+
+Done = Callable[[OSError | None], None]
+Strategy = Callable[[Disk, Collection[DiskFile], Done], None]
+
+
+def fdatasync_each(disk: Disk, files: Collection[DiskFile], done: Done) -> None:
+    """Leave it to the disk: it flushes each file, on threads of its own."""
+    disk.flush(files, done)
+
+
+class Flusher:
+    """The one who says what is durable in a log directory."""
+
+    __slots__ = (
+        "_after",
+        "_clock",
+        "_running",
+        "_scheduled",
+        "_shared",
+        "_waiting",
+        "flushes",
+        "strategy",
+    )
+
+    def __init__(self, shared: Shared, clock: Clock, strategy: Strategy = fdatasync_each) -> None:
+        self._shared = shared
+        self._clock = clock
+        self._waiting: dict[Log, None] = {}
+        self._after: list[Callable[[], None]] = []
+        self._scheduled = False
+        self._running = False
+        self.strategy = strategy
+        self.flushes = 0
+        """Flushes begun: for metrics and tests."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits or runs."""
+        return not (self._running or self._waiting)
+
+    def flush_soon(self, log: Log) -> None:
+        """Have all that `log` holds now made durable; `log.on_flushed` tells when."""
+        self._waiting[log] = None
+        if not (self._scheduled or self._running):
+            self._scheduled = True
+            self._clock.call_later(0, self._begin)
+
+    def _begin(self) -> None:
+        self._scheduled = False
+        if self._shared.failure is not None or self._running or not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, {}
+        work = [(log, log.flush_work()) for log in waiting if not log.closed]
+        directories = [path for _, part in work for path in part.directories]
+        self._running = True
+        self.flushes += 1
+        if directories:
+            self._flush_directories(directories, work)
+        else:
+            self._flush_files(work)
+
+    def _flush_directories(self, directories: list[str], work: list[tuple[Log, FlushWork]]) -> None:
+        # A file whose directory entry is lost is lost whatever its own fsync said.
+        disk = self._shared.disk
+
+        def sync() -> None:
+            for path in directories:
+                # A partition deleted meanwhile has no directory of that name any more.
+                if disk.is_directory(path):
+                    disk.sync_directory(path)
+
+        def done(result: BaseException | None) -> None:
+            if isinstance(result, OSError):
+                self._failed(result, directories[0])
+            elif isinstance(result, BaseException):
+                raise result
+            else:
+                self._flush_files(work)
+
+        disk.run(sync, done)
+
+    def _flush_files(self, work: list[tuple[Log, FlushWork]]) -> None:
+        files = [file for log, part in work if not log.closed for file in part.files]
+
+        def done(error: OSError | None) -> None:
+            if error is not None:
+                self._failed(error, files[0].path)
+                return
+            self._settled()
+            now_ms = self._clock.wall_ms()
+            for log, part in work:
+                log.flushed(part, now_ms)
+            if self._waiting and not self._scheduled:
+                self._scheduled = True
+                self._clock.call_later(0, self._begin)
+
+        self.strategy(self._shared.disk, files, done)
+
+    def _failed(self, error: OSError, path: str) -> None:
+        self._settled()
+        self._waiting.clear()
+        self._shared.fail(error, path)
+
+    def after_current(self, action: Callable[[], None]) -> None:
+        """Do `action` when no flush is running: files under flush must not be closed."""
+        if self._running:
+            self._after.append(action)
+        else:
+            action()
+
+    def _settled(self) -> None:
+        self._running = False
+        after, self._after = self._after, []
+        for action in after:
+            action()

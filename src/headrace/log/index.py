@@ -1,0 +1,261 @@
+"""The sparse indexes beside a segment: offset to position, and timestamp to offset.
+
+`.index` has 8-byte entries (i32 offset relative to the segment's base, i32 position), `.timeindex`
+12-byte ones (i64 greatest timestamp so far, i32 relative offset), big-endian and growing. While a
+segment is active its files are preallocated (sparse) and trimmed when it is rolled or closed.
+
+Entries are kept in memory from their first use on and written out behind the log: a kill loses
+some, and a start that was not preceded by a clean stop builds them again. There is no checksum;
+what does not grow strictly is not an index (`load` raises CorruptLogError, the owner rebuilds).
+"""
+
+import sys
+from array import array
+from bisect import bisect_right
+from itertools import pairwise
+from struct import Struct
+
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import Offset, Position
+from headrace.world.disk import Disk, DiskFile
+
+OFFSET_ENTRY = Struct(">ii")
+TIME_ENTRY = Struct(">qi")
+NO_TIMESTAMP = -1
+_PENDING_BYTES_MAX = 4096
+
+
+class _Index:
+    """What both indexes share: one file of fixed entries, loaded late and written behind."""
+
+    ENTRY: Struct
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_limit",
+        "_pending",
+        "_written",
+        "base_offset",
+        "loaded",
+        "path",
+    )
+
+    def __init__(self, disk: Disk, path: str, base_offset: Offset, bytes_max: int) -> None:
+        self._disk = disk
+        self._file: DiskFile | None = None
+        self._limit = max(bytes_max // self.ENTRY.size, 1)
+        self._pending = bytearray()
+        self._written = 0
+        self.base_offset = base_offset
+        self.loaded = False
+        """Whether the entries are in memory; a new index of an empty segment calls `reset`."""
+        self.path = path
+
+    def reset(self) -> None:
+        """Forget every entry; the file is cut with the next write."""
+        self._pending.clear()
+        self._written = 0
+        self.loaded = True
+        if self._file is not None or self._disk.exists(self.path):
+            self._open().truncate(0)
+
+    def load(self) -> None:
+        """Read the file; a missing one is empty. CorruptLogError where it cannot be an index."""
+        if self.loaded:
+            return
+        content = b""
+        if self._disk.exists(self.path):
+            file = self._disk.open(self.path, writable=False)
+            try:
+                content = file.read(0, file.size())
+            finally:
+                file.close()
+        size = self.ENTRY.size
+        # A kill leaves the preallocated rest: zeros, cut in whole entries.
+        used = len(content.rstrip(b"\0"))
+        content = content[: -(-used // size) * size]
+        if len(content) % size:
+            raise CorruptLogError(f"{self.path}: {len(content)} bytes are no whole entries")
+        self._take(content)
+        self._written = len(content)
+        self.loaded = True
+
+    def _take(self, content: bytes) -> None:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def _push(self, entry: bytes) -> None:
+        pending = self._pending
+        pending += entry
+        if len(pending) >= _PENDING_BYTES_MAX:
+            self.write_out()
+
+    def write_out(self, preallocate: bool = True) -> None:
+        """Hand what is pending to the file."""
+        if not self._pending:
+            return
+        file = self._open()
+        if preallocate and file.size() < self._limit * self.ENTRY.size:
+            file.truncate(self._limit * self.ENTRY.size)
+        self._written += file.write_at(self._written, (self._pending,))
+        self._pending = bytearray()
+
+    def trim(self) -> DiskFile:
+        """Write everything and cut the file to its entries; returns it open, to be flushed."""
+        self.write_out(preallocate=False)
+        file = self._open()
+        if self.loaded and file.size() != self._written:
+            file.truncate(self._written)
+        return file
+
+    def _open(self) -> DiskFile:
+        if self._file is None:
+            self._file = self._disk.open(self.path, create=True)
+        return self._file
+
+    def close(self) -> None:
+        """Close the file; entries in memory stay usable."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class OffsetIndex(_Index):
+    """`.index`: the last offset of a batch, and where that batch starts."""
+
+    ENTRY = OFFSET_ENTRY
+    __slots__ = ("_offsets", "_positions")
+
+    def __init__(self, disk: Disk, path: str, base_offset: Offset, bytes_max: int) -> None:
+        super().__init__(disk, path, base_offset, bytes_max)
+        self._offsets = array("i")
+        self._positions = array("i")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    @property
+    def full(self) -> bool:
+        """Whether no further entry fits: the segment is rolled."""
+        return len(self._offsets) >= self._limit
+
+    @property
+    def last(self) -> tuple[Offset, Position]:
+        """The last entry (offset, position); (base offset, 0) where there is none."""
+        if not self._offsets:
+            return self.base_offset, Position(0)
+        return Offset(self.base_offset + self._offsets[-1]), Position(self._positions[-1])
+
+    def reset(self) -> None:
+        """Forget every entry."""
+        super().reset()
+        del self._offsets[:]
+        del self._positions[:]
+
+    def _take(self, content: bytes) -> None:
+        numbers = array("i", content)
+        if sys.byteorder == "little":
+            numbers.byteswap()
+        offsets, positions = numbers[0::2], numbers[1::2]
+        growing = all(a < b for a, b in pairwise(offsets))
+        if not growing or not all(a < b for a, b in pairwise(positions)):
+            raise CorruptLogError(f"{self.path}: entries do not grow")
+        if offsets and (offsets[0] < 0 or positions[0] < 0):
+            raise CorruptLogError(f"{self.path}: negative entry")
+        self._offsets, self._positions = offsets, positions
+
+    def append(self, offset: Offset, position: int) -> None:
+        """Add an entry; both must be greater than the last one's."""
+        relative = offset - self.base_offset
+        self._offsets.append(relative)
+        self._positions.append(position)
+        self._push(OFFSET_ENTRY.pack(relative, position))
+
+    def lookup(self, target: Offset) -> Position:
+        """Position of a batch at or before the one that holds `target`."""
+        at = bisect_right(self._offsets, target - self.base_offset) - 1
+        return Position(self._positions[at]) if at >= 0 else Position(0)
+
+    def position_before(self, position: int) -> Position:
+        """The greatest indexed batch start not beyond `position`; 0 where there is none."""
+        at = bisect_right(self._positions, position) - 1
+        return Position(self._positions[at]) if at >= 0 else Position(0)
+
+    def entries(self) -> list[tuple[Offset, Position]]:
+        """All entries (offset, position)."""
+        base = self.base_offset
+        pairs = zip(self._offsets, self._positions, strict=True)
+        return [(Offset(base + o), Position(p)) for o, p in pairs]
+
+
+class TimeIndex(_Index):
+    """`.timeindex`: up to this offset no record is newer than this timestamp."""
+
+    ENTRY = TIME_ENTRY
+    __slots__ = ("_offsets", "_times")
+
+    def __init__(self, disk: Disk, path: str, base_offset: Offset, bytes_max: int) -> None:
+        super().__init__(disk, path, base_offset, bytes_max)
+        self._times = array("q")
+        self._offsets = array("i")
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    @property
+    def full(self) -> bool:
+        """Whether only the entry that closing forces in still fits: the segment is rolled."""
+        return len(self._times) >= self._limit - 1
+
+    @property
+    def last(self) -> tuple[int, Offset]:
+        """The last entry (timestamp, offset); (-1, base offset) where there is none."""
+        if not self._times:
+            return NO_TIMESTAMP, self.base_offset
+        return self._times[-1], Offset(self.base_offset + self._offsets[-1])
+
+    def reset(self) -> None:
+        """Forget every entry."""
+        super().reset()
+        del self._times[:]
+        del self._offsets[:]
+
+    def _take(self, content: bytes) -> None:
+        times, offsets = array("q"), array("i")
+        for time, offset in TIME_ENTRY.iter_unpack(content):
+            times.append(time)
+            offsets.append(offset)
+        growing = all(a < b for a, b in pairwise(times))
+        if not growing or not all(a <= b for a, b in pairwise(offsets)):
+            raise CorruptLogError(f"{self.path}: entries do not grow")
+        if offsets and offsets[0] < 0:
+            raise CorruptLogError(f"{self.path}: negative entry")
+        self._times, self._offsets = times, offsets
+
+    def maybe_append(self, timestamp: int, offset: Offset) -> None:
+        """Add an entry if `timestamp` is greater than the last one's."""
+        if self._times:
+            if timestamp <= self._times[-1]:
+                return
+        elif timestamp <= NO_TIMESTAMP:
+            return
+        relative = offset - self.base_offset
+        self._times.append(timestamp)
+        self._offsets.append(relative)
+        self._push(TIME_ENTRY.pack(timestamp, relative))
+
+    def lookup(self, target: int) -> tuple[int, Offset]:
+        """The greatest entry not newer than `target`; (-1, base offset) where there is none."""
+        at = bisect_right(self._times, target) - 1
+        if at < 0:
+            return NO_TIMESTAMP, self.base_offset
+        return self._times[at], Offset(self.base_offset + self._offsets[at])
+
+    def entries(self) -> list[tuple[int, Offset]]:
+        """All entries (timestamp, offset)."""
+        base = self.base_offset
+        pairs = zip(self._times, self._offsets, strict=True)
+        return [(t, Offset(base + o)) for t, o in pairs]

@@ -1,0 +1,103 @@
+"""Searching a log: by time, for the newest record, for aborted transactions.
+
+Blocking: indexes are loaded, a batch may be decompressed. For `Disk.run` where a client asks.
+"""
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from headrace.log import names
+from headrace.log.scan import BadBatch, batches, headers
+from headrace.log.segment import Segment
+from headrace.log.txnindex import AbortedTransaction
+from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.wire.kafka.batch import BatchHeader, records
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
+
+Found = tuple[int, Offset, LeaderEpoch]
+"""(timestamp, offset, leader epoch)."""
+
+
+def offset_for_time(log: "Log", timestamp: int) -> Found | None:
+    """The first record, in offset order, not older than `timestamp`; None where there is none.
+
+    Kafka's way (LogSegment.findOffsetByTimestamp): the greatest `.timeindex` entry not newer, then
+    a scan from there. Control records count, as they do in Kafka.
+    """
+    try:
+        for segment in list(log.segments):
+            if not segment.size or segment.max_timestamp[0] < timestamp:
+                continue
+            found = _first_from(segment, timestamp, log.start_offset)
+            if found is not None:
+                return found
+    except BadBatch as error:
+        raise log.unreadable(error) from error
+    return None
+
+
+def _first_from(segment: Segment, timestamp: int, start: Offset) -> Found | None:
+    segment.load_indexes()
+    _, near = segment.time_index.lookup(timestamp)
+    position = segment.index.lookup(Offset(max(near, start)))
+    where = segment.path(names.LOG)
+    for at, header in headers(segment.file.read, position, segment.size, where):
+        if header.max_timestamp < timestamp:
+            continue
+        if header.base_offset + header.last_offset_delta < start:
+            continue
+        found = _first_in(segment, at, header, timestamp, start)
+        if found is not None:
+            return found
+    return None
+
+
+def _first_in(
+    segment: Segment, position: int, header: BatchHeader, timestamp: int, start: Offset
+) -> Found | None:
+    end = position + header.batch_length + 12
+    for batch in batches(segment.file.read, position, end, segment.path(names.LOG)):
+        for record in records(batch.view):
+            if record.timestamp >= timestamp and record.offset >= start:
+                epoch = LeaderEpoch(header.leader_epoch)
+                return record.timestamp, Offset(record.offset), epoch
+    return None
+
+
+def max_timestamp_offset(log: "Log") -> Found | None:
+    """The newest record, the first of them where several are equally new (KIP-734)."""
+    try:
+        filled = [segment for segment in list(log.segments) if segment.size]
+        if not filled:
+            return None
+        segment = max(filled, key=lambda one: one.max_timestamp[0])
+        timestamp, near = segment.max_timestamp
+        if timestamp < 0:
+            return None
+        found = segment.find(near, segment.file.read)
+        if found is None:
+            return None
+        position, header = found
+        return _first_in(segment, position, header, timestamp, log.start_offset)
+    except BadBatch as error:
+        raise log.unreadable(error) from error
+
+
+def aborted_transactions(log: "Log", start: Offset, end: Offset) -> list[AbortedTransaction]:
+    """Aborted transactions that overlap [start, end), in the order of their markers.
+
+    An entry whose last stable offset has reached `end` ends the search: whatever is decided later
+    lies wholly behind (Kafka's TransactionIndex.collectAbortedTxns).
+    """
+    found: list[AbortedTransaction] = []
+    segments = log.segments
+    at = max(bisect_right([one.base_offset for one in segments], start) - 1, 0)
+    for segment in segments[at:]:
+        for entry in segment.txn_index.entries:
+            if entry.last_offset >= start and entry.first_offset < end:
+                found.append(entry)
+            if entry.last_stable_offset >= end:
+                return found
+    return found

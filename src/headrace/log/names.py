@@ -1,0 +1,64 @@
+"""What files and directories are called (Kafka's LogFileUtils and LocalLog)."""
+
+import re
+
+from headrace.model.nouns import TopicPartition, topic_name_problem
+
+LOG = ".log"
+INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TXN_INDEX = ".txnindex"
+SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+SEGMENT_SUFFIXES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
+
+DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+FUTURE_SUFFIX = "-future"
+
+PARTITION_METADATA = "partition.metadata"
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+
+META_PROPERTIES = "meta.properties"
+LOCK = ".lock"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+
+KRAFT_METADATA = "__cluster_metadata-0"
+"""A KRaft broker's own log beside the topics: left untouched and hidden."""
+
+_DIRECTORY_CHARS_MAX = 255
+_PARTITION = re.compile(r"(.+)-(\d{1,10})")
+_BASE = re.compile(r"(\d{20})(\..+)")
+
+
+def segment_file(base_offset: int, suffix: str) -> str:
+    """`00000000000000000042.log` and its kin."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def parse_segment_file(name: str) -> tuple[int, str] | None:
+    """Base offset and suffix (`.log`, `.index.deleted`, …) of a segment's file, else None."""
+    match = _BASE.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
+
+
+def parse_directory(name: str) -> TopicPartition | None:
+    """The partition a directory belongs to, None where the name is no partition's."""
+    match = _PARTITION.fullmatch(name)
+    if match is None or topic_name_problem(match[1]) is not None:
+        return None
+    if str(int(match[2])) != match[2] or int(match[2]) >= 1 << 31:
+        return None
+    return TopicPartition(match[1], int(match[2]))
+
+
+def delete_directory(partition: TopicPartition, unique: bytes) -> str:
+    """`topic-0.<32 hex>-delete`; the topic is cut so that the name is one a file system takes."""
+    tail = f"-{partition.partition}.{unique.hex()}{DELETE_SUFFIX}"
+    return partition.topic[: _DIRECTORY_CHARS_MAX - len(tail)] + tail

@@ -1,0 +1,167 @@
+"""Producers and epochs, rebuilt from snapshots and batch headers."""
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headrace.log import names
+from headrace.log.epochs import LeaderEpochs
+from headrace.log.producers import BATCHES_KEPT
+from headrace.log.scan import batches, headers
+from headrace.log.segment import Segment
+from headrace.log.shared import Known
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.wire.kafka.batch import CONTROL, BatchHeader, parse_control, records
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
+
+_logger = logging.getLogger(__name__)
+_HISTORY_BYTES = 8 << 20
+
+
+def load_producers(log: "Log", end: Offset, known: Known) -> None:
+    """Bring `log.producers` to the state at `end`: newest sound snapshot, then what follows it.
+
+    Snapshots beyond `end` and unreadable ones are removed. `.txnindex` files are left as they are.
+    """
+    log.producers.clear()
+    at = _newest_snapshot(log, end)
+    if at is None:
+        at = Offset(log.segments[0].base_offset if log.segments else 0)
+    else:
+        _remember_history(log, at)
+    log.producers.expire(known.now_ms, known.producer_expiration_ms)
+    if at < end:
+        for segment, header, view in _batches_between(log, at, end):
+            note_batch(log, segment, header, view, write=False)
+
+
+def _newest_snapshot(log: "Log", end: Offset) -> Offset | None:
+    disk = log.shared.disk
+    for offset in sorted(snapshot_offsets(log), reverse=True):
+        path = f"{log.directory}/{names.segment_file(offset, names.SNAPSHOT)}"
+        if offset <= end:
+            file = disk.open(path, writable=False)
+            try:
+                log.producers.load(file.read(0, file.size()), path)
+                log.snapshot_offset = Offset(offset)
+                return Offset(offset)
+            except CorruptLogError as error:
+                _logger.warning("%s; built again from the log", error)
+            finally:
+                file.close()
+        disk.remove(path)
+    return None
+
+
+def snapshot_offsets(log: "Log") -> list[int]:
+    """Offsets of the `.snapshot` files there are."""
+    found = []
+    for name in log.shared.disk.list(log.directory):
+        parsed = names.parse_segment_file(name)
+        if parsed is not None and parsed[1] == names.SNAPSHOT:
+            found.append(parsed[0])
+    return found
+
+
+def remove_stray_snapshots(log: "Log") -> None:
+    """Keep the snapshots that belong to a segment, and the newest one (as Kafka does)."""
+    offsets = snapshot_offsets(log)
+    keep = {segment.base_offset for segment in log.segments} | {max(offsets, default=0)}
+    for offset in offsets:
+        if offset not in keep:
+            name = names.segment_file(offset, names.SNAPSHOT)
+            log.shared.disk.remove(f"{log.directory}/{name}")
+
+
+def _remember_history(log: "Log", end: Offset) -> None:
+    """Fill in the batches before each producer's last one, which a snapshot does not hold.
+
+    Without them a retry of the last but one batch, answered by nobody before the restart, would
+    look like a gap, and the client would write it again under a new epoch.
+    """
+    if not len(log.producers):
+        return
+    history: dict[int, list[tuple[int, BatchHeader]]] = {}
+    for header in _recent_headers(log, end):
+        if header.producer_id in log.producers and not header.attributes & CONTROL:
+            kept = history.setdefault(header.producer_id, [])
+            kept.append((header.base_offset, header))
+            del kept[:-BATCHES_KEPT]
+    for producer_id, found in history.items():
+        log.producers.remember(producer_id, [header for _, header in found])
+
+
+def _recent_headers(log: "Log", end: Offset) -> Iterator[BatchHeader]:
+    """Headers of the last few megabytes below `end`, oldest first."""
+    budget = _HISTORY_BYTES
+    recent: list[tuple[Segment, int]] = []
+    for segment in reversed(log.segments):
+        if segment.base_offset >= end or not segment.size:
+            continue
+        segment.load_indexes()
+        start = segment.index.position_before(max(segment.size - budget, 0))
+        recent.append((segment, start))
+        budget -= segment.size - start
+        if budget <= 0:
+            break
+    for segment, start in reversed(recent):
+        where = segment.path(names.LOG)
+        for _, header in headers(segment.file.read, start, segment.size, where):
+            if header.base_offset >= end:
+                break
+            yield header
+
+
+def _batches_between(
+    log: "Log", start: Offset, end: Offset
+) -> Iterator[tuple[Segment, BatchHeader, memoryview]]:
+    """Batches in [start, end); the record bytes only of control batches."""
+    for at, segment in enumerate(log.segments):
+        following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else end
+        if following <= start or not segment.size or segment.base_offset >= end:
+            continue
+        segment.load_indexes()
+        position: int = segment.index.lookup(start)
+        where = segment.path(names.LOG)
+        for place, header in headers(segment.file.read, position, segment.size, where):
+            if header.base_offset >= end:
+                break
+            if header.base_offset < start:
+                continue
+            view = memoryview(b"")
+            if header.attributes & CONTROL:
+                until = place + header.batch_length + 12
+                view = next(batches(segment.file.read, place, until, where)).view
+            yield segment, header, view
+
+
+def note_batch(
+    log: "Log", segment: Segment, header: BatchHeader, view: memoryview, *, write: bool = True
+) -> None:
+    """Let the producers know of a batch that is in the log; `.txnindex` entries too if `write`."""
+    if header.producer_id < 0:
+        return
+    if not header.attributes & CONTROL:
+        log.producers.update(header, header.base_offset)
+        return
+    marker = next(iter(records(view)), None)
+    if marker is None:
+        return  # compaction has emptied the batch
+    offset = Offset(header.base_offset)
+    aborted = log.producers.update_marker(header, parse_control(marker), offset)
+    if aborted is not None and write:
+        segment.txn_index.append(aborted)
+
+
+def rebuild_epochs(log: "Log") -> None:
+    """Read the epochs from all batches: where their file is missing or torn."""
+    found = LeaderEpochs()
+    for segment in log.segments:
+        where = segment.path(names.LOG)
+        for _, header in headers(segment.file.read, 0, segment.size, where):
+            if header.leader_epoch > found.latest:
+                found.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
+    log.set_epochs(found)

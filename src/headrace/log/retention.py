@@ -1,0 +1,135 @@
+"""What shortens a log: age, size, its start moved up, and a follower's truncation.
+
+Segments go from the oldest on, renamed to `.deleted` at once and removed after
+`file.delete.delay.ms`, so that readers that hold them finish. Nothing goes that lies at or beyond
+the high watermark or the partition's hold. Without "delete" in `cleanup.policy` neither age nor
+size deletes anything: what a compacted topic holds is the newest word on each key.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.log import names
+from headrace.log.segment import Segment
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import Offset
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
+
+_logger = logging.getLogger(__name__)
+
+
+def apply_retention(log: "Log", now_ms: int, hold: Offset | None) -> int:
+    """Delete what may go; returns how many segments did. StorageError."""
+    bound = log.high_watermark if hold is None else min(log.high_watermark, hold)
+    gone = _delete(log, _below_start(log, bound), "below the log's start")
+    if "delete" in log.config.cleanup_policy:
+        gone += _delete(log, _expired(log, now_ms, bound), "past retention.ms")
+        gone += _delete(log, _oversized(log, bound), "past retention.bytes")
+    return gone
+
+
+def _end_of(log: "Log", at: int) -> Offset:
+    following = at + 1
+    if following < len(log.segments):
+        return log.segments[following].base_offset
+    return log.end_offset
+
+
+def _below_start(log: "Log", bound: Offset) -> int:
+    count = 0
+    while count < len(log.segments) - 1 and _end_of(log, count) <= min(log.start_offset, bound):
+        count += 1
+    return count
+
+
+def _expired(log: "Log", now_ms: int, bound: Offset) -> int:
+    retention_ms = log.config.retention_ms
+    if retention_ms < 0:
+        return 0
+    count = 0
+    for at, segment in enumerate(log.segments):
+        if not segment.size or _end_of(log, at) > bound:
+            break
+        if now_ms - segment.largest_timestamp() <= retention_ms:
+            break
+        count += 1
+    return count
+
+
+def _oversized(log: "Log", bound: Offset) -> int:
+    if log.config.retention_bytes < 0:
+        return 0
+    over = sum(segment.size for segment in log.segments) - log.config.retention_bytes
+    count = 0
+    for at, segment in enumerate(log.segments):
+        over -= segment.size
+        if not segment.size or over < 0 or _end_of(log, at) > bound:
+            break
+        count += 1
+    return count
+
+
+def _delete(log: "Log", count: int, why: str) -> int:
+    if count == 0:
+        return 0
+    if count == len(log.segments):
+        log.roll()
+    try:
+        start = log.segments[count].base_offset
+        if start > log.start_offset:
+            log.start_offset = start
+            if log.epochs.truncate_from_start(start):
+                log.save_epochs()
+        log.forget_unflushed(log.segments[:count])
+        gone = log.drop_segments(count)
+        for segment in gone:
+            segment.rename_away(names.DELETED)
+            _remove_snapshot(log, segment.base_offset)
+    except OSError as error:
+        raise log.shared.fail(error, log.directory) from error
+    _logger.info(
+        "%s: %d segments %s go; the log starts at %d", log.topic_partition, count, why, start
+    )
+    delay_ms = log.config.file_delete_delay_ms
+    log.shared.remove_later(delay_ms, lambda: remove_files(log, gone))
+    return count
+
+
+def remove_files(log: "Log", segments: list[Segment]) -> None:
+    """Unlink the files of segments renamed away."""
+    disk = log.shared.disk
+    for segment in segments:
+        segment.close()
+        for suffix in names.SEGMENT_SUFFIXES:
+            path = segment.path(suffix)
+            try:
+                disk.remove(path)
+            except FileNotFoundError:
+                continue  # not every segment has every file, and the directory may be gone
+            except OSError as error:
+                log.shared.fail(error, path)
+                return
+
+
+def _remove_snapshot(log: "Log", base: Offset) -> None:
+    path = f"{log.directory}/{names.segment_file(base, names.SNAPSHOT)}"
+    if log.shared.disk.exists(path):
+        log.shared.disk.remove(path)
+
+
+def delete_records(log: "Log", before: Offset) -> Offset:
+    """Move the log's start up to `before`; whole segments below go with the next retention."""
+    if before > log.high_watermark or before < 0:
+        raise ApiError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"records up to {before} cannot go, the high watermark is {log.high_watermark}",
+        )
+    if before > log.start_offset:
+        log.start_offset = before
+        if log.epochs.truncate_from_start(before):
+            log.save_epochs()
+        if log.shared.starts_moved is not None:
+            log.shared.starts_moved()
+    return log.start_offset

@@ -1,0 +1,307 @@
+"""One segment: a `.log` file from its base offset on, with its indexes.
+
+The segment does not decide when to roll, flush or delete; it knows what it holds and where. Its
+files are opened when they are first needed and their indexes read when they are first searched.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from headrace.log import names
+from headrace.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
+from headrace.log.scan import Fetch, headers
+from headrace.log.txnindex import TxnIndex
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import Offset, Position
+from headrace.wire.kafka.batch import BatchHeader
+from headrace.world.disk import Buffer, Disk, DiskFile
+
+RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+RENAMED_FILES = names.SEGMENT_SUFFIXES
+
+
+class Segment:
+    """A stretch of a partition's log. `size` is what was appended, whatever the file's own says."""
+
+    __slots__ = (
+        "_disk",
+        "_file",
+        "_max_known",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "base_offset",
+        "bytes_since_index",
+        "directory",
+        "first_timestamp",
+        "index",
+        "jitter_ms",
+        "size",
+        "suffix",
+        "time_index",
+        "txn_index",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: Offset,
+        *,
+        index_bytes_max: int,
+        jitter_ms: int = 0,
+    ) -> None:
+        self._disk = disk
+        self._file: DiskFile | None = None
+        self.directory = directory
+        self.base_offset = base_offset
+        self.suffix = ""
+        """`.deleted` once the segment has been renamed away."""
+        self.size = 0
+        self.index = OffsetIndex(disk, self.path(names.INDEX), base_offset, index_bytes_max)
+        self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX), base_offset, index_bytes_max)
+        self.txn_index = TxnIndex(disk, self.path(names.TXN_INDEX))
+        self.bytes_since_index = 0
+        self.first_timestamp: int | None = None
+        """Greatest timestamp of the first batch: the roll by time is measured from it."""
+        self.jitter_ms = jitter_ms
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = base_offset
+        self._max_known = False
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path(names.LOG)!r}, {self.size} bytes)"
+
+    def path(self, suffix: str) -> str:
+        """Path of the segment's file with that suffix."""
+        return f"{self.directory}/{names.segment_file(self.base_offset, suffix)}{self.suffix}"
+
+    @property
+    def file(self) -> DiskFile:
+        """The `.log`, opened by its first use."""
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path(names.LOG))
+        return file
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the `.log` is open."""
+        return self._file is not None
+
+    # --- making and loading ------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Make the `.log` of a new, empty segment; index files come with their first entries."""
+        self._file = self._disk.open(self.path(names.LOG), create=True)
+        if self._file.size():
+            self._file.truncate(0)
+        self.index.reset()
+        self.time_index.reset()
+        self.txn_index.reset()
+        self._max_known = True
+
+    def load_size(self) -> None:
+        """Take the size from the file, and keep it closed if it was."""
+        if self._file is not None:
+            self.size = self._file.size()
+            return
+        file = self._disk.open(self.path(names.LOG), writable=False)
+        try:
+            self.size = file.size()
+        finally:
+            file.close()
+
+    def load_indexes(self) -> None:
+        """Have both indexes in memory, built again where they are missing or make no sense."""
+        if self.index.loaded and self.time_index.loaded:
+            return
+        try:
+            self.index.load()
+            self.time_index.load()
+            self._check_indexes()
+        except CorruptLogError:
+            self.rebuild_indexes()
+
+    def _check_indexes(self) -> None:
+        offset, position = self.index.last
+        if position >= self.size and len(self.index):
+            raise CorruptLogError(f"{self.index.path}: points behind the segment's end")
+        if self.time_index.last[0] == NO_TIMESTAMP and self.size:
+            # A closed segment always has its last timestamp there, unless no record has one.
+            raise CorruptLogError(f"{self.time_index.path}: empty beside {self.size} bytes")
+        if len(self.index) and offset < self.base_offset:
+            raise CorruptLogError(f"{self.index.path}: offsets below the segment's")
+
+    def rebuild_indexes(self) -> None:
+        """Build both indexes again from the batch headers."""
+        self.start_rebuild()
+        at = 0
+        for position, header in headers(self.file.read, 0, self.size, self.path(names.LOG)):
+            self.note(header.base_offset + header.last_offset_delta, header.max_timestamp, position)
+            size = header.batch_length + 12
+            self.bytes_since_index += size
+            at = position + size
+        self.size = max(self.size, at)
+        self.finish_timestamps()
+        self.write_out_indexes()
+
+    def start_rebuild(self) -> None:
+        """Empty both indexes, to be filled by `note`."""
+        self.index.reset()
+        self.time_index.reset()
+        self.bytes_since_index = 0
+        self.first_timestamp = None
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = self.base_offset
+        self._max_known = True
+
+    # --- appending ---------------------------------------------------------------------------
+
+    def append(
+        self, parts: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int, every: int
+    ) -> None:
+        """Write one batch behind the others; an index entry where `every` bytes went without one.
+
+        OSError: then nothing counts as appended.
+        """
+        position = self.size
+        (self._file or self.file).write_at(position, parts)
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = Offset(last_offset)
+        if self.bytes_since_index > every:
+            self.index.append(Offset(last_offset), position)
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            self.bytes_since_index = 0
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        self.bytes_since_index += size
+        self.size = position + size
+
+    def note(self, last_offset: int, max_timestamp: int, position: int, every: int = 4096) -> None:
+        """Index a batch that is in the file already. The caller adds its size to the counters."""
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = Offset(last_offset)
+        if self.bytes_since_index > every:
+            self.index.append(Offset(last_offset), position)
+            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+            self.bytes_since_index = 0
+        if position == 0:
+            self.first_timestamp = max_timestamp
+
+    def should_roll(
+        self, size: int, last_offset: int, max_timestamp: int, bytes_max: int, roll_ms: int
+    ) -> bool:
+        """Whether a batch of `size` bytes belongs into a new segment.
+
+        Kafka's LogSegment.shouldRoll. Time is measured between record timestamps: from the first batch's to this one's.
+        """
+        if self.size > bytes_max - size:
+            return True
+        if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        first = self.first_timestamp
+        if first is not None and first >= 0 and max_timestamp - first > roll_ms - self.jitter_ms:
+            return self.size > 0
+        return self.index.full or self.time_index.full
+
+    # --- closing -----------------------------------------------------------------------------
+
+    def finish_timestamps(self) -> None:
+        """Force the greatest timestamp into the time index, as rolling and closing do."""
+        self.time_index.maybe_append(*self.max_timestamp)
+
+    def write_out_indexes(self) -> None:
+        """Hand pending index entries to their files, without preallocating."""
+        self.index.write_out(preallocate=False)
+        self.time_index.write_out(preallocate=False)
+
+    def seal(self) -> list[DiskFile]:
+        """The segment takes no more: index files complete and trimmed. What is to be flushed."""
+        self.load_indexes()
+        self.finish_timestamps()
+        files = [self.file, self.index.trim(), self.time_index.trim()]
+        if self.txn_index.open_file is not None:
+            files.append(self.txn_index.open_file)
+        return files
+
+    def close(self) -> None:
+        """Close every file; they are opened again where needed."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self.index.close()
+        self.time_index.close()
+        self.txn_index.close()
+
+    def close_indexes(self) -> None:
+        """Close the index files: once flushed, a sealed segment writes no more to them."""
+        self.index.close()
+        self.time_index.close()
+        self.txn_index.close()
+
+    def rename_away(self, suffix: str) -> None:
+        """Rename all files to `…<suffix>`. Open descriptors stay valid."""
+        present = [s for s in RENAMED_FILES if self._disk.exists(self.path(s))]
+        pairs = [(self.path(s), self.path(s) + suffix) for s in present]
+        for source, target in pairs:
+            self._disk.rename(source, target)
+        self.suffix = suffix
+
+    # --- finding -----------------------------------------------------------------------------
+
+    @property
+    def max_timestamp(self) -> tuple[int, Offset]:
+        """Greatest timestamp and the offset up to which it was reached; (-1, …) where none has one.
+
+        Blocking on first use after a start.
+        """
+        if not self._max_known:
+            self.load_indexes()
+            if not self._max_known:
+                self._max_timestamp, self._max_timestamp_offset = self.time_index.last
+                self._scan_tail_timestamps()
+                self._max_known = True
+        return self._max_timestamp, self._max_timestamp_offset
+
+    def _scan_tail_timestamps(self) -> None:
+        start = self.index.lookup(self._max_timestamp_offset)
+        where = self.path(names.LOG)
+        for _, header in headers(self.file.read, start, self.size, where):
+            if header.max_timestamp > self._max_timestamp:
+                self._max_timestamp = header.max_timestamp
+                last = header.base_offset + header.last_offset_delta
+                self._max_timestamp_offset = Offset(last)
+
+    def load_first_timestamp(self) -> None:
+        """Know when the first batch was written; needed before the segment takes appends."""
+        if self.first_timestamp is None and self.size:
+            for _, header in headers(self.file.read, 0, self.size, self.path(names.LOG)):
+                self.first_timestamp = header.max_timestamp
+                break
+
+    def find(self, target: Offset, fetch: Fetch) -> tuple[Position, BatchHeader] | None:
+        """Place and header of the first batch whose last offset is `target` or greater.
+
+        None where the segment ends before. NotCached passes through from `fetch`.
+        """
+        if not self.index.loaded:
+            self.load_indexes()
+        start = self.index.lookup(target)
+        for position, header in headers(fetch, start, self.size, self.path(names.LOG)):
+            if header.base_offset + header.last_offset_delta >= target:
+                return Position(position), header
+        return None
+
+    def mtime_ms(self) -> int:
+        """When the `.log` was last written."""
+        return self.file.mtime_ms()
+
+    def largest_timestamp(self) -> int:
+        """Greatest record timestamp, the file's own time where no record has one."""
+        timestamp, _ = self.max_timestamp
+        return timestamp if timestamp >= 0 else self.mtime_ms()
+
+
+Opener = Callable[[Offset], Segment]

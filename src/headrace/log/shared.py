@@ -1,0 +1,62 @@
+"""What the logs of one directory share: the disk, chance, and where failures go."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import StorageError
+from headrace.model.nouns import Offset
+from headrace.world.clock import Random
+from headrace.world.disk import Disk
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
+
+
+@dataclass(slots=True)
+class Shared:
+    """Handed to every Log of a directory."""
+
+    disk: Disk
+    random: Random
+    failure: StorageError | None = None
+    """Why the directory is fenced; None while it works."""
+    failed: Callable[[OSError, str], None] | None = None
+    """Told of every error of the disk below: error and path."""
+    flush_soon: "Callable[[Log], None] | None" = None
+    starts_moved: Callable[[], None] | None = None
+    """Told that a log's start was moved by a client: the checkpoint is due."""
+    delay_removal: Callable[[int, Callable[[], None]], None] | None = None
+    """(delay in ms, removal): do it later; at once where there is nobody to do it."""
+
+    def fail(self, error: OSError, path: str) -> StorageError:
+        """Fence the directory for good; returns what the caller raises."""
+        if self.failure is None:
+            self.failure = StorageError(f"{path}: {error.strerror or error}")
+            if self.failed is not None:
+                self.failed(error, path)
+        return self.failure
+
+    def remove_later(self, delay_ms: int, removal: Callable[[], None]) -> None:
+        """Run `removal` once `delay_ms` have passed."""
+        if self.delay_removal is None:
+            removal()
+        else:
+            self.delay_removal(delay_ms, removal)
+
+
+_START = Offset(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the directory's checkpoints say of one log."""
+
+    clean: bool
+    """Whether the last stop was a clean one."""
+    recovery_point: Offset = _START
+    """Everything below was flushed, for sure."""
+    start_offset: Offset = _START
+    high_watermark: Offset = _START
+    now_ms: int = 0
+    producer_expiration_ms: int = 86_400_000
