@@ -251,6 +251,13 @@ class Connection(BufferedProtocol):
         if not self._in_pass:
             self._make_dirty()
 
+    def failed(self, problem: Exception) -> None:
+        """A pending answer cannot be given."""
+        if isinstance(problem, InvariantError):
+            self._table.fatal(problem)
+        else:
+            self._refuse(problem)
+
     def _make_dirty(self) -> None:
         if not self._dirty and self._transport is not None:
             self._dirty = True

@@ -22,6 +22,9 @@ class Waiter(Protocol):
     def answered(self) -> None:
         """Some pending answer of this connection has been resolved."""
 
+    def failed(self, problem: Exception) -> None:
+        """Some pending answer of this connection cannot be given: end the connection."""
+
 
 class Pending:
     """A place kept in a connection's queue of answers."""
@@ -46,6 +49,15 @@ class Pending:
         self.on_abandon = None
         if self._waiter is not None:
             self._waiter.answered()
+
+    def fail(self, problem: Exception) -> None:
+        """There is no answer and never will be: the connection is ended."""
+        if self.done:
+            return
+        waiter = self._waiter
+        self.resolve(None)
+        if waiter is not None:
+            waiter.failed(problem)
 
     def wait_in(self, waiter: Waiter) -> None:
         """Take a place in the queue of `waiter`, which is told when the answer is there."""

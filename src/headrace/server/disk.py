@@ -5,11 +5,9 @@
 * Results come back on the loop.
 """
 
-import ctypes
 import errno
 import fcntl
 import os
-import shutil
 from collections.abc import Callable, Collection, Sequence
 from typing import TypeVar
 
@@ -161,6 +159,8 @@ class RealDisk:
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory and all that is in it."""
+        import shutil  # rarely needed, and slow to import: start-up counts
+
         shutil.rmtree(path)
 
     def sync_directory(self, path: str) -> None:
@@ -185,7 +185,8 @@ class RealDisk:
 
     def free_bytes(self, path: str) -> int:
         """What an ordinary user may still write there."""
-        return shutil.disk_usage(path).free
+        found = os.statvfs(path)
+        return found.f_bavail * found.f_frsize
 
     def lock(self, path: str) -> Callable[[], None]:
         """Lock the file exclusively; BlockingIOError where another holds it."""
@@ -216,8 +217,6 @@ SYNCFS_FROM = 8
 """From how many files on one syncfs is cheaper than an fdatasync each (measured on ext4: 100 files
 of 1 KB take 8-14 ms by fdatasync, 0.8 ms by syncfs)."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 
 def _fdatasync(fds: Sequence[int]) -> None:
     for fd in fds:
@@ -230,8 +229,11 @@ def _syncfs(fds: Sequence[int]) -> None:
     syncfs reports errors of write-back only since Linux 5.8, and there it does for any file of the
     file system: an error not of ours fences too early rather than too late.
     """
+    import ctypes  # needed from the first flush of many files on, not at start
+
+    libc = ctypes.CDLL(None, use_errno=True)
     devices = {os.fstat(fd).st_dev: fd for fd in fds}
     for fd in devices.values():
-        if _libc.syncfs(fd) != 0:
+        if libc.syncfs(fd) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number))

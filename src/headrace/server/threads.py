@@ -1,8 +1,8 @@
 """Threads for what would block the loop.
 
-A flush is waited for by every acknowledgement, so its hand-over is kept short: a thread of its own
-that waits on a SimpleQueue, and one wake-up of the loop for each result. Everything else (reads that
-miss the page cache, directory scans) shares a small pool started on demand.
+A flush is waited for by every acknowledgement, so its hand-over is kept short: a thread of its
+own that waits on a SimpleQueue, and one wake-up of the loop for each result. Everything else (reads
+that miss the page cache, directory scans) shares a small pool started on demand.
 """
 
 import asyncio
@@ -21,7 +21,9 @@ _Job = tuple[Callable[[], Any], Callable[[Any], None], bool]
 class Workers:
     """The broker's threads. Used from the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, flush_threads: int = 1, others: int = 4):
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, flush_threads: int = 1, others: int = 4
+    ) -> None:
         """At most `flush_threads` flushes and `others` other jobs run at the same time."""
         self._loop = loop
         self._flushes = _Crew("flush", loop, flush_threads)

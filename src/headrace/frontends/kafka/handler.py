@@ -20,7 +20,7 @@ UNKNOWN_SERVER_ERROR where the response has a place for that; else that connecti
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from headrace.net.pending import Body, Pending
 from headrace.wire.kafka.api import ApiKey
@@ -28,8 +28,12 @@ from headrace.wire.kafka.api import ApiKey
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller import Controller
+    from headrace.frontends.kafka.shared import Shared
 
 Answer = Body | Pending
+
+
+_NOT_SET = cast("Shared", None)
 
 
 @dataclass(slots=True)
@@ -49,6 +53,8 @@ class RequestContext:
     """The peer's address as text, without port (from the socket, never from the request)."""
     listener: str
     """Name of the listener the request came through: Metadata answers with that one's addresses."""
+    shared: "Shared" = _NOT_SET
+    """What hot handlers keep between requests; set by the dispatcher."""
 
 
 HotHandler = Callable[[RequestContext, memoryview], Answer]

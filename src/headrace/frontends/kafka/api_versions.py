@@ -1,0 +1,44 @@
+"""ApiVersions (key 18, v0-v4): what is served here, no more.
+
+* A version nobody knows is answered in v0 with UNSUPPORTED_VERSION and all that is served
+  (KIP-511).
+* Produce is advertised from 0 though served from 3: librdkafka's compression hangs on it
+  (KAFKA-18659).
+* No feature is finalized: none that Kafka names this way works here yet.
+"""
+
+from collections.abc import Iterable
+
+from headrace.frontends.kafka.handler import Answer, Api, RequestContext
+from headrace.model.errors import ErrorCode
+from headrace.wire.kafka.api import ADVERTISED_FROM, ApiKey
+from headrace.wire.kafka.hot.api_versions import (
+    ApiRange,
+    ApiVersionsResponse,
+    decode_request,
+    encode_response,
+)
+
+
+def ranges(apis: Iterable[Api]) -> list[ApiRange]:
+    """The APIs as they are advertised, in the order of their keys."""
+    found = [
+        ApiRange(api.key, ADVERTISED_FROM.get(api.key, api.min_version), api.max_version)
+        for api in apis
+    ]
+    return sorted(found)
+
+
+def unsupported(apis: Iterable[Api]) -> bytes:
+    """The v0 body for a version of ApiVersions nobody knows."""
+    return encode_response(0, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, ranges(apis)))
+
+
+def handle(context: RequestContext, body: memoryview) -> Answer:
+    """Answer one ApiVersions request."""
+    decode_request(context.version, body)
+    response = ApiVersionsResponse(0, ranges(context.shared.apis))
+    return encode_response(context.version, response)
+
+
+API = Api(ApiKey.API_VERSIONS, 0, 4, handle, hot=True)

@@ -1,0 +1,264 @@
+"""From a frame to the code that answers it, and back to a frame.
+
+One table of routes, by API key and version in one integer (the first four bytes of a request),
+holds all that is constant; a session per connection holds what its requests have in common. For hot
+APIs there is no task and no object per request.
+"""
+
+import asyncio
+import logging
+import struct
+from collections.abc import Coroutine, Iterable
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from headrace.frontends.kafka import api_versions, refusals
+from headrace.frontends.kafka.handler import Api, HotHandler, RequestContext
+from headrace.frontends.kafka.shared import Shared
+from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.model.invariant import InvariantError
+from headrace.net.pending import Body, Pending
+from headrace.observe.metrics import ApiStats, Metrics
+from headrace.wire.kafka import cold
+from headrace.wire.kafka.api import ApiKey, is_flexible, response_header_version
+from headrace.wire.kafka.frame import parse_request
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.cluster.controller import Controller
+    from headrace.net.connection import Connection
+    from headrace.world.disk import Buffer
+
+log = logging.getLogger(__name__)
+
+_HEAD_BYTES = 10
+_unpack_head = struct.Struct(">iih").unpack_from
+_pack_plain = struct.Struct(">ii").pack
+_pack_tagged = struct.Struct(">iix").pack
+_LATENCY_SAMPLE_MASK = 15
+"""One request in sixteen is timed: a histogram for each would cost more than a heartbeat does."""
+
+
+class Route:
+    """One version of one API: all that is known before a request comes."""
+
+    __slots__ = ("flexible", "handle", "hot", "key", "stats", "tagged_head", "version")
+
+    def __init__(self, api: Api, version: int, stats: ApiStats) -> None:
+        self.key = api.key
+        self.version = version
+        self.handle: HotHandler = api.handle
+        self.hot = api.hot
+        self.flexible = is_flexible(api.key, version)
+        self.tagged_head = response_header_version(api.key, version) == 1
+        self.stats = stats
+
+    def framed(self, correlation_id: int, body: Body) -> Body:
+        """The answer with length and response header before it."""
+        if body is None:
+            return None
+        size = len(body) if isinstance(body, bytes) else sum(map(len, body))
+        self.stats.bytes_out += size
+        if self.tagged_head:
+            head = _pack_tagged(size + 5, correlation_id)
+        else:
+            head = _pack_plain(size + 4, correlation_id)
+        if isinstance(body, bytes):
+            return head + body
+        whole: list[Buffer] = [head, *body]
+        return whole
+
+
+class Dispatcher:
+    """Everything the Kafka frontend shares between connections."""
+
+    def __init__(
+        self, broker: "Broker", controller: "Controller", apis: Iterable[Api], metrics: Metrics
+    ) -> None:
+        self.broker = broker
+        self.controller = controller
+        self.apis = tuple(apis)
+        self.routes: dict[int, Route] = {
+            int(api.key) << 16 | version: Route(api, version, metrics.api(api.key))
+            for api in self.apis
+            for version in range(api.min_version, api.max_version + 1)
+        }
+        self.shared = Shared(
+            broker.clock,
+            broker.random,
+            broker.config.max_incremental_fetch_session_cache_slots,
+            self.apis,
+            spawn=self.spawn,
+        )
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def open(self, connection: "Connection") -> "KafkaSession":
+        """A session for a new connection."""
+        return KafkaSession(self, connection.address, connection.listener)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a cold request's coroutine; kept until it ends."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def cold_keys(self) -> list[int]:
+        """Keys whose codecs are imported when first met: warm them after start."""
+        return [api.key for api in self.apis if not api.hot]
+
+    async def stop(self) -> None:
+        """End the requests still being worked on; their clients see the connection close."""
+        self.shared.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class KafkaSession:
+    """One connection's requests. `net.connection.Session`."""
+
+    __slots__ = ("_client_raw", "_context", "_dispatcher", "_routes")
+
+    def __init__(self, dispatcher: Dispatcher, client_host: str, listener: str) -> None:
+        self._dispatcher = dispatcher
+        self._routes = dispatcher.routes
+        self._client_raw = b""
+        self._context = RequestContext(
+            broker=dispatcher.broker,
+            controller=dispatcher.controller,
+            api_key=ApiKey.API_VERSIONS,
+            version=0,
+            client_id="",
+            client_host=client_host,
+            listener=listener,
+            shared=dispatcher.shared,
+        )
+
+    def frame(self, frame: memoryview) -> Body | Pending:
+        """Answer one request."""
+        try:
+            code, correlation_id, client_size = _unpack_head(frame)
+        except struct.error:
+            raise Malformed(f"{len(frame)} bytes are no request") from None
+        route = self._routes.get(code)
+        if route is None:
+            return self._unserved(frame)
+        at = _HEAD_BYTES
+        if client_size > 0:
+            at += client_size
+            client = frame[_HEAD_BYTES:at]
+            if client != self._client_raw:
+                self._learn_client(frame)
+        elif client_size != len(self._client_raw) or client_size < 0:
+            self._learn_client(frame)
+        if route.flexible:
+            if at < len(frame) and frame[at] == 0:
+                at += 1
+            else:
+                at = parse_request(frame).body
+        stats = route.stats
+        stats.bytes_in += len(frame)
+        stats.requests = count = stats.requests + 1
+        began = 0.0 if count & _LATENCY_SAMPLE_MASK else perf_counter()
+        if not route.hot:
+            return self._cold(route, correlation_id, frame[at:], began)
+        context = self._context
+        context.api_key = route.key
+        context.version = route.version
+        answer = route.handle(context, frame[at:])
+        if isinstance(answer, Pending):
+            answer.head = partial(self._late, route, correlation_id, began)
+            return answer
+        if began:
+            stats.latency.add(perf_counter() - began)
+        return route.framed(correlation_id, answer)
+
+    @staticmethod
+    def _late(route: Route, correlation_id: int, began: float, body: Body) -> Body:
+        if began:
+            route.stats.latency.add(perf_counter() - began)
+        return route.framed(correlation_id, body)
+
+    def _learn_client(self, frame: memoryview) -> None:
+        """Another client id than the connection's last request had: checked and decoded once."""
+        header = parse_request(frame)
+        self._context.client_id = header.client_id
+        self._client_raw = (header.client_id or "").encode()
+
+    def _unserved(self, frame: memoryview) -> Body:
+        header = parse_request(frame)
+        if header.api_key == ApiKey.API_VERSIONS:
+            # KIP-511: a client of the future learns from this what it may ask instead.
+            body = api_versions.unsupported(self._dispatcher.apis)
+            return _pack_plain(len(body) + 4, header.correlation_id) + body
+        name = f"API {header.api_key}"
+        if header.api_key in ApiKey.__members__.values():
+            name = ApiKey(header.api_key).name
+        raise Malformed(f"{name} v{header.version} is not served")
+
+    def _cold(
+        self, route: Route, correlation_id: int, body: memoryview, began: float
+    ) -> Body | Pending:
+        shared = self._context
+        context = RequestContext(
+            broker=shared.broker,
+            controller=shared.controller,
+            api_key=route.key,
+            version=route.version,
+            client_id=shared.client_id,
+            client_host=shared.client_host,
+            listener=shared.listener,
+            shared=shared.shared,
+        )
+        request = cold.decode_request(route.key, route.version, body)
+        try:
+            answer: Any = route.handle(context, request)
+        except Exception as error:  # noqa: BLE001 - every kind is told apart there
+            return route.framed(correlation_id, _answer_to_error(route, error))
+        if isinstance(answer, Coroutine):
+            pending = Pending()
+            pending.head = partial(self._late, route, correlation_id, began)
+            self._dispatcher.spawn(_await_cold(route, answer, pending))
+            return pending
+        if isinstance(answer, Pending):
+            answer.head = partial(self._late, route, correlation_id, began)
+            return answer
+        if began:
+            route.stats.latency.add(perf_counter() - began)
+        return route.framed(correlation_id, cold.encode_body(answer))
+
+    def pass_done(self) -> None:
+        """Nothing is gathered here."""
+
+    def closed(self) -> None:
+        """Nothing is held here."""
+
+
+async def _await_cold(route: Route, work: Coroutine[Any, Any, Any], pending: Pending) -> None:
+    try:
+        body = cold.encode_body(await work)
+    except asyncio.CancelledError:
+        raise
+    except Exception as error:  # noqa: BLE001 - every kind is told apart there
+        try:
+            body = _answer_to_error(route, error)
+        except Exception as unanswerable:  # noqa: BLE001 - the connection is told to end
+            pending.fail(unanswerable)
+            return
+    pending.resolve(body)
+
+
+def _answer_to_error(route: Route, error: Exception) -> bytes:
+    """A response that says what went wrong, or raise what ends the connection."""
+    if isinstance(error, InvariantError):
+        raise error
+    code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
+    body = None if isinstance(error, Malformed) else refusals.body(route.key, route.version, code)
+    if body is None:
+        raise error
+    if not isinstance(error, ApiError):
+        log.error("%s v%d met a bug", route.key.name, route.version, exc_info=error)
+    route.stats.failed(code)
+    return body

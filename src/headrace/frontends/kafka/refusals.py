@@ -1,0 +1,48 @@
+"""A whole request refused: responses of cold APIs that hold nothing but an error code."""
+
+from dataclasses import MISSING, fields
+from datetime import timedelta
+from typing import Any, get_type_hints
+
+from headrace.model.errors import ErrorCode
+from headrace.wire.kafka import cold
+
+
+def body(api_key: int, version: int, code: ErrorCode) -> bytes | None:
+    """The response with its top-level error code set and all else empty.
+
+    None where the API's response has no such field: then closing the connection is the only way.
+    """
+    response_type = cold.response_type(api_key, version)
+    names = {field.name for field in fields(response_type)}
+    if "error_code" not in names:
+        return None
+    return cold.encode_body(_empty(response_type, code))
+
+
+def _empty(response_type: type[Any], code: ErrorCode) -> Any:  # noqa: ANN401 - kio's entities
+    from kio.schema.errors import ErrorCode as KioErrorCode
+
+    values: dict[str, Any] = {}
+    hints = get_type_hints(response_type)
+    for field in fields(response_type):
+        if field.name == "error_code":
+            values[field.name] = KioErrorCode(int(code))
+        elif field.default is MISSING and field.default_factory is MISSING:
+            values[field.name] = _nothing(hints[field.name])
+    return response_type(**values)
+
+
+def _nothing(hint: Any) -> Any:  # noqa: ANN401 - any type of kio's
+    """The least value of a field's type."""
+    text = str(hint)
+    if "None" in text:
+        return None
+    if "tuple" in text:
+        return ()
+    base = getattr(hint, "__supertype__", hint)
+    while hasattr(base, "__supertype__"):
+        base = base.__supertype__
+    if isinstance(base, type) and issubclass(base, timedelta):
+        return base(0)
+    return base()
