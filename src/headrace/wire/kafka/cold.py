@@ -13,6 +13,7 @@ from typing import Any
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.api import VERSIONS, ApiKey, is_served
+from headrace.wire.kafka.bounds import check
 from headrace.wire.kafka.frame import request_head, response_head
 
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
@@ -33,6 +34,7 @@ def entity_module(api_key: int, version: int) -> ModuleType:
     return import_module(f"kio.schema.{name}.v{version}")
 
 
+@cache
 def _entity_type(api_key: int, version: int, part: str) -> type[Entity]:
     if not is_served(api_key, version):
         raise Malformed(f"API {api_key} v{version} is not spoken here")
@@ -75,11 +77,12 @@ def _writer_of(entity: Entity) -> _Write:
 
 def _decode(api_key: int, version: int, part: str, body: memoryview) -> Entity:
     read = _reader(api_key, version, part)
+    checked = check(_entity_type(api_key, version, part), body)
     from kio.serial.errors import SerialError
 
     try:
         # kio reads from read-only buffers alone; the entities hold copies.
-        entity, _ = read(body.toreadonly(), 0)
+        entity, _ = read(checked.toreadonly(), 0)
     except (SerialError, ValueError, OverflowError, TypeError) as error:
         raise Malformed(f"{ApiKey(api_key).name} v{version} {part}: {error}") from None
     return entity

@@ -129,6 +129,10 @@ class Reader:
         at = self._take(size)
         return self.view[at : at + size]
 
+    def skip(self, size: int) -> None:
+        """Pass over `size` bytes."""
+        self._take(size)
+
     def _text(self, size: int) -> str:
         at = self._take(size)
         try:
@@ -158,6 +162,12 @@ class Reader:
         if size == -1:
             return None
         return self._text(size)
+
+    def skip_string(self) -> None:
+        """Pass over a string or null, unread."""
+        size = self._string_size()
+        if size != -1:
+            self._take(size)
 
     def bytes(self) -> memoryview:
         """A slice of the message, uncopied."""

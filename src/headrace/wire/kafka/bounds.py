@@ -1,0 +1,189 @@
+"""Walks a message by kio's schema before kio decodes it: what would harm or stop kio ends here.
+
+kio 0.6.5's native decoder reserves room for as many elements as an array announces: a frame of
+twenty bytes makes it ask for gigabytes, and the allocator's refusal aborts the process. After this
+walk every announced length is known to fit into the bytes that are there. Tagged fields that kio
+does not know, on which it would give up, are cut out: a receiver must ignore them (KIP-482).
+"""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from headrace.model.errors import Malformed
+from headrace.wire.kafka.primitives import CompactReader, Reader, encode_uvarint
+
+_FIXED_BYTES = {
+    "int8": 1,
+    "uint8": 1,
+    "bool": 1,
+    "int16": 2,
+    "uint16": 2,
+    "error_code": 2,
+    "int32": 4,
+    "uint32": 4,
+    "timedelta_i32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float64": 8,
+    "timedelta_i64": 8,
+    "datetime_i64": 8,
+    "uuid": 16,
+}
+_NULL_STRUCT = -1
+_PRESENT_STRUCT = 1
+
+Walk = Callable[[Reader], None]
+
+
+class _Walker(CompactReader):
+    """Notes what is to be cut: start, end, and what goes there instead."""
+
+    __slots__ = ("cuts",)
+
+    def __init__(self, view: memoryview, at: int = 0) -> None:
+        super().__init__(view, at)
+        self.cuts: list[tuple[int, int, bytes]] = []
+
+    def result(self) -> memoryview:
+        """The message without what was cut; itself where nothing was."""
+        if not self.cuts:
+            return self.view
+        parts: list[bytes | memoryview] = []
+        at = 0
+        for start, end, instead in self.cuts:
+            parts += (self.view[at:start], instead)
+            at = end
+        parts.append(self.view[at:])
+        return memoryview(b"".join(parts))
+
+
+class _Shape(typing.NamedTuple):
+    """How to pass over a value, and the fewest bytes it takes."""
+
+    walk: Walk
+    bytes_min: int
+
+
+def check(entity_type: type[Any], body: memoryview) -> memoryview:
+    """`body` without the tagged fields that `entity_type` does not have.
+
+    Malformed where a length or count announced in it is beyond what is left of it.
+    """
+    reader = _Walker(body) if entity_type.__flexible__ else Reader(body)
+    _shape(entity_type).walk(reader)
+    return reader.result() if isinstance(reader, _Walker) else body
+
+
+def _shape(entity_type: type[Any]) -> _Shape:
+    """Of one of kio's classes."""
+    shape = _SHAPES.get(entity_type)
+    if shape is None:
+        shape = _SHAPES[entity_type] = _make_shape(entity_type)
+    return shape
+
+
+_SHAPES: dict[type[Any], _Shape] = {}
+
+
+def _make_shape(entity_type: type[Any]) -> _Shape:
+    flexible: bool = entity_type.__flexible__
+    hints = typing.get_type_hints(entity_type)
+    plain: list[Walk] = []
+    tagged: dict[int, Walk] = {}
+    bytes_min = 1 if flexible else 0
+    for field in dataclasses.fields(entity_type):
+        tag = field.metadata.get("tag")
+        kafka_type = field.metadata.get("kafka_type")
+        shape = _value(hints[field.name], kafka_type, flexible, nullable=tag is None)
+        if tag is None:
+            plain.append(shape.walk)
+            bytes_min += shape.bytes_min
+        else:
+            tagged[tag] = shape.walk
+
+    def walk(reader: Reader) -> None:
+        for step in plain:
+            step(reader)
+        if isinstance(reader, _Walker):
+            _walk_tags(reader, tagged)
+
+    return _Shape(walk, bytes_min)
+
+
+def _walk_tags(reader: _Walker, tagged: dict[int, Walk]) -> None:
+    start, whole = reader.at, True
+    known: list[bytes | memoryview] = []
+    for number, field in reader.tags():
+        if number not in tagged:
+            whole = False
+            continue
+        tagged[number](field)
+        # kio reads on from the value's end, not from the announced one.
+        if field.remaining():
+            raise Malformed(f"tag {number} is shorter than announced")
+        value = field.result()
+        whole = whole and not field.cuts
+        known += (encode_uvarint(number), encode_uvarint(len(value)), value)
+    if not whole:
+        instead = encode_uvarint(len(known) // 3) + b"".join(known)
+        reader.cuts.append((start, reader.at, instead))
+
+
+def _value(hint: Any, kafka_type: str | None, flexible: bool, *, nullable: bool) -> _Shape:  # noqa: ANN401
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        inner = next(arg for arg in typing.get_args(hint) if arg is not types.NoneType)
+        if kafka_type is None and nullable and typing.get_origin(inner) is not tuple:
+            return _nullable_struct(_shape(inner))
+        return _value(inner, kafka_type, flexible, nullable=nullable)
+    if typing.get_origin(hint) is tuple:
+        element = _value(typing.get_args(hint)[0], kafka_type, flexible, nullable=False)
+        fixed = None if kafka_type is None else _FIXED_BYTES.get(kafka_type)
+        return _array(element, fixed, flexible)
+    if kafka_type is None:
+        return _shape(hint)
+    if kafka_type in _FIXED_BYTES:
+        return _fixed(_FIXED_BYTES[kafka_type])
+    if kafka_type == "string":
+        return _Shape(_skip_string, 1 if flexible else 2)
+    return _Shape(_skip_bytes, 1 if flexible else 4)
+
+
+def _skip_string(reader: Reader) -> None:
+    reader.skip_string()
+
+
+def _skip_bytes(reader: Reader) -> None:
+    reader.nullable_bytes()
+
+
+def _fixed(size: int) -> _Shape:
+    def walk(reader: Reader) -> None:
+        reader.skip(size)
+
+    return _Shape(walk, size)
+
+
+def _nullable_struct(shape: _Shape) -> _Shape:
+    def walk(reader: Reader) -> None:
+        marker = reader.int8()
+        if marker == _PRESENT_STRUCT:
+            shape.walk(reader)
+        elif marker != _NULL_STRUCT:
+            raise Malformed(f"a struct's marker is {marker}")
+
+    return _Shape(walk, 1)
+
+
+def _array(element: _Shape, fixed: int | None, flexible: bool) -> _Shape:
+    def walk(reader: Reader) -> None:
+        count = reader.nullable_count(max(1, element.bytes_min))
+        if fixed is not None:
+            reader.skip(max(0, count) * fixed)
+            return
+        for _ in range(count):
+            element.walk(reader)
+
+    return _Shape(walk, 1 if flexible else 4)
