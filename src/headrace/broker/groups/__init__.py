@@ -2,7 +2,7 @@
 
 *Coordinators are partitions.* Every partition of `__consumer_offsets` that this broker leads has
 one `GroupShard`; a group lives in the shard its name hashes to. A shard is replayed from its
-partition's log when leadership comes (`loader`), dropped when it goes, and never trusted beyond what
+partition's log when leadership comes (`loader`), dropped when it goes, never trusted beyond what
 was appended: offsets become visible, and commits and assignments are answered, once the high
 watermark has passed them.
 

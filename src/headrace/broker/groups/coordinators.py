@@ -1,6 +1,7 @@
 """The facade: which shard a group lives in, and everything that can be asked of a group."""
 
 from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
 
 from headrace.broker.groups import commit, describe, join, membership, sync
 from headrace.broker.groups.commit import CodeDone
@@ -21,9 +22,14 @@ from headrace.broker.groups.messages import (
 )
 from headrace.broker.groups.offsets import ByTopic, Committed
 from headrace.broker.groups.shard import GroupShard, ShardPartition, ShardState
+from headrace.broker.metadata import MetadataImage
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.world.clock import Clock, Random
 from headrace.world.disk import Disk
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
 
 
 class GroupCoordinators:
@@ -33,14 +39,32 @@ class GroupCoordinators:
     frontends ask the rest. Requests that may have to wait take a callback, called exactly once.
     """
 
-    def __init__(self, *, clock: Clock, random: Random, disk: Disk, limits: GroupLimits) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        random: Random,
+        disk: Disk,
+        limits: GroupLimits,
+        image: Callable[[], MetadataImage],
+    ) -> None:
         self.limits = limits
-        self.partitions = limits.partitions
-        """Partitions of `__consumer_offsets`: as it is, or as it would be made."""
+        self._image = image
         self._clock = clock
         self._random = random
         self._disk = disk
         self._shards: dict[int, GroupShard] = {}
+
+    @classmethod
+    def of(cls, broker: "Broker") -> "GroupCoordinators":
+        """The coordinators of `broker`, which it then tells of its partitions."""
+        return cls(
+            clock=broker.clock,
+            random=broker.random,
+            disk=broker.disk,
+            limits=GroupLimits.of(broker.config),
+            image=lambda: broker.image,
+        )
 
     # What the broker tells
 
@@ -90,14 +114,17 @@ class GroupCoordinators:
 
     def partition_for(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that coordinates `group_id`."""
-        return partition_for(group_id, self.partitions)
+        topic = self._image().topics.get(OFFSETS_TOPIC)
+        # The topic's number of partitions, once it is made, outlives any configuration.
+        count = self.limits.partitions if topic is None else len(topic.partitions)
+        return partition_for(group_id, count)
 
     def shard(self, group_id: str) -> ShardContext:
         """The shard of `group_id`.
 
         ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
         """
-        shard = self._shards.get(partition_for(group_id, self.partitions))
+        shard = self._shards.get(self.partition_for(group_id))
         if shard is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
         return shard.check_active()

@@ -20,9 +20,9 @@ from headrace.broker.groups.limits import GroupLimits
 from headrace.broker.groups.loader import Loader, LoadLog
 from headrace.broker.groups.member import Member
 from headrace.broker.groups.offsets import Committed, Place
-from headrace.broker.groups.records import GroupImage, MemberImage, OtherKey
 from headrace.broker.groups.states import GroupState
-from headrace.model.errors import ApiError, ErrorCode, HeadraceError, Malformed
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.wire.kafka.compression import CorruptBatch
 from headrace.world.clock import Clock, Random, Timer
 from headrace.world.disk import Disk
 
@@ -123,7 +123,7 @@ class GroupShard:
         """Apply one record; one of another kind, or unintelligible, is passed over."""
         try:
             about = records.parse_key(key or b"")
-            if isinstance(about, OtherKey):
+            if about is None:
                 return
             if isinstance(about, str):
                 self._replay_group(about, value)
@@ -131,7 +131,7 @@ class GroupShard:
                 self.context.offsets.remove(about)
             else:
                 self._replay_offset(about, producer_id, records.parse_offset(value, log_offset))
-        except Malformed as error:
+        except CorruptBatch as error:
             _logger.warning(
                 "__consumer_offsets-%d: record at offset %d is passed over: %s",
                 self.index, log_offset, error,
@@ -154,7 +154,7 @@ class GroupShard:
         if value is None:
             self.context.groups.pop(group_id, None)
         else:
-            self.context.groups[group_id] = restored(group_id, records.parse_group(value))
+            self.context.groups[group_id] = restored(group_id, records.decode_group_value(value))
 
     # Once it is active
 
@@ -194,14 +194,14 @@ class GroupShard:
             callback()
 
 
-def restored(group_id: str, image: GroupImage) -> ClassicGroup:
+def restored(group_id: str, image: records.GroupValue) -> ClassicGroup:
     """A group as the log has it: Stable with its members, or Empty."""
     group = ClassicGroup(
         group_id,
-        image.state_since_ms,
+        image.state_timestamp,
         generation=image.generation,
         protocol_type=image.protocol_type or None,
-        protocol_name=image.protocol_name,
+        protocol_name=image.protocol,
     )
     for one in image.members:
         group.add(_member(image, one))
@@ -212,16 +212,16 @@ def restored(group_id: str, image: GroupImage) -> ClassicGroup:
     return group
 
 
-def _member(image: GroupImage, one: MemberImage) -> Member:
+def _member(image: records.GroupValue, one: records.Member) -> Member:
     return Member(
         one.member_id,
-        one.instance_id,
+        one.group_instance_id,
         one.client_id,
         one.client_host,
         one.rebalance_timeout_ms,
         one.session_timeout_ms,
         image.protocol_type,
-        ((image.protocol_name or "", one.subscription),),
+        ((image.protocol or "", one.subscription),),
         one.assignment,
     )
 

@@ -1,0 +1,53 @@
+"""DeleteGroups (key 42, v0-v2): delete empty groups and their offsets.
+
+* Answered when the deletions are committed. NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND, each for itself.
+v2 flexible
+"""
+
+from functools import partial
+from typing import Any
+
+from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.model.errors import ErrorCode
+from headrace.net.pending import Pending
+from headrace.wire.kafka import cold
+from headrace.wire.kafka.api import ApiKey
+
+
+def handle(context: RequestContext, request: Any) -> Pending:  # noqa: ANN401 - kio's entity
+    """Answer when the last of the groups has its answer."""
+    pending = Pending()
+    names: tuple[str, ...] = tuple(dict.fromkeys(request.groups_names))
+    codes: dict[str, ErrorCode] = {}
+
+    def deleted(group_id: str, error: ErrorCode) -> None:
+        codes[group_id] = error
+        if len(codes) == len(names):
+            _answer(context, pending, names, codes)
+
+    if not names:
+        _answer(context, pending, names, codes)
+    for group_id in names:
+        context.broker.groups.delete(group_id, partial(deleted, group_id))
+    return pending
+
+
+def _answer(
+    context: RequestContext,
+    pending: Pending,
+    names: tuple[str, ...],
+    codes: dict[str, ErrorCode],
+) -> None:
+    if pending.done:
+        return
+    module = entities.response_module(context)
+    results = tuple(
+        module.DeletableGroupResult(group_id=name, error_code=entities.kio_code(codes[name]))
+        for name in names
+    )
+    response = module.DeleteGroupsResponse(throttle_time=entities.NO_THROTTLE, results=results)
+    pending.resolve(cold.encode_body(response))
+
+
+API = Api(ApiKey.DELETE_GROUPS, 0, 2, handle)

@@ -1,0 +1,87 @@
+"""FindCoordinator (key 10, v0-v6): which broker coordinates a group.
+
+* `__consumer_offsets` is made when somebody first asks.
+* Transactional ids have no coordinator yet: COORDINATOR_NOT_AVAILABLE, which clients retry.
+* Share groups' keys (v6) are INVALID_REQUEST, as from a Kafka without share groups.
+v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share groups
+"""
+
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.wire.kafka.api import ApiKey
+
+GROUP, TRANSACTION = 0, 1
+_SEVERAL_SINCE = 4
+
+
+class _Found(NamedTuple):
+    """Where a key's coordinator is, or why it cannot be said."""
+
+    error: ErrorCode
+    message: str | None = None
+    node_id: int = -1
+    host: str = ""
+    port: int = -1
+
+
+async def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
+    """Answer for each key; makes the internal topic where it is missing."""
+    key_type = getattr(request, "key_type", GROUP)
+    module = entities.response_module(context)
+    if context.version < _SEVERAL_SINCE:
+        found = await _find(context, key_type, request.key)
+        return _entity(module, "FindCoordinatorResponse", found, throttle=True)
+    coordinators = []
+    for key in request.coordinator_keys:
+        found = await _find(context, key_type, key)
+        coordinators.append(_entity(module, "Coordinator", found, key=key))
+    return module.FindCoordinatorResponse(
+        throttle_time=entities.NO_THROTTLE, coordinators=tuple(coordinators)
+    )
+
+
+def _entity(
+    module: ModuleType, name: str, found: _Found, *, key: str = "", throttle: bool = False
+) -> Any:  # noqa: ANN401 - kio's entity
+    values: dict[str, Any] = {
+        "key": key,
+        "node_id": found.node_id,
+        "host": found.host,
+        "port": found.port,
+        "error_code": entities.kio_code(found.error),
+        "error_message": found.message,
+    }
+    if throttle:
+        values["throttle_time"] = entities.NO_THROTTLE
+    return entities.build(getattr(module, name), **values)
+
+
+async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
+    if key_type == TRANSACTION:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served")
+    if key_type != GROUP:
+        return _Found(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
+    broker = context.broker
+    if OFFSETS_TOPIC not in broker.image.topics:
+        try:
+            await context.controller.ensure_internal_topic(OFFSETS_TOPIC)
+        except ApiError as error:
+            return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or error.code.name)
+    image = broker.image
+    topic = image.topics.get(OFFSETS_TOPIC)
+    if topic is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is not there")
+    leader = topic.partitions[broker.groups.partition_for(key)].leader
+    node = image.brokers.get(leader)
+    endpoint = None if node is None else node.endpoint(context.listener)
+    if endpoint is None:
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator's broker is not there")
+    return _Found(ErrorCode.NONE, None, int(leader), endpoint.host, endpoint.port)
+
+
+API = Api(ApiKey.FIND_COORDINATOR, 0, 6, handle)

@@ -1,0 +1,53 @@
+"""LeaveGroup (key 13, v0-v5): take members out of their group.
+
+v1 throttle · v3 several members, by instance id too (KIP-345) · v4 flexible · v5 reasons (KIP-800)
+"""
+
+from typing import Any
+
+from headrace.broker.groups.messages import Leaver
+from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.wire.kafka.api import ApiKey
+
+_SEVERAL_SINCE = 3
+
+
+def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
+    """Answer at once, for each member; before v3 the one member's error is the answer's."""
+    several = context.version >= _SEVERAL_SINCE
+    if several:
+        leavers = [
+            Leaver(one.member_id, one.group_instance_id, getattr(one, "reason", None))
+            for one in request.members
+        ]
+    else:
+        leavers = [Leaver(request.member_id)]
+    error = ErrorCode.NONE
+    try:
+        left = context.broker.groups.leave(request.group_id, leavers)
+    except ApiError as refused:
+        left, error = [], refused.code
+    module = entities.response_module(context)
+    if not several:
+        error = left[0].error if left else error
+        members: tuple[Any, ...] = ()
+    else:
+        members = tuple(
+            module.MemberResponse(
+                member_id=one.member_id,
+                group_instance_id=one.instance_id,
+                error_code=entities.kio_code(one.error),
+            )
+            for one in left
+        )
+    return entities.build(
+        module.LeaveGroupResponse,
+        throttle_time=entities.NO_THROTTLE,
+        error_code=entities.kio_code(error),
+        members=members,
+    )
+
+
+API = Api(ApiKey.LEAVE_GROUP, 0, 5, handle)

@@ -1,0 +1,42 @@
+"""ListGroups (key 16, v0-v5): the groups this broker coordinates.
+
+v1 throttle · v3 flexible · v4 states, and a filter for them · v5 types, and a filter (KIP-848)
+"""
+
+from typing import Any
+
+from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.wire.kafka.api import ApiKey
+
+
+def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
+    """Answer at once; COORDINATOR_LOAD_IN_PROGRESS while any partition is being replayed."""
+    try:
+        listed = context.broker.groups.list_groups(
+            getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
+        )
+        error = ErrorCode.NONE
+    except ApiError as refused:
+        listed, error = [], refused.code
+    module = entities.response_module(context)
+    groups = tuple(
+        entities.build(
+            module.ListedGroup,
+            group_id=one.group_id,
+            protocol_type=one.protocol_type,
+            group_state=one.state,
+            group_type=one.group_type,
+        )
+        for one in listed
+    )
+    return entities.build(
+        module.ListGroupsResponse,
+        throttle_time=entities.NO_THROTTLE,
+        error_code=entities.kio_code(error),
+        groups=groups,
+    )
+
+
+API = Api(ApiKey.LIST_GROUPS, 0, 5, handle)
