@@ -204,10 +204,6 @@ class GroupCoordinators:
         """All committed offsets of a group; not to be changed. ApiError as `shard`."""
         return self.shard(group_id).offsets.by_group.get(group_id, {})
 
-    def is_unstable(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction holds an offset here. ApiError as `shard`."""
-        return self.shard(group_id).offsets.is_unstable((group_id, topic, partition))
-
     def when_settled(self, group_id: str, done: Callable[[], None]) -> None:
         """Call back once all commits made so far can be read. ApiError as `shard`."""
         self.shard(group_id).journal.when_settled(done)

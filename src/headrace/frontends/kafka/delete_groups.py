@@ -5,9 +5,8 @@ v2 flexible
 """
 
 from functools import partial
-from typing import Any
 
-from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
@@ -15,7 +14,7 @@ from headrace.wire.kafka import cold
 from headrace.wire.kafka.api import ApiKey
 
 
-def handle(context: RequestContext, request: Any) -> Pending:  # noqa: ANN401 - kio's entity
+def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the last of the groups has its answer."""
     pending = Pending()
     names: tuple[str, ...] = tuple(dict.fromkeys(request.groups_names))
@@ -41,12 +40,11 @@ def _answer(
 ) -> None:
     if pending.done:
         return
-    module = entities.response_module(context)
+    make = maker(context)
     results = tuple(
-        module.DeletableGroupResult(group_id=name, error_code=entities.kio_code(codes[name]))
-        for name in names
+        make("DeletableGroupResult", group_id=name, error_code=codes[name]) for name in names
     )
-    response = module.DeleteGroupsResponse(throttle_time=entities.NO_THROTTLE, results=results)
+    response = make(None, results=results)
     pending.resolve(cold.encode_body(response))
 
 

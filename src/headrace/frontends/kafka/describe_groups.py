@@ -4,10 +4,8 @@
 v1 throttle · v3 authorized operations · v4 static members · v5 flexible · v6 errors (KIP-1043)
 """
 
-from typing import Any
-
 from headrace.broker.groups.messages import DescribedGroup
-from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.entities import Entity, Make, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.api import ApiKey
@@ -18,33 +16,31 @@ _ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all there is for a group."""
 
 
-def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
+def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once, for each group."""
     operations = _OPERATIONS_NOT_ASKED
     if getattr(request, "include_authorized_operations", False):
         operations = _ALL_OPERATIONS
-    module = entities.response_module(context)
+    make = maker(context)
     groups = tuple(
-        _group(context, module, context.broker.groups.describe(group_id), operations)
+        _group(context, make, context.broker.groups.describe(group_id), operations)
         for group_id in request.groups
     )
-    return entities.build(
-        module.DescribeGroupsResponse, throttle_time=entities.NO_THROTTLE, groups=groups
-    )
+    return make(None, groups=groups)
 
 
 def _group(
     context: RequestContext,
-    module: Any,  # noqa: ANN401 - kio's module
+    make: Make,
     group: DescribedGroup,
     operations: int,
-) -> Any:  # noqa: ANN401 - kio's entity
+) -> Entity:
     error, message = group.error, group.error_message
     if error is ErrorCode.GROUP_ID_NOT_FOUND and context.version < _NOT_FOUND_SINCE:
         error, message = ErrorCode.NONE, None
     members = tuple(
-        entities.build(
-            module.DescribedGroupMember,
+        make(
+            "DescribedGroupMember",
             member_id=one.member_id,
             group_instance_id=one.instance_id,
             client_id=one.client_id,
@@ -54,9 +50,9 @@ def _group(
         )
         for one in group.members
     )
-    return entities.build(
-        module.DescribedGroup,
-        error_code=entities.kio_code(error),
+    return make(
+        "DescribedGroup",
+        error_code=error,
         error_message=message,
         group_id=group.group_id,
         group_state=group.state,

@@ -6,10 +6,9 @@
 v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share groups
 """
 
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.entities import Entity, Make, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
@@ -29,36 +28,30 @@ class _Found(NamedTuple):
     port: int = -1
 
 
-async def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
+async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer for each key; makes the internal topic where it is missing."""
     key_type = getattr(request, "key_type", GROUP)
-    module = entities.response_module(context)
+    make = maker(context)
     if context.version < _SEVERAL_SINCE:
         found = await _find(context, key_type, request.key)
-        return _entity(module, "FindCoordinatorResponse", found, throttle=True)
+        return _entity(make, None, found)
     coordinators = []
     for key in request.coordinator_keys:
         found = await _find(context, key_type, key)
-        coordinators.append(_entity(module, "Coordinator", found, key=key))
-    return module.FindCoordinatorResponse(
-        throttle_time=entities.NO_THROTTLE, coordinators=tuple(coordinators)
+        coordinators.append(_entity(make, "Coordinator", found, key))
+    return make(None, coordinators=tuple(coordinators))
+
+
+def _entity(make: Make, name: str | None, found: _Found, key: str = "") -> Entity:
+    return make(
+        name,
+        key=key,
+        node_id=found.node_id,
+        host=found.host,
+        port=found.port,
+        error_code=found.error,
+        error_message=found.message,
     )
-
-
-def _entity(
-    module: ModuleType, name: str, found: _Found, *, key: str = "", throttle: bool = False
-) -> Any:  # noqa: ANN401 - kio's entity
-    values: dict[str, Any] = {
-        "key": key,
-        "node_id": found.node_id,
-        "host": found.host,
-        "port": found.port,
-        "error_code": entities.kio_code(found.error),
-        "error_message": found.message,
-    }
-    if throttle:
-        values["throttle_time"] = entities.NO_THROTTLE
-    return entities.build(getattr(module, name), **values)
 
 
 async def _find(context: RequestContext, key_type: int, key: str) -> _Found:

@@ -6,11 +6,11 @@ v1 rebalance timeout · v2 throttle · v5 static members (KIP-345) · v6 flexibl
 v7 protocol type, nullable protocol name · v8 reasons (KIP-800) · v9 skip assignment (KIP-814)
 """
 
+from datetime import timedelta
 from functools import partial
-from typing import Any
 
 from headrace.broker.groups.messages import JoinAnswer, JoinRequest
-from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.net.pending import Pending
 from headrace.wire.kafka import cold
@@ -21,10 +21,14 @@ _NULLABLE_PROTOCOL_SINCE = 7
 _SKIPS_ASSIGNMENT_SINCE = 9
 
 
-def handle(context: RequestContext, request: Any) -> Pending:  # noqa: ANN401 - kio's entity
+def _milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the generation begins, or at once with what forbids it."""
     pending = Pending()
-    session_ms = entities.milliseconds(request.session_timeout)
+    session_ms = _milliseconds(request.session_timeout)
     # v0 knows one timeout, which serves for both.
     rebalance = getattr(request, "rebalance_timeout", None)
     join = JoinRequest(
@@ -34,7 +38,7 @@ def handle(context: RequestContext, request: Any) -> Pending:  # noqa: ANN401 - 
         client_id=context.client_id or "",
         client_host=f"/{context.client_host}",
         session_timeout_ms=session_ms,
-        rebalance_timeout_ms=session_ms if rebalance is None else entities.milliseconds(rebalance),
+        rebalance_timeout_ms=session_ms if rebalance is None else _milliseconds(rebalance),
         protocol_type=request.protocol_type,
         protocols=tuple((one.name, one.metadata) for one in request.protocols),
         needs_member_id=context.version >= _NEEDS_MEMBER_ID_SINCE,
@@ -48,10 +52,10 @@ def handle(context: RequestContext, request: Any) -> Pending:  # noqa: ANN401 - 
 def _answer(context: RequestContext, pending: Pending, answer: JoinAnswer) -> None:
     if pending.done:
         return
-    module = entities.response_module(context)
+    make = maker(context)
     members = tuple(
-        entities.build(
-            module.JoinGroupResponseMember,
+        make(
+            "JoinGroupResponseMember",
             member_id=one.member_id,
             group_instance_id=one.instance_id,
             metadata=one.metadata,
@@ -59,10 +63,9 @@ def _answer(context: RequestContext, pending: Pending, answer: JoinAnswer) -> No
         for one in answer.members
     )
     name = answer.protocol_name
-    response = entities.build(
-        module.JoinGroupResponse,
-        throttle_time=entities.NO_THROTTLE,
-        error_code=entities.kio_code(answer.error),
+    response = make(
+        None,
+        error_code=answer.error,
         generation_id=answer.generation,
         protocol_type=answer.protocol_type,
         protocol_name=name if context.version >= _NULLABLE_PROTOCOL_SINCE else name or "",

@@ -3,10 +3,8 @@
 v1 throttle · v3 several members, by instance id too (KIP-345) · v4 flexible · v5 reasons (KIP-800)
 """
 
-from typing import Any
-
 from headrace.broker.groups.messages import Leaver
-from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.api import ApiKey
@@ -14,7 +12,7 @@ from headrace.wire.kafka.api import ApiKey
 _SEVERAL_SINCE = 3
 
 
-def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
+def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once, for each member; before v3 the one member's error is the answer's."""
     several = context.version >= _SEVERAL_SINCE
     if several:
@@ -29,23 +27,23 @@ def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio'
         left = context.broker.groups.leave(request.group_id, leavers)
     except ApiError as refused:
         left, error = [], refused.code
-    module = entities.response_module(context)
+    make = maker(context)
     if not several:
         error = left[0].error if left else error
-        members: tuple[Any, ...] = ()
+        members: tuple[Entity, ...] = ()
     else:
         members = tuple(
-            module.MemberResponse(
+            make(
+                None,
                 member_id=one.member_id,
                 group_instance_id=one.instance_id,
-                error_code=entities.kio_code(one.error),
+                error_code=one.error,
             )
             for one in left
         )
-    return entities.build(
-        module.LeaveGroupResponse,
-        throttle_time=entities.NO_THROTTLE,
-        error_code=entities.kio_code(error),
+    return make(
+        None,
+        error_code=error,
         members=members,
     )
 

@@ -3,15 +3,13 @@
 v1 throttle · v3 flexible · v4 states, and a filter for them · v5 types, and a filter (KIP-848)
 """
 
-from typing import Any
-
-from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.api import ApiKey
 
 
-def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
+def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once; COORDINATOR_LOAD_IN_PROGRESS while any partition is being replayed."""
     try:
         listed = context.broker.groups.list_groups(
@@ -20,10 +18,10 @@ def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio'
         error = ErrorCode.NONE
     except ApiError as refused:
         listed, error = [], refused.code
-    module = entities.response_module(context)
+    make = maker(context)
     groups = tuple(
-        entities.build(
-            module.ListedGroup,
+        make(
+            "ListedGroup",
             group_id=one.group_id,
             protocol_type=one.protocol_type,
             group_state=one.state,
@@ -31,10 +29,9 @@ def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio'
         )
         for one in listed
     )
-    return entities.build(
-        module.ListGroupsResponse,
-        throttle_time=entities.NO_THROTTLE,
-        error_code=entities.kio_code(error),
+    return make(
+        None,
+        error_code=error,
         groups=groups,
     )
 

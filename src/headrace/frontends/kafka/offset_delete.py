@@ -6,9 +6,8 @@
 """
 
 from functools import partial
-from typing import Any
 
-from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
@@ -18,7 +17,7 @@ from headrace.wire.kafka.api import ApiKey
 _Place = tuple[str, int]
 
 
-def handle(context: RequestContext, request: Any) -> Pending:  # noqa: ANN401 - kio's entity
+def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when what may go is gone."""
     pending = Pending()
     topics = context.broker.image.topics
@@ -38,7 +37,7 @@ def handle(context: RequestContext, request: Any) -> Pending:  # noqa: ANN401 - 
 
 def _answer(
     context: RequestContext,
-    request: Any,  # noqa: ANN401 - kio's entity
+    request: Entity,
     pending: Pending,
     wanted: list[_Place],
     error: ErrorCode,
@@ -47,26 +46,26 @@ def _answer(
     if pending.done:
         return
     by_place = dict(zip(wanted, codes, strict=False))
-    module = entities.response_module(context)
+    make = maker(context)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = tuple(
-        module.OffsetDeleteResponseTopic(
+        make(
+            "OffsetDeleteResponseTopic",
             name=asked.name,
             partitions=tuple(
-                module.OffsetDeleteResponsePartition(
+                make(
+                    "OffsetDeleteResponsePartition",
                     partition_index=one.partition_index,
-                    error_code=entities.kio_code(
-                        by_place.get((asked.name, one.partition_index), unknown)
-                    ),
+                    error_code=by_place.get((asked.name, one.partition_index), unknown),
                 )
                 for one in asked.partitions
             ),
         )
         for asked in request.topics
     )
-    response = module.OffsetDeleteResponse(
-        error_code=entities.kio_code(error),
-        throttle_time=entities.NO_THROTTLE,
+    response = make(
+        None,
+        error_code=error,
         topics=topics if error is ErrorCode.NONE else (),
     )
     pending.resolve(cold.encode_body(response))

@@ -9,11 +9,10 @@ v8 several groups · v9 member epochs (KIP-848) · v10 topic ids
 
 import uuid
 from collections.abc import Callable, Iterable
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from headrace.broker.groups.offsets import Committed
-from headrace.frontends.kafka import group_entities as entities
+from headrace.broker.groups.offsets import Committed, OffsetStore
+from headrace.frontends.kafka.entities import Entity, Make, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.net.pending import Pending
@@ -40,7 +39,7 @@ class _Read(NamedTuple):
     error: ErrorCode
 
 
-def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
+def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once, or for stable offsets when what is being committed is."""
     if not getattr(request, "require_stable", False):
         return _response(context, request)
@@ -55,9 +54,9 @@ def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio'
     return pending
 
 
-def _groups(context: RequestContext, request: Any) -> tuple[Any, ...]:  # noqa: ANN401
+def _groups(context: RequestContext, request: Entity) -> tuple[Entity, ...]:
     if context.version >= _SEVERAL_SINCE:
-        groups: tuple[Any, ...] = request.groups
+        groups: tuple[Entity, ...] = request.groups
         return groups
     return (request,)
 
@@ -81,47 +80,44 @@ def _when_all_settled(
     one_more()
 
 
-def _response(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
-    module = entities.response_module(context)
+def _response(context: RequestContext, request: Entity) -> Entity:
+    make = maker(context)
     stable = getattr(request, "require_stable", False)
     if context.version >= _SEVERAL_SINCE:
-        groups = tuple(_group(context, module, one, stable=stable) for one in request.groups)
-        return module.OffsetFetchResponse(throttle_time=entities.NO_THROTTLE, groups=groups)
-    error, topics = _topics(context, module, request, stable=stable)
-    return entities.build(
-        module.OffsetFetchResponse,
-        throttle_time=entities.NO_THROTTLE,
+        groups = tuple(_group(context, make, one, stable=stable) for one in request.groups)
+        return make(None, groups=groups)
+    error, topics = _topics(context, make, request, stable=stable)
+    return make(
+        None,
         topics=topics,
-        error_code=entities.kio_code(error),
+        error_code=error,
     )
 
 
 def _group(
     context: RequestContext,
-    module: ModuleType,
-    asked: Any,  # noqa: ANN401 - kio's entity
+    make: Make,
+    asked: Entity,
     *,
     stable: bool,
-) -> Any:  # noqa: ANN401 - kio's entity
-    error, topics = _topics(context, module, asked, stable=stable)
-    return module.OffsetFetchResponseGroup(
-        group_id=asked.group_id, topics=topics, error_code=entities.kio_code(error)
+) -> Entity:
+    error, topics = _topics(context, make, asked, stable=stable)
+    return make(
+        "OffsetFetchResponseGroup", group_id=asked.group_id, topics=topics, error_code=error
     )
 
 
 def _topics(
     context: RequestContext,
-    module: ModuleType,
-    asked: Any,  # noqa: ANN401 - kio's entity
+    make: Make,
+    asked: Entity,
     *,
     stable: bool,
-) -> tuple[ErrorCode, tuple[Any, ...]]:
+) -> tuple[ErrorCode, tuple[Entity, ...]]:
     try:
-        wanted = _wanted(context, asked)
-        read = [
-            (topic, [_read(context, asked.group_id, topic, p, stable) for p in topic.partitions])
-            for topic in wanted
-        ]
+        offsets = context.broker.groups.shard(asked.group_id).offsets
+        wanted = _wanted(context, asked, offsets)
+        read = [(topic, _read(offsets, asked.group_id, topic, stable)) for topic in wanted]
     except ApiError as error:
         if context.version >= _ERROR_FOR_GROUP_SINCE:
             return error.code, ()
@@ -129,19 +125,17 @@ def _topics(
             (topic, [_Read(p, _NOTHING, error.code) for p in topic.partitions])
             for topic in _named(context, asked.topics)
         ]
-    return ErrorCode.NONE, tuple(_topic(context, module, topic, found) for topic, found in read)
+    return ErrorCode.NONE, tuple(_topic(context, make, topic, found) for topic, found in read)
 
 
-def _wanted(context: RequestContext, asked: Any) -> list[_Asked]:  # noqa: ANN401 - kio's entity
-    """The topics asked for, or all the group has offsets in. ApiError for the group."""
-    groups = context.broker.groups
+def _wanted(context: RequestContext, asked: Entity, offsets: OffsetStore) -> list[_Asked]:
+    """The topics asked for, or all the group has offsets in."""
     if asked.topics is not None:
-        groups.shard(asked.group_id)
         return _named(context, asked.topics)
     image = context.broker.image
     by_id = context.version >= _TOPIC_IDS_SINCE
     found = []
-    for name, partitions in groups.offsets(asked.group_id).items():
+    for name, partitions in offsets.by_group.get(asked.group_id, {}).items():
         topic = image.topics.get(name)
         if not by_id:
             found.append(_Asked(name, None, list(partitions)))
@@ -150,7 +144,7 @@ def _wanted(context: RequestContext, asked: Any) -> list[_Asked]:  # noqa: ANN40
     return found
 
 
-def _named(context: RequestContext, topics: Iterable[Any]) -> list[_Asked]:
+def _named(context: RequestContext, topics: Iterable[Entity]) -> list[_Asked]:
     if context.version < _TOPIC_IDS_SINCE:
         return [_Asked(one.name, None, one.partition_indexes) for one in topics]
     by_id = context.broker.image.topics_by_id
@@ -162,33 +156,37 @@ def _named(context: RequestContext, topics: Iterable[Any]) -> list[_Asked]:
     return asked
 
 
-def _read(context: RequestContext, group_id: str, topic: _Asked, index: int, stable: bool) -> _Read:
-    groups = context.broker.groups
+def _read(offsets: OffsetStore, group_id: str, topic: _Asked, stable: bool) -> list[_Read]:
     if topic.name is None:
-        return _Read(index, _NOTHING, ErrorCode.UNKNOWN_TOPIC_ID)
-    if stable and groups.is_unstable(group_id, topic.name, index):
-        return _Read(index, _NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-    committed = groups.offset(group_id, topic.name, index)
-    return _Read(index, committed or _NOTHING, ErrorCode.NONE)
+        return [_Read(p, _NOTHING, ErrorCode.UNKNOWN_TOPIC_ID) for p in topic.partitions]
+    read = []
+    for partition in topic.partitions:
+        place = (group_id, topic.name, partition)
+        if stable and offsets.is_unstable(place):
+            read.append(_Read(partition, _NOTHING, ErrorCode.UNSTABLE_OFFSET_COMMIT))
+        else:
+            read.append(_Read(partition, offsets.get(place) or _NOTHING, ErrorCode.NONE))
+    return read
 
 
-def _topic(context: RequestContext, module: ModuleType, topic: _Asked, found: list[_Read]) -> Any:  # noqa: ANN401 - kio's entity
+def _topic(context: RequestContext, make: Make, topic: _Asked, found: list[_Read]) -> Entity:
     plural = "s" if context.version >= _SEVERAL_SINCE else ""
-    topic_type = getattr(module, f"OffsetFetchResponseTopic{plural}")
-    partition_type = getattr(module, f"OffsetFetchResponsePartition{plural}")
     partitions = tuple(
-        entities.build(
-            partition_type,
+        make(
+            f"OffsetFetchResponsePartition{plural}",
             partition_index=one.partition,
             committed_offset=one.committed.offset,
             committed_leader_epoch=one.committed.leader_epoch,
             metadata=one.committed.metadata,
-            error_code=entities.kio_code(one.error),
+            error_code=one.error,
         )
         for one in found
     )
-    return entities.build(
-        topic_type, name=topic.name or "", topic_id=topic.topic_id, partitions=partitions
+    return make(
+        f"OffsetFetchResponseTopic{plural}",
+        name=topic.name or "",
+        topic_id=topic.topic_id,
+        partitions=partitions,
     )
 
 

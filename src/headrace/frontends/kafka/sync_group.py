@@ -5,10 +5,9 @@ v1 throttle · v3 static members · v4 flexible · v5 protocol type and name (KI
 """
 
 from functools import partial
-from typing import Any
 
 from headrace.broker.groups.messages import SyncAnswer, SyncRequest
-from headrace.frontends.kafka import group_entities as entities
+from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
@@ -18,7 +17,7 @@ from headrace.wire.kafka.api import ApiKey
 _PROTOCOLS_SINCE = 5
 
 
-def handle(context: RequestContext, request: Any) -> Pending:  # noqa: ANN401 - kio's entity
+def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the assignment is there, or at once with what forbids it."""
     pending = Pending()
     sync = SyncRequest(
@@ -41,10 +40,9 @@ def handle(context: RequestContext, request: Any) -> Pending:  # noqa: ANN401 - 
 def _answer(context: RequestContext, pending: Pending, answer: SyncAnswer) -> None:
     if pending.done:
         return
-    response = entities.build(
-        entities.response_module(context).SyncGroupResponse,
-        throttle_time=entities.NO_THROTTLE,
-        error_code=entities.kio_code(answer.error),
+    response = maker(context)(
+        None,
+        error_code=answer.error,
         protocol_type=answer.protocol_type,
         protocol_name=answer.protocol_name,
         assignment=answer.assignment,
