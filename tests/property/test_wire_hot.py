@@ -4,19 +4,16 @@ kio makes a message and its bytes; we decode them, compare every field by name, 
 the same bytes again.
 """
 
+import contextlib
 import dataclasses
 import datetime
-import types
-import typing
 import uuid
-from functools import cache
 from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kio.schema.errors import ErrorCode
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka import cold
@@ -31,6 +28,7 @@ from headrace.wire.kafka.hot import (
     produce,
 )
 from headrace.wire.kafka.primitives import NO_UUID
+from tests.support.wire_messages import EPOCH, messages
 
 CODECS: dict[ApiKey, ModuleType] = {
     ApiKey.PRODUCE: produce,
@@ -47,7 +45,6 @@ CASES = [
     for version in range(VERSIONS[key][0], VERSIONS[key][1] + 1)
     for part in ("request", "response")
 ]
-EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 # Our name of a field -> kio's names of it, in this or that API or version.
 NAMES: dict[str, tuple[str, ...]] = {
@@ -76,59 +73,6 @@ NAMES: dict[str, tuple[str, ...]] = {
     "finalized": ("finalized_features",),
     "finalized_epoch": ("finalized_features_epoch",),
 }
-
-
-def _integers(bits: int) -> st.SearchStrategy[int]:
-    return st.integers(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
-
-
-def _milliseconds(bits: int) -> st.SearchStrategy[datetime.timedelta]:
-    most = min((1 << (bits - 1)) - 1, 10**12)
-    return st.integers(-most, most).map(lambda ms: datetime.timedelta(milliseconds=ms))
-
-
-PRIMITIVES: dict[str, st.SearchStrategy[Any]] = {
-    "int8": _integers(8),
-    "int16": _integers(16),
-    "int32": _integers(32),
-    "int64": _integers(64),
-    "string": st.text(max_size=140),
-    "bytes": st.binary(max_size=300),
-    "records": st.binary(max_size=9000),
-    "bool": st.booleans(),
-    "uuid": st.uuids() | st.none(),
-    "error_code": st.sampled_from(ErrorCode),
-    "timedelta_i32": _milliseconds(32),
-    "timedelta_i64": _milliseconds(64),
-    "datetime_i64": st.integers(0, 4 * 10**12).map(
-        lambda ms: EPOCH + datetime.timedelta(milliseconds=ms)
-    ),
-}
-
-
-@cache
-def messages(entity_type: type[Any]) -> st.SearchStrategy[Any]:
-    """Any message of kio's type."""
-    hints = typing.get_type_hints(entity_type)
-    strategies = {}
-    for field in dataclasses.fields(entity_type):
-        strategies[field.name] = _values(hints[field.name], field.metadata.get("kafka_type"))
-    if entity_type.__name__ == "SupportedFeatureKey":
-        # Before v4 features from version 0 are left out on purpose.
-        strategies["min_version"] = st.integers(1, 100)
-    return st.builds(entity_type, **strategies)
-
-
-def _values(hint: Any, kafka_type: str | None) -> st.SearchStrategy[Any]:
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        inner = next(arg for arg in typing.get_args(hint) if arg is not type(None))
-        return st.none() | _values(inner, kafka_type)
-    if typing.get_origin(hint) is tuple:
-        inner = typing.get_args(hint)[0]
-        return st.lists(_values(inner, kafka_type), max_size=3).map(tuple)
-    if kafka_type is not None:
-        return PRIMITIVES[kafka_type]
-    return messages(hint)
 
 
 def plain(value: Any) -> Any:
@@ -184,9 +128,7 @@ def body_of(part: str, codec: ModuleType, version: int, message: Any) -> bytes:
 
 
 @pytest.mark.parametrize(("key", "version", "part"), CASES)
-@settings(
-    max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=15, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_hot_codec_says_what_kio_says(
     key: ApiKey, version: int, part: str, data: st.DataObject
@@ -201,9 +143,7 @@ def test_hot_codec_says_what_kio_says(
 
 
 @pytest.mark.parametrize(("key", "version", "part"), CASES)
-@settings(
-    max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_hot_codec_meets_damage_with_malformed_and_nothing_else(
     key: ApiKey, version: int, part: str, data: st.DataObject
@@ -215,7 +155,5 @@ def test_hot_codec_meets_damage_with_malformed_and_nothing_else(
             wire[data.draw(st.integers(0, len(wire) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(wire)))
     for damaged in (wire, wire[:cut], data.draw(st.binary(max_size=60))):
-        try:
+        with contextlib.suppress(Malformed):
             getattr(CODECS[key], f"decode_{part}")(version, memoryview(damaged))
-        except Malformed:
-            pass
