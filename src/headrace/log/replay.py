@@ -119,12 +119,13 @@ def _batches_between(
     log: "Log", start: Offset, end: Offset
 ) -> Iterator[tuple[Segment, BatchHeader, memoryview]]:
     """Batches in [start, end); the record bytes only of control batches."""
+    position: int
     for at, segment in enumerate(log.segments):
         following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else end
         if following <= start or not segment.size or segment.base_offset >= end:
             continue
         segment.load_indexes()
-        position: int = segment.index.lookup(start)
+        position = segment.index.lookup(start)
         where = segment.path(names.LOG)
         for place, header in headers(segment.file.read, position, segment.size, where):
             if header.base_offset >= end:

@@ -195,7 +195,8 @@ class Segment:
     ) -> bool:
         """Whether a batch of `size` bytes belongs into a new segment.
 
-        Kafka's LogSegment.shouldRoll. Time is measured between record timestamps: from the first batch's to this one's.
+        Kafka's LogSegment.shouldRoll. Time is measured between record timestamps: from the first
+        batch's to this one's.
         """
         if self.size > bytes_max - size:
             return True

@@ -1,0 +1,82 @@
+"""A clock that a test moves, and chance that a seed decides."""
+
+import heapq
+import random
+from collections.abc import Callable
+
+
+class SimTimer:
+    """A call that waits."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        """Made by `SimClock.call_later`."""
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        """Make sure it does not happen."""
+        self.callback = None
+
+
+class SimClock:
+    """`world.clock.Clock`: stands still until `advance` or `turn`."""
+
+    def __init__(self, wall_ms: int = 1_780_000_000_000) -> None:
+        """Start at `wall_ms`; the monotonic clock starts at 0."""
+        self._started_ms = wall_ms
+        self._now = 0.0
+        self._sequence = 0
+        self._waiting: list[tuple[float, int, SimTimer]] = []
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return self._started_ms + round(self._now * 1000)
+
+    def monotonic(self) -> float:
+        """Seconds since the start."""
+        return self._now
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> SimTimer:
+        """Call when `advance` has come that far; 0: at the next `turn`."""
+        timer = SimTimer(callback)
+        self._sequence += 1
+        heapq.heappush(self._waiting, (self._now + seconds, self._sequence, timer))
+        return timer
+
+    def turn(self) -> int:
+        """End the turn of the loop: call what is due now; returns how many calls that were."""
+        due = []
+        while self._waiting and self._waiting[0][0] <= self._now:
+            due.append(heapq.heappop(self._waiting)[2])
+        called = 0
+        for timer in due:
+            if timer.callback is not None:
+                timer.callback()
+                called += 1
+        return called
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, calling what falls due on the way in its order."""
+        until = self._now + seconds
+        while self._waiting and self._waiting[0][0] <= until:
+            self._now = max(self._now, self._waiting[0][0])
+            self.turn()
+        self._now = until
+
+
+class SimRandom:
+    """`world.clock.Random` from a seed."""
+
+    def __init__(self, seed: int = 0) -> None:
+        """The same seed, the same numbers."""
+        self._random = random.Random(seed)  # noqa: S311 - not for secrets
+
+    def uuid(self) -> bytes:
+        """16 bytes in the form of a version 4 UUID."""
+        raw = bytearray(self._random.randbytes(16))
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        return bytes(raw)
+
+    def uniform(self, low: float, high: float) -> float:
+        """A float between `low` and `high`."""
+        return self._random.uniform(low, high)

@@ -1,0 +1,126 @@
+"""What a power cut may leave of a SimDisk (guarantees.md, fault F2).
+
+The rules of the worst disk that keeps its promises:
+
+* What a file's sync covered is there. Of what was written later, any sectors of 512 bytes may be
+  there or not, and the file may have any length between the old and the new one.
+* What a directory's sync covered is there. Of its later links, unlinks and renames, the first ones
+  up to any point are there: file systems journal them in order. Directories know nothing of each
+  other, and a file's sync does not save its name.
+"""
+
+import random
+from collections.abc import Iterator
+from copy import deepcopy
+
+from headrace.testing.disk import Node, Op, SimDisk
+
+SECTOR_BYTES = 512
+
+
+def crash_states(disk: SimDisk, cut: int, seed: int, samples: int = 4) -> Iterator[SimDisk]:
+    """Disks that a power cut just before operation number `cut` may leave.
+
+    First the one that lost all it could, then the one that lost nothing, then `samples` drawn
+    ones. Each is a fresh SimDisk, whose platter is what was left.
+    """
+    yield _crashed(disk, cut, _draw(seed, cut, -1), 0.0)
+    yield _crashed(disk, cut, _draw(seed, cut, -1), 1.0)
+    for sample in range(samples):
+        draw = _draw(seed, cut, sample)
+        yield _crashed(disk, cut, draw, draw.choice((0.2, 0.6, 0.9)))
+
+
+def _draw(seed: int, cut: int, sample: int) -> random.Random:
+    return random.Random(seed * 1_000_003 + cut * 101 + sample)  # noqa: S311 - not for secrets
+
+
+def _crashed(disk: SimDisk, cut: int, draw: random.Random, luck: float) -> SimDisk:
+    ops = disk.ops[:cut]
+    left = SimDisk(disk.now_ms)
+    nodes = _tree(disk.base, ops, draw, luck)
+    _contents(nodes, ops, draw, luck)
+    left.base = _reachable(nodes)
+    left.nodes = deepcopy(left.base)
+    return left
+
+
+def _durable_until(ops: list[Op], kind: str) -> dict[int, int]:
+    """For each node the number of the first operation its last sync did not cover."""
+    until: dict[int, int] = {}
+    for operation in ops:
+        if operation.kind == kind:
+            until[operation.node] = max(until.get(operation.node, 0), operation.number)
+    return until
+
+
+def _tree(
+    base: dict[int, Node], ops: list[Op], draw: random.Random, luck: float
+) -> dict[int, Node]:
+    until = _durable_until(ops, "dirsync")
+    nodes = deepcopy(base)
+    stopped: set[int] = set()
+    for number, operation in enumerate(ops):
+        if operation.kind not in {"link", "unlink", "rename"}:
+            continue
+        if operation.kind == "link":
+            nodes[operation.number] = Node(entries={} if operation.directory else None)
+        durable = number < until.get(operation.node, 0)
+        if not durable and draw.random() >= luck:
+            stopped.add(operation.node)
+        if durable or operation.node not in stopped:
+            _apply_name(nodes, operation)
+    return nodes
+
+
+def _apply_name(nodes: dict[int, Node], operation: Op) -> None:
+    entries = nodes[operation.node].entries
+    if entries is None:
+        return
+    if operation.kind == "link":
+        entries[operation.name] = operation.number
+        return
+    gone = entries.pop(operation.name, None)
+    others = nodes[operation.number].entries if operation.kind == "rename" else None
+    if others is not None and gone is not None:
+        others[operation.new_name] = gone
+
+
+def _contents(nodes: dict[int, Node], ops: list[Op], draw: random.Random, luck: float) -> None:
+    until = _durable_until(ops, "sync")
+    lengths = {number: len(node.content) for number, node in nodes.items()}
+    for number, operation in enumerate(ops):
+        if operation.kind not in {"write", "truncate"} or operation.node not in nodes:
+            continue
+        durable = number < until.get(operation.node, 0)
+        content = nodes[operation.node].content
+        if operation.kind == "truncate":
+            if durable or draw.random() < luck:
+                del content[operation.number :]
+                content.extend(bytes(operation.number - len(content)))
+        else:
+            for at in range(0, len(operation.data), SECTOR_BYTES):
+                if durable or draw.random() < luck:
+                    piece = operation.data[at : at + SECTOR_BYTES]
+                    _put(content, operation.number + at, piece)
+        if durable:
+            lengths[operation.node] = len(content)
+    for number, node in nodes.items():
+        shortest = min(lengths.get(number, 0), len(node.content))
+        if luck < 1.0:
+            del node.content[draw.randint(shortest, len(node.content)) :]
+
+
+def _put(content: bytearray, position: int, piece: bytes) -> None:
+    content.extend(bytes(max(0, position - len(content))))
+    content[position : position + len(piece)] = piece
+
+
+def _reachable(nodes: dict[int, Node]) -> dict[int, Node]:
+    found: dict[int, Node] = {}
+    waiting = [0]
+    while waiting:
+        number = waiting.pop()
+        found[number] = nodes[number]
+        waiting.extend((nodes[number].entries or {}).values())
+    return found
