@@ -1,66 +1,104 @@
-"""One broker: its partitions, its picture of the cluster, its periodic duties.
+"""One broker: its partitions, its picture of the cluster, its settings.
 
 The facade that frontends hold. It decides nothing about topics (that is `cluster.Controller`): it
 opens, serves and drops the partitions it is told to.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
-from headrace.broker.metadata import MetadataImage
+from headrace.broker.flush_intervals import FlushIntervals
+from headrace.broker.metadata import NO_LEADER, MetadataImage
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
+from headrace.config.broker import BrokerConfig
 from headrace.config.topic import LogConfig
 from headrace.log.directory import LogDirectory
-from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.log.files import NO_TOPIC_ID
+from headrace.log.log import Log
+from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageError
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.observe.metrics import Metrics
 from headrace.world.clock import Clock, Random
 from headrace.world.disk import Disk
 
 if TYPE_CHECKING:
     from headrace.broker.groups.coordinators import GroupCoordinators
-    from headrace.config.broker import BrokerConfig
+
+_logger = logging.getLogger(__name__)
+
+PartitionWatcher = Callable[[Partition], None]
 
 
 class Broker:
     """What this process serves. All calls on the deciding thread."""
 
-    config: "BrokerConfig"
-    clock: Clock
-    disk: Disk
-    random: Random
-    metrics: Any
-    broker_id: BrokerId
-    image: MetadataImage
-    """The present picture of the cluster; replaced, never changed."""
     groups: "GroupCoordinators"
     """Set by the server's wiring once the coordinators exist."""
-    producer_ids: ProducerIds
-    directories: Sequence[LogDirectory]
-    partitions: Mapping[tuple[str, int], Partition]
 
     def __init__(
         self,
-        config: "BrokerConfig",
+        config: BrokerConfig,
         *,
+        broker_id: BrokerId,
         clock: Clock,
         disk: Disk,
         random: Random,
         directories: Sequence[LogDirectory],
+        metrics: Metrics,
         cluster_id: str,
-        metrics: Any = None,
     ) -> None:
         """Hold opened log directories; partitions come with `open_partition`."""
+        self.config = config
+        self.broker_id = broker_id
+        self.clock = clock
+        self.disk = disk
+        self.random = random
+        self.metrics = metrics
+        self.directories = tuple(directories)
+        self.cluster_id = cluster_id
+        self.image = MetadataImage(cluster_id, NO_LEADER)
+        """The present picture of the cluster; replaced, never changed."""
+        self.producer_ids = ProducerIds()
+        self.partitions: dict[tuple[str, int], Partition] = {}
+        """Led here, by topic and number; those of a failed directory included."""
+        self.opened: list[PartitionWatcher] = []
+        """Called with every partition that we begin to lead."""
+        self.closed: list[PartitionWatcher] = []
+        """Called with every partition that we cease to serve: dropped, or its directory failed."""
+        self._intervals = FlushIntervals(self)
+        for directory in self.directories:
+            directory.on_failure = partial(self._directory_failed, directory)
+
+    # --- partitions ----------------------------------------------------------------------------
 
     def partition(self, topic: str, index: int) -> Partition:
         """The partition if this broker leads it.
 
-        ApiError: UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR (its log directory failed).
+        ApiError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (another broker leads it),
+        KAFKA_STORAGE_ERROR (its log could not be opened).
         """
-        raise NotImplementedError
+        found = self.partitions.get((topic, index))
+        if found is None:
+            raise self._absent(topic, index)
+        return found
 
     def partition_by_id(self, topic_id: bytes, index: int) -> Partition:
         """As `partition`, by the topic's 16-byte id. ApiError: UNKNOWN_TOPIC_ID, …"""
-        raise NotImplementedError
+        topic = self.image.topics_by_id.get(topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return self.partition(topic.name, index)
+
+    def _absent(self, name: str, index: int) -> ApiError:
+        topic = self.image.topics.get(name)
+        if topic is None or not 0 <= index < len(topic.partitions):
+            return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if topic.partitions[index].leader == self.broker_id:
+            return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name}-{index} could not be opened")
+        return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def open_partition(
         self,
@@ -70,14 +108,148 @@ class Broker:
         config: LogConfig,
         leader_epoch: LeaderEpoch,
     ) -> Partition:
-        """Lead a partition, its log made new where no log directory holds it."""
-        raise NotImplementedError
+        """Lead a partition from now on, its log made new where no directory holds it.
+
+        ApiError: KAFKA_STORAGE_ERROR, where its directory failed, its log is damaged, or belongs to
+        another topic that had the same name.
+        """
+        key = TopicPartition(topic, index)
+        try:
+            directory, log = self._log_for(key, topic_id, config)
+        except (StorageError, CorruptLogError, OSError) as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        partition = Partition(
+            log,
+            leader_epoch=leader_epoch,
+            flusher=directory.flusher,
+            flush_on_ack=self.config.log_flush_on_ack,
+        )
+        self.partitions[topic, index] = partition
+        if not self.config.log_flush_on_ack:
+            self._intervals.arm()
+        for watcher in self.opened:
+            watcher(partition)
+        return partition
+
+    def _log_for(
+        self, key: TopicPartition, topic_id: bytes, config: LogConfig
+    ) -> tuple[LogDirectory, Log]:
+        for directory in self.directories:
+            log = directory.logs.get(key)
+            if log is not None:
+                if log.topic_id == NO_TOPIC_ID:
+                    log.adopt_topic_id(topic_id)
+                elif log.topic_id != topic_id:
+                    raise StorageError(f"{log.directory} belongs to another topic of that name")
+                log.config = config
+                return directory, log
+            if key in directory.quarantined:
+                raise directory.quarantined[key]
+        directory = self._roomiest()
+        return directory, directory.create_log(key, topic_id, config)
+
+    def _roomiest(self) -> LogDirectory:
+        """The working directory with fewest partitions. ApiError: KAFKA_STORAGE_ERROR."""
+        self.check_writable()
+        working = [one for one in self.directories if not one.fenced]
+        return min(working, key=lambda one: len(one.logs))
+
+    def check_writable(self) -> None:
+        """ApiError KAFKA_STORAGE_ERROR where no log directory is left to make a log in."""
+        if all(one.fenced for one in self.directories):
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is writable")
 
     def drop_partition(self, topic: str, index: int) -> None:
-        """Stop serving a partition and delete its log (renamed now, removed later)."""
+        """Stop serving a partition and delete its log (renamed now, removed later).
+
+        Durable after `directories_synced`. Whoever waits is told UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        key = TopicPartition(topic, index)
+        partition = self.partitions.pop((topic, index), None)
+        if partition is not None:
+            self._close(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        for directory in self.directories:
+            if (key in directory.logs or key in directory.quarantined) and not directory.fenced:
+                directory.delete_log(key)
+
+    def sync_directories(self, done: Callable[[BaseException | None], None]) -> None:
+        """Make renames and new names in the log directories durable, off the deciding thread."""
+        paths = [one.path for one in self.directories if not one.fenced]
+
+        def sync() -> None:
+            for path in paths:
+                self.disk.sync_directory(path)
+
+        self.disk.run(sync, done)
+
+    def logs(self) -> Iterator[Log]:
+        """Every log of the working directories, led or not."""
+        for directory in self.directories:
+            yield from directory.logs.values()
+
+    def found(self) -> list[TopicPartition]:
+        """Every partition that has a directory here, damaged ones included, sorted."""
+        return sorted({key for one in self.directories for key in (*one.logs, *one.quarantined)})
+
+    def _close(self, partition: Partition, because: ErrorCode) -> None:
+        if partition.refusal is not None:
+            return
+        partition.close(because)
+        for watcher in self.closed:
+            watcher(partition)
+
+    def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
+        """Nothing of a failed directory is acknowledged or served any more (G14)."""
+        hit = 0
+        for key, log in directory.logs.items():
+            partition = self.partitions.get((key.topic, key.partition))
+            if partition is not None and partition.log is log:
+                self._close(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+                hit += 1
+        _logger.error("%s failed (%s): %d partitions are offline", directory.path, error, hit)
+
+    # --- settings ------------------------------------------------------------------------------
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Take new settings of the broker; topics' defaults come by `reconfigure_topic`."""
+        changed = config.log_flush_on_ack != self.config.log_flush_on_ack
+        self.config = config
+        if changed:
+            for partition in self.partitions.values():
+                partition.flush_on_ack(config.log_flush_on_ack)
+
+    def reconfigure_topic(self, name: str, config: LogConfig) -> None:
+        """Take new settings of a topic at once, for all of its partitions here."""
+        topic = self.image.topics.get(name)
+        for index in range(len(topic.partitions) if topic else 0):
+            partition = self.partitions.get((name, index))
+            if partition is not None:
+                partition.reconfigure(config)
+        self._intervals.arm()
+
+    # --- life ----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin the periodic duties: retention, checkpoints, producer expiry."""
+        """Begin the periodic duties: checkpoints, retention, producer expiry, flush intervals."""
+        for directory in self.directories:
+            directory.start()
+        self._intervals.arm()
 
     def stop(self) -> None:
-        """End the periodic duties and close all logs cleanly. Blocks: shutdown only."""
+        """End the periodic duties and close all logs cleanly. Blocks: shutdown only.
+
+        Whoever still waits is told NOT_LEADER_OR_FOLLOWER: clients ask again, elsewhere or later.
+        StorageError where a directory could not be closed cleanly; the others are.
+        """
+        self._intervals.stop()
+        for partition in tuple(self.partitions.values()):
+            self._close(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.partitions.clear()
+        failure: StorageError | None = None
+        for directory in self.directories:
+            try:
+                directory.close()
+            except StorageError as error:
+                failure = error
+        if failure is not None:
+            raise failure

@@ -19,6 +19,11 @@ class ProducerIds:
         self._next = 0
         self._end = 0
 
+    @property
+    def empty(self) -> bool:
+        """Whether the block is used up."""
+        return self._next >= self._end
+
     def refill(self, first: int, last: int) -> None:
         """Go on with the block `first` … `last` (inclusive), reserved in the store for us."""
         invariant(self._next >= self._end, "a producer id block was dropped before its end")

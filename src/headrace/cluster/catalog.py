@@ -4,7 +4,7 @@ Every write that a controller makes is one `multi` with a check that it still is
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from headrace.broker.metadata import BrokerInfo
 from headrace.cluster import layout
 from headrace.cluster.layout import PartitionState, ProducerIdBlock, Registration, TopicNode
 from headrace.model.errors import ConfigError
+from headrace.model.invariant import invariant
 from headrace.model.nouns import BrokerId
 from headrace.world.store import (
     BadVersion,
@@ -53,6 +54,12 @@ class StoredTopic:
     states: Mapping[int, PartitionState] = field(default_factory=dict)
     """Of the partitions that have been led; an old tool may have left others without."""
 
+    @property
+    def topic_id(self) -> bytes:
+        """The topic's id; topics without one are given one before anything else."""
+        invariant(self.node.topic_id is not None, f"topic {self.name} has no id")
+        return self.node.topic_id or b""
+
 
 class Catalog:
     """A store in Kafka's layout."""
@@ -70,23 +77,22 @@ class Catalog:
             with suppress(NodeExists):
                 await self.store.create(path, b"", parents=True)
 
-    async def cluster_id(self, own: str | None, new: Callable[[], str]) -> str:
-        """The cluster's id: the store's, else `own` (a log directory's), else a new one, kept.
-
-        ConfigError where store and log directory belong to different clusters.
-        """
-        try:
-            found = layout.decode_cluster_id((await self.store.get(layout.CLUSTER_ID)).value)
-        except NoNode:
-            found = own or new()
-            value = layout.encode_cluster_id(found)
+    async def cluster_id(self, own: str) -> None:
+        """Make sure that the store is of cluster `own`, a new one's from now on. ConfigError."""
+        found = await self.known_cluster_id()
+        if found is None:
+            value = layout.encode_cluster_id(own)
             await self.store.create(layout.CLUSTER_ID, value, parents=True)
-        if own is not None and own != found:
+        elif own != found:
             raise ConfigError(
                 f"log.dirs belongs to cluster {own} (meta.properties),"
                 f" the metadata store to {found}"
             )
-        return found
+
+    async def known_cluster_id(self) -> str | None:
+        """The cluster whose store this is; None where it is new."""
+        node = await self._get(layout.CLUSTER_ID)
+        return None if node is None else layout.decode_cluster_id(node.value)
 
     async def register(self, broker: BrokerId, registration: Registration) -> int:
         """Announce a live broker; returns its epoch. ConfigError where its id is taken."""

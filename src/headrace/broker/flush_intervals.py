@@ -1,0 +1,59 @@
+"""`log.flush.interval.ms` and `flush.ms`: no record waits for its flush longer than that.
+
+Of use with `log.flush.on.ack=false` only: otherwise every append asks for a flush by itself.
+`log.flush.scheduler.interval.ms` bounds how exactly the interval is kept, as in Kafka; unlike in
+Kafka, an interval that is set does not need the scheduler's to be set too.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.world.clock import Timer
+
+ROUND_MS_MIN = 50
+ROUND_MS_MAX = 86_400_000
+
+
+class FlushIntervals:
+    """One timer for all logs, none where no log has an interval."""
+
+    def __init__(self, broker: "Broker") -> None:
+        """Nothing happens before `arm`."""
+        self._broker = broker
+        self._timer: Timer | None = None
+        self._armed = False
+
+    def arm(self) -> None:
+        """Look again at the settings and begin, or end, the rounds."""
+        self.stop()
+        self._armed = True
+        # At the end of the turn: many topics may be configured anew in this one.
+        self._timer = self._broker.clock.call_later(0, self._schedule)
+
+    def stop(self) -> None:
+        """End the rounds."""
+        self._armed = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _schedule(self) -> None:
+        config = self._broker.config
+        self._timer = None
+        if config.log_flush_on_ack or not self._armed:
+            return
+        shortest = min((log.config.flush_ms for log in self._broker.logs()), default=ROUND_MS_MAX)
+        period = min(shortest, config.log_flush_scheduler_interval_ms)
+        if period < ROUND_MS_MAX:
+            seconds = max(period, ROUND_MS_MIN) / 1000
+            self._timer = self._broker.clock.call_later(seconds, self._round)
+
+    def _round(self) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        for directory in self._broker.directories:
+            for log in directory.logs.values():
+                waits = log.end_offset > log.flushed_offset
+                if waits and now_ms - log.last_flush_ms >= log.config.flush_ms:
+                    directory.flusher.flush_soon(log)
+        self._schedule()

@@ -1,0 +1,349 @@
+"""The controller: what topics there are, who leads them, how they are configured.
+
+Decides on the present picture, writes the store, opens or drops logs, then shows the new picture:
+in that order, so that a topic that was answered for is there and usable, and a topic that clients
+can see no longer is really going. One change at a time.
+
+Works through `world.store.Store` only: a cluster's ZooKeeper and one broker's SQLite are alike.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from headrace.broker.broker import Broker
+from headrace.broker.metadata import Endpoint, PartitionInfo, TopicInfo
+from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
+from headrace.cluster import internal
+from headrace.cluster.adoption import adopt
+from headrace.cluster.catalog import Catalog, StoredTopic
+from headrace.cluster.creation import Limits, NewTopic, Planned, plan_growth, plan_topic
+from headrace.cluster.layout import PartitionState, Registration, TopicNode
+from headrace.cluster.settings import Settings, store_failed
+from headrace.cluster.waiting import called_back
+from headrace.config.topic import LogConfig
+from headrace.model.errors import ApiError, ConfigError, ErrorCode
+from headrace.model.invariant import invariant
+from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
+from headrace.world.store import Store, StoreError
+
+_logger = logging.getLogger(__name__)
+
+FIRST_EPOCH = LeaderEpoch(0)
+OPENED_PER_TURN = 50
+
+
+class Controller:
+    """This broker's part in deciding. Every method runs on the deciding thread."""
+
+    def __init__(self, broker: Broker, store: Store) -> None:
+        """Decide for `broker` through an open store; `start` before anything else."""
+        self.broker = broker
+        self._catalog = Catalog(store)
+        self._change = asyncio.Lock()
+        self.settings = Settings(broker, self._catalog, self._change)
+        """Describes and alters what topics and brokers are told."""
+        self._refill = asyncio.Lock()
+
+    # --- life ----------------------------------------------------------------------------------
+
+    async def start(self, endpoints: Sequence[Endpoint]) -> None:
+        """Join: register, become controller, take up every topic of the store and of the disk.
+
+        `endpoints` is what clients are told of us. ConfigError where we may not join: the broker's
+        id is taken, or store and log directories belong to different clusters.
+        """
+        broker, catalog = self.broker, self._catalog
+        clock = broker.clock
+        await catalog.prepare()
+        await catalog.cluster_id(broker.cluster_id)
+        rack = broker.config.broker_rack
+        await catalog.register(
+            broker.broker_id, Registration(tuple(endpoints), rack, clock.wall_ms())
+        )
+        if not await catalog.elect(broker.broker_id, clock.wall_ms()):
+            raise ConfigError("another controller holds the metadata store")
+        await self.settings.load()
+        topics = await catalog.topics()
+        await self._load_logs(topics)
+        for name in await catalog.deletions():
+            found = [one.partition for one in broker.found() if one.topic == name]
+            await self._drop(name, found)
+            topics.pop(name, None)
+        led = await adopt(catalog, broker, topics)
+        broker.image = broker.image.with_brokers(await catalog.brokers(), broker.broker_id)
+        await self._lead(led)
+        broker.image = broker.image.with_topics(_info(topic) for topic in led)
+
+    async def stop(self) -> None:
+        """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""
+        async with self._change:
+            await self._catalog.store.close()
+
+    async def _load_logs(self, topics: Mapping[str, StoredTopic]) -> None:
+        """Load what the directories hold, each log with its topic's settings."""
+        broker, settings = self.broker, self.settings
+        configs = {
+            name: settings.log_config(name, internal.internal_config(name, broker.config))
+            for name in INTERNAL_TOPICS
+        }
+        configs |= {one.name: settings.log_config(one.name, one.config) for one in topics.values()}
+        default = settings.log_config("", {})
+
+        def config_of(key: TopicPartition) -> LogConfig:  # called off the thread: reads only
+            return configs.get(key.topic, default)
+
+        parallel = broker.config.num_recovery_threads_per_data_dir
+        await asyncio.gather(
+            *(
+                called_back(partial(directory.load, config_of, parallel=parallel))
+                for directory in broker.directories
+            )
+        )
+
+    # --- topics --------------------------------------------------------------------------------
+
+    async def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[TopicInfo | ApiError]:
+        """Create topics, each for itself; the answers in the order asked.
+
+        A created topic can be written to when this returns. `validate_only`: what would be created,
+        with an id of zeros. Names must not repeat.
+        """
+        return await asyncio.shield(self._create_topics(wanted, validate_only))
+
+    async def _create_topics(
+        self, wanted: Sequence[NewTopic], validate_only: bool
+    ) -> list[TopicInfo | ApiError]:
+        async with self._change:
+            image = self.broker.image
+            outcome: list[TopicInfo | ApiError] = []
+            stored: list[StoredTopic] = []
+            for one in wanted:
+                try:
+                    planned = plan_topic(one, image, self._limits())
+                except ApiError as error:
+                    outcome.append(error)
+                    continue
+                topic_id = bytes(16) if validate_only else self.broker.random.uuid()
+                topic = _new_topic(planned, topic_id)
+                stored.append(topic)
+                outcome.append(_info(topic))
+                image = image.with_topics([_info(topic)])
+            if stored and not validate_only:
+                failed = await self._store_and_lead(stored)
+                outcome = [
+                    failed.get(one.name, one) if isinstance(one, TopicInfo) else one
+                    for one in outcome
+                ]
+            return outcome
+
+    async def _store_and_lead(self, topics: Sequence[StoredTopic]) -> dict[str, ApiError]:
+        """Make planned topics real; returns those whose logs could not be made."""
+        self.broker.check_writable()
+        try:
+            await self._catalog.add_topics(topics)
+        except StoreError as error:
+            return dict.fromkeys((topic.name for topic in topics), store_failed(error))
+        failed = await self._lead(topics)
+        self.broker.image = self.broker.image.with_topics(_info(topic) for topic in topics)
+        return failed
+
+    async def delete_topics(self, names: Sequence[str]) -> dict[str, ApiError | None]:
+        """Delete topics, each for itself: they are gone for clients, and for good, on return."""
+        return await asyncio.shield(self._delete_topics(names))
+
+    async def _delete_topics(self, names: Sequence[str]) -> dict[str, ApiError | None]:
+        async with self._change:
+            image = self.broker.image
+            outcome: dict[str, ApiError | None] = {
+                name: None
+                if name in image.topics
+                else ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                for name in names
+            }
+            going = [name for name in outcome if name in image.topics]
+            if not going:
+                return outcome
+            try:
+                # Durable before anything is dropped: a restart goes on with it, and never takes
+                # the half-deleted directories for a topic to adopt.
+                await self._catalog.begin_deletion(going)
+                self.broker.image = image.without_topics(going)
+                for name in going:
+                    count = len(image.topics[name].partitions)
+                    await self._drop(name, range(count))
+            except StoreError as error:
+                outcome |= dict.fromkeys(going, store_failed(error))
+            return outcome
+
+    async def create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Grow topic `name` to `count` partitions in all; ApiError."""
+        await asyncio.shield(self._create_partitions(name, count, assignments, validate_only))
+
+    async def _create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None,
+        validate_only: bool,
+    ) -> None:
+        async with self._change:
+            image = self.broker.image
+            added = plan_growth(name, count, assignments, image, self._limits())
+            if validate_only:
+                return
+            self.broker.check_writable()
+            topic = image.topics[name]
+            first = len(topic.partitions)
+            states = {index: _state_of(one) for index, one in enumerate(topic.partitions)}
+            states |= {first + at: _first_state(one) for at, one in enumerate(added)}
+            node = TopicNode(
+                {one.index: one.replicas for one in topic.partitions}
+                | {first + at: one for at, one in enumerate(added)},
+                topic.topic_id,
+            )
+            stored = StoredTopic(name, node, topic.config, states)
+            try:
+                await self._catalog.add_partitions(stored, first)
+            except StoreError as error:
+                raise store_failed(error) from error
+            failed = await self._lead([stored])
+            self.broker.image = self.broker.image.with_topics([_info(stored)])
+            if name in failed:
+                raise failed[name]
+
+    async def auto_create(self, names: Iterable[str]) -> dict[str, ApiError | None]:
+        """Create topics that clients ask about, as configured; None: it is there now.
+
+        Internal topics are made with their own settings. UNKNOWN_TOPIC_OR_PARTITION where
+        `auto.create.topics.enable` is off, INVALID_TOPIC_EXCEPTION for names that are none.
+        """
+        outcome: dict[str, ApiError | None] = {}
+        for name in names:
+            if name not in INTERNAL_TOPICS and not self.broker.config.auto_create_topics_enable:
+                outcome[name] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            try:
+                await self._create_or_find(internal.new_topic(name, self.broker))
+                outcome[name] = None
+            except ApiError as error:
+                outcome[name] = error
+        return outcome
+
+    async def ensure_internal_topic(self, name: str) -> TopicInfo:
+        """The internal topic, created with its own settings where it is missing; ApiError.
+
+        A topic that is there keeps its number of partitions whatever the configuration says.
+        """
+        invariant(name in INTERNAL_TOPICS, f"{name} is no internal topic")
+        return await self._create_or_find(internal.new_topic(name, self.broker))
+
+    async def _create_or_find(self, wanted: NewTopic) -> TopicInfo:
+        found = self.broker.image.topics.get(wanted.name)
+        if found is not None:
+            return found
+        (outcome,) = await self.create_topics([wanted])
+        if isinstance(outcome, TopicInfo):
+            return outcome
+        if outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS:  # somebody was faster
+            return self.broker.image.topics[wanted.name]
+        raise outcome
+
+    # --- producer ids --------------------------------------------------------------------------
+
+    async def next_producer_id(self) -> int:
+        """A producer id that was never given before, in the whole cluster; ApiError."""
+        ids = self.broker.producer_ids
+        while (taken := ids.take()) is None:
+            async with self._refill:
+                if ids.empty:
+                    try:
+                        block = await self._catalog.reserve_producer_ids(
+                            self.broker.broker_id, PRODUCER_ID_BLOCK_SIZE
+                        )
+                    except StoreError as error:
+                        raise store_failed(error) from error
+                    ids.refill(block.first, block.last)
+        return taken
+
+    # --- leading -------------------------------------------------------------------------------
+
+    async def _lead(self, topics: Sequence[StoredTopic]) -> dict[str, ApiError]:
+        """Open all partitions that we lead and have not open; what failed, by topic.
+
+        The loop has its turn now and then: there may be thousands.
+        """
+        broker = self.broker
+        failed: dict[str, ApiError] = {}
+        opened = 0
+        for topic in topics:
+            config = self.settings.log_config(topic.name, topic.config)
+            for index, state in topic.states.items():
+                if state.leader != broker.broker_id or (topic.name, index) in broker.partitions:
+                    continue
+                try:
+                    broker.open_partition(
+                        topic.name, index, topic.topic_id, config, state.leader_epoch
+                    )
+                except ApiError as error:
+                    _logger.error("%s-%d is offline: %s", topic.name, index, error)
+                    failed[topic.name] = error
+                opened += 1
+                if opened % OPENED_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        return failed
+
+    async def _drop(self, name: str, partitions: Iterable[int]) -> None:
+        """Delete a topic's logs for good, then what the store says of it."""
+        for index in partitions:
+            self.broker.drop_partition(name, index)
+        await called_back(self.broker.sync_directories)
+        await self._catalog.end_deletion(name)
+
+    def _limits(self) -> Limits:
+        config = self.broker.config
+        return Limits(
+            config.num_partitions,
+            config.default_replication_factor,
+            config.partitions_per_topic_max,
+            config.partitions_max,
+        )
+
+
+def _new_topic(planned: Planned, topic_id: bytes) -> StoredTopic:
+    replicas = dict(enumerate(planned.replicas))
+    states = {index: _first_state(one) for index, one in replicas.items()}
+    return StoredTopic(planned.name, TopicNode(replicas, topic_id), planned.config, states)
+
+
+def _first_state(replicas: tuple[BrokerId, ...]) -> PartitionState:
+    return PartitionState(leader=replicas[0], leader_epoch=FIRST_EPOCH, isr=replicas)
+
+
+def _state_of(partition: PartitionInfo) -> PartitionState:
+    return PartitionState(partition.leader, partition.leader_epoch, partition.isr)
+
+
+def _info(topic: StoredTopic) -> TopicInfo:
+    partitions = tuple(
+        PartitionInfo(index, state.leader, state.leader_epoch, replicas, state.isr)
+        for index, replicas in topic.node.partitions.items()
+        for state in (topic.states[index],)
+    )
+    return TopicInfo(
+        topic.name,
+        topic.topic_id,
+        partitions,
+        internal=topic.name in INTERNAL_TOPICS,
+        config=topic.config,
+    )

@@ -1,0 +1,52 @@
+"""CreatePartitions (key 37, v0-v3): a topic grows to a number of partitions in all.
+
+New partitions take writes when this is answered. v2 flexible · v3 quota error
+"""
+
+import asyncio
+
+from headrace.cluster.creation import duplicates
+from headrace.frontends.kafka.entities import Entity, error_fields, maker, timeout_seconds
+from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.wire.kafka.api import ApiKey
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Grow each topic for itself; one result per topic name."""
+    make = maker(context)
+    twice = duplicates([topic.name for topic in request.topics])
+    outcome: dict[str, ApiError | None] = {}
+    loop = asyncio.get_running_loop()
+    seconds = timeout_seconds(request)
+    deadline = None if seconds is None else loop.time() + seconds
+    for topic in request.topics:
+        try:
+            if topic.name in twice:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            async with asyncio.timeout_at(deadline):
+                await context.controller.create_partitions(
+                    topic.name,
+                    topic.count,
+                    _assignments(topic),
+                    validate_only=request.validate_only,
+                )
+            outcome[topic.name] = None
+        except ApiError as error:
+            outcome[topic.name] = error
+        except TimeoutError:
+            outcome[topic.name] = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being created")
+    results = tuple(
+        make("CreatePartitionsTopicResult", name=name, **error_fields(error))
+        for name, error in outcome.items()
+    )
+    return make(None, results=results)
+
+
+def _assignments(topic: Entity) -> list[tuple[int, ...]] | None:
+    if topic.assignments is None:
+        return None
+    return [tuple(one.broker_ids) for one in topic.assignments]
+
+
+API = Api(ApiKey.CREATE_PARTITIONS, 0, 3, handle)

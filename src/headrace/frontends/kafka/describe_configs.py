@@ -1,0 +1,85 @@
+"""DescribeConfigs (key 32, v1-v4): every setting of topics and brokers, and where it comes from.
+
+Brokers by their id; by the empty name what is set for all of them. Sensitive values are null.
+v1 sources and synonyms · v3 types and documentation · v4 flexible
+"""
+
+from collections.abc import Sequence
+
+from headrace.cluster.configs import ConfigEntry
+from headrace.frontends.kafka.config_resources import ResourceType, described_name
+from headrace.frontends.kafka.entities import Entity, Make, error_fields, maker
+from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import topic_name_problem
+from headrace.wire.kafka.api import ApiKey
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """One result per resource, in the order asked."""
+    make = maker(context)
+    documented = getattr(request, "include_documentation", False)
+    results = []
+    for resource in request.resources:
+        entries: Sequence[ConfigEntry] = ()
+        problem = None
+        try:
+            entries = _entries(context, resource)
+        except ApiError as error:
+            problem = error
+        wanted = frozenset(resource.configuration_keys or ())
+        configs = tuple(
+            _entry(make, entry, request.include_synonyms, documented)
+            for entry in entries
+            if not wanted or entry.name in wanted
+        )
+        results.append(
+            make(
+                "DescribeConfigsResult",
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=configs,
+                **error_fields(problem),
+            )
+        )
+    return make(None, results=tuple(results))
+
+
+def _entries(context: RequestContext, resource: Entity) -> Sequence[ConfigEntry]:
+    settings = context.controller.settings
+    name: str = resource.resource_name
+    if resource.resource_type == ResourceType.TOPIC:
+        problem = topic_name_problem(name)
+        if problem is not None:
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
+        return settings.describe_topic(name)
+    if resource.resource_type == ResourceType.BROKER:
+        return settings.describe_broker(name)
+    raise ApiError(
+        ErrorCode.INVALID_REQUEST, f"{described_name(resource.resource_type)} has no settings here"
+    )
+
+
+def _entry(make: Make, entry: ConfigEntry, synonyms: bool, documented: bool) -> Entity:
+    found = (
+        tuple(
+            make("DescribeConfigsSynonym", name=one.name, value=one.value, source=int(one.source))
+            for one in entry.synonyms
+        )
+        if synonyms
+        else ()
+    )
+    return make(
+        "DescribeConfigsResourceResult",
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=int(entry.source),
+        is_sensitive=entry.definition.sensitive,
+        synonyms=found,
+        config_type=int(entry.definition.kind),
+        documentation=entry.definition.doc if documented else None,
+    )
+
+
+API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, handle)
