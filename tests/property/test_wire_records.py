@@ -1,0 +1,118 @@
+"""The coordinators' records: there and back in every version, and damaged."""
+
+import contextlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.wire.kafka.batch import CorruptBatch
+from headrace.wire.kafka.records import consumer_offsets as co
+from headrace.wire.kafka.records import transaction_state as ts
+
+common = settings(max_examples=60, deadline=None, derandomize=True)
+int16 = st.integers(-(1 << 15), (1 << 15) - 1)
+int32 = st.integers(-(1 << 31), (1 << 31) - 1)
+int64 = st.integers(-(1 << 63), (1 << 63) - 1)
+texts = st.text(max_size=40)
+blobs = st.binary(max_size=60)
+
+
+@common
+@given(st.one_of(
+    st.builds(co.OffsetKey, texts, texts, int32, st.sampled_from([0, 1])),
+    st.builds(co.GroupKey, texts),
+    st.builds(co.OtherKey, st.integers(3, 20), blobs),
+))  # fmt: skip
+def test_keys_of_consumer_offsets_come_back(key: co.Key) -> None:
+    assert co.decode_key(co.encode_key(key)) == key
+
+
+@common
+@given(st.integers(0, 4), int64, int32, texts, int64, int64, st.binary(min_size=16, max_size=16))
+def test_committed_offsets_come_back_with_what_their_version_holds(
+    version: int, offset: int, epoch: int, metadata: str, at: int, expires: int, topic_id: bytes
+) -> None:
+    value = co.OffsetValue(
+        offset,
+        epoch if version >= 3 else -1,
+        metadata,
+        at,
+        expires if version == 1 else -1,
+        topic_id if version >= 4 else bytes(16),
+        version,
+    )
+    assert co.decode_offset_value(co.encode_offset_value(value)) == value
+
+
+members = st.builds(co.Member, texts, st.none() | texts, texts, texts, int32, int32, blobs, blobs)
+
+
+@common
+@given(
+    st.integers(3, 4), texts, int32, st.none() | texts, st.none() | texts, int64,
+    st.lists(members, max_size=4),
+)  # fmt: skip
+def test_groups_come_back(
+    version: int,
+    protocol_type: str,
+    generation: int,
+    protocol: str | None,
+    leader: str | None,
+    at: int,
+    group: list[co.Member],
+) -> None:
+    value = co.GroupValue(protocol_type, generation, protocol, leader, at, group, version)
+    assert co.decode_group_value(co.encode_group_value(value)) == value
+
+
+def test_old_groups_take_the_session_timeout_for_the_rebalance_timeout() -> None:
+    member = co.Member("m", None, "c", "h", 9000, 6000, b"s", b"a")
+    value = co.GroupValue("consumer", 3, "range", "m", -1, [member], 0)
+    (back,) = co.decode_group_value(co.encode_group_value(value)).members
+    assert back.rebalance_timeout_ms == 6000
+
+
+topics = st.builds(ts.TopicPartitions, texts, st.lists(int32, max_size=4))
+
+
+@common
+@given(
+    st.integers(0, 1), int64, int16, int32, st.sampled_from(ts.TransactionStatus),
+    st.none() | st.lists(topics, max_size=3), int64, int64, int64, int64, int16,
+)  # fmt: skip
+def test_transactions_come_back(
+    version: int,
+    producer_id: int,
+    epoch: int,
+    timeout_ms: int,
+    status: ts.TransactionStatus,
+    partitions: list[ts.TopicPartitions] | None,
+    updated: int,
+    started: int,
+    before: int,
+    after: int,
+    client: int,
+) -> None:
+    tagged = (before, after, client) if version >= 1 else (-1, -1, 0)
+    value = ts.TransactionValue(
+        producer_id, epoch, timeout_ms, status, partitions, updated, started, *tagged, version
+    )
+    assert ts.decode_value(ts.encode_value(value)) == value
+    key = ts.TransactionKey("tx")
+    assert ts.decode_key(ts.encode_key(key)) == key
+
+
+@pytest.mark.parametrize(
+    "decode",
+    [co.decode_key, co.decode_offset_value, co.decode_group_value, ts.decode_key, ts.decode_value],
+)
+@common
+@given(version=st.integers(-1, 6), noise=blobs)
+def test_damaged_records_are_corrupt_and_nothing_else(
+    decode: Callable[[bytes], object], version: int, noise: bytes
+) -> None:
+    for data in (noise, version.to_bytes(2, "big", signed=True) + noise):
+        with contextlib.suppress(CorruptBatch):
+            decode(data)
