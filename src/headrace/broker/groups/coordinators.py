@@ -7,7 +7,7 @@ from headrace.broker.groups import commit, describe, join, membership, sync
 from headrace.broker.groups.commit import CodeDone
 from headrace.broker.groups.context import ShardContext
 from headrace.broker.groups.hashing import partition_for
-from headrace.broker.groups.limits import GroupLimits
+from headrace.broker.groups.limits import GroupConfig, GroupLimits
 from headrace.broker.groups.member import JoinDone, SyncDone
 from headrace.broker.groups.messages import (
     CommitRequest,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 class GroupCoordinators:
     """All groups this broker coordinates. All calls on the deciding thread.
 
-    The broker tells it of leadership (`lead`, `resign`), of deleted topics and of changed limits;
-    frontends ask the rest. Requests that may have to wait take a callback, called exactly once.
+    The broker tells it of partitions that come and go; frontends ask the rest. Requests that may
+    have to wait take a callback, called exactly once.
     """
 
     def __init__(
@@ -45,26 +45,41 @@ class GroupCoordinators:
         clock: Clock,
         random: Random,
         disk: Disk,
-        limits: GroupLimits,
+        config: Callable[[], GroupConfig],
         image: Callable[[], MetadataImage],
     ) -> None:
-        self.limits = limits
-        self._image = image
+        """`config` and `image` answer with what is so now; both may change at run time."""
         self._clock = clock
         self._random = random
         self._disk = disk
+        self._config = config
+        self._seen = config()
+        self._limits = GroupLimits.of(self._seen)
+        self._image = image
         self._shards: dict[int, GroupShard] = {}
+        self._deleted: dict[str, None] = {}
 
     @classmethod
     def of(cls, broker: "Broker") -> "GroupCoordinators":
-        """The coordinators of `broker`, which it then tells of its partitions."""
+        """The coordinators of `broker`; whoever wires them tells of its partitions."""
         return cls(
             clock=broker.clock,
             random=broker.random,
             disk=broker.disk,
-            limits=GroupLimits.of(broker.config),
+            config=lambda: broker.config,
             image=lambda: broker.image,
         )
+
+    @property
+    def limits(self) -> GroupLimits:
+        """The limits of the present configuration."""
+        config = self._config()
+        if config is not self._seen:
+            self._seen = config
+            self._limits = GroupLimits.of(config)
+            for shard in self._shards.values():
+                shard.context.limits = self._limits
+        return self._limits
 
     # What the broker tells
 
@@ -95,15 +110,15 @@ class GroupCoordinators:
         shard.unload()
 
     def topic_deleted(self, topic: str) -> None:
-        """The topic is gone: so are the offsets groups had in it."""
-        for shard in self._shards.values():
-            shard.topic_deleted(topic)
+        """The topic is gone for good: with this turn, so are the offsets groups had in it."""
+        if not self._deleted:
+            self._clock.call_later(0, self._forget_deleted)
+        self._deleted[topic] = None
 
-    def configure(self, limits: GroupLimits) -> None:
-        """Take changed limits at run time."""
-        self.limits = limits
+    def _forget_deleted(self) -> None:
+        deleted, self._deleted = frozenset(self._deleted), {}
         for shard in self._shards.values():
-            shard.context.limits = limits
+            shard.topics_deleted(deleted)
 
     def close(self) -> None:
         """Serve nothing any more; whoever waits is told to look for another coordinator."""
@@ -116,7 +131,7 @@ class GroupCoordinators:
         """The partition of `__consumer_offsets` that coordinates `group_id`."""
         topic = self._image().topics.get(OFFSETS_TOPIC)
         # The topic's number of partitions, once it is made, outlives any configuration.
-        count = self.limits.partitions if topic is None else len(topic.partitions)
+        count = self._limits.partitions if topic is None else len(topic.partitions)
         return partition_for(group_id, count)
 
     def shard(self, group_id: str) -> ShardContext:
@@ -261,5 +276,5 @@ class GroupCoordinators:
         if group_id in shard.groups:
             return
         present = sum(len(one.context.groups) for one in self._shards.values())
-        if present >= self.limits.groups_max:
+        if present >= self._limits.groups_max:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "groups.max is reached")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import Offset
 from headrace.wire.kafka.batch import Codec, Record, build
 from headrace.world.clock import Clock, Timer
 
@@ -22,10 +23,10 @@ class AppendedBatch(Protocol):
     """What a partition says of an append."""
 
     @property
-    def base_offset(self) -> int: ...
+    def base_offset(self) -> Offset: ...
 
     @property
-    def commit_offset(self) -> int: ...
+    def commit_offset(self) -> Offset: ...
 
 
 class JournalPartition(Protocol):
@@ -34,7 +35,7 @@ class JournalPartition(Protocol):
     def append_internal(self, batch: bytes, *, now_ms: int) -> AppendedBatch: ...
 
     def when_committed(
-        self, commit_offset: int, callback: Callable[[ApiError | None], None]
+        self, commit_offset: Offset, callback: Callable[[ApiError | None], None]
     ) -> None: ...
 
 

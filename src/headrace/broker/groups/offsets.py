@@ -4,7 +4,7 @@ Offsets written inside a transaction wait beside the others until its marker com
 them count, an abort drops them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -106,14 +106,15 @@ class OffsetStore:
                     seen.add(place)
                     yield place
 
-    def places_of_topic(self, topic: str) -> list[Place]:
-        """All offsets any group has in `topic`, pending ones included, each once."""
+    def places_in(self, topics: Collection[str]) -> list[Place]:
+        """All offsets any group has in these topics, pending ones too, each once."""
         found: dict[Place, None] = {}
-        for group, topics in self.by_group.items():
-            for partition in topics.get(topic, ()):
-                found[group, topic, partition] = None
+        for group in self.by_group:
+            for place in self.places(group):
+                if place[1] in topics:
+                    found[place] = None
         for pending in self.open_transactions.values():
             for place in pending:
-                if place[1] == topic:
+                if place[1] in topics:
                     found[place] = None
         return list(found)

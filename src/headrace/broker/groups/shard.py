@@ -105,12 +105,12 @@ class GroupShard:
         context.groups.clear()
         self._tell_waiting()
 
-    def topic_deleted(self, topic: str) -> None:
-        """Forget all offsets of a topic that is gone, those on their way to the log too."""
+    def topics_deleted(self, deleted: frozenset[str]) -> None:
+        """Forget all offsets in topics that are gone, those on their way to the log too."""
         context = self.context
 
         def settled() -> None:
-            forget(context, context.offsets.places_of_topic(topic), _not_waited_for)
+            forget(context, context.offsets.places_in(deleted), _not_waited_for)
 
         if self.state is ShardState.ACTIVE:
             context.journal.when_settled(settled)
@@ -227,4 +227,4 @@ def _member(image: records.GroupValue, one: records.Member) -> Member:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Offsets of a deleted topic that stay are expired like any others."""
+    """Offsets that stay are expired like any others."""
