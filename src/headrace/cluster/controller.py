@@ -9,8 +9,7 @@ Works through `world.store.Store` only: a cluster's ZooKeeper and one broker's S
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata import Endpoint, PartitionInfo, TopicInfo
@@ -22,10 +21,9 @@ from headrace.cluster.creation import Limits, NewTopic, Planned, plan_growth, pl
 from headrace.cluster.layout import PartitionState, Registration, TopicNode
 from headrace.cluster.settings import Settings, store_failed
 from headrace.cluster.waiting import called_back
-from headrace.config.topic import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.invariant import invariant
-from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch
 from headrace.world.store import Store, StoreError
 
 _logger = logging.getLogger(__name__)
@@ -51,6 +49,8 @@ class Controller:
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
         """Join: register, become controller, take up every topic of the store and of the disk.
 
+        The broker's log directories are loaded, under whatever settings: the topics' own are put in
+        their place here.
         `endpoints` is what clients are told of us. ConfigError where we may not join: the broker's
         id is taken, or store and log directories belong to different clusters.
         """
@@ -66,7 +66,6 @@ class Controller:
             raise ConfigError("another controller holds the metadata store")
         await self.settings.load()
         topics = await catalog.topics()
-        await self._load_logs(topics)
         for name in await catalog.deletions():
             found = [one.partition for one in broker.found() if one.topic == name]
             await self._drop(name, found)
@@ -80,27 +79,6 @@ class Controller:
         """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""
         async with self._change:
             await self._catalog.store.close()
-
-    async def _load_logs(self, topics: Mapping[str, StoredTopic]) -> None:
-        """Load what the directories hold, each log with its topic's settings."""
-        broker, settings = self.broker, self.settings
-        configs = {
-            name: settings.log_config(name, internal.internal_config(name, broker.config))
-            for name in INTERNAL_TOPICS
-        }
-        configs |= {one.name: settings.log_config(one.name, one.config) for one in topics.values()}
-        default = settings.log_config("", {})
-
-        def config_of(key: TopicPartition) -> LogConfig:  # called off the thread: reads only
-            return configs.get(key.topic, default)
-
-        parallel = broker.config.num_recovery_threads_per_data_dir
-        await asyncio.gather(
-            *(
-                called_back(partial(directory.load, config_of, parallel=parallel))
-                for directory in broker.directories
-            )
-        )
 
     # --- topics --------------------------------------------------------------------------------
 

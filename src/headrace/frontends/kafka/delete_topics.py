@@ -25,6 +25,7 @@ DISABLED_SINCE = 3
 
 _Asked = tuple[str | None, UUID]
 """A topic by name, or by id where the name is None."""
+_Outcome = tuple[str | None, UUID, ApiError | None]
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -35,7 +36,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         if context.version < DISABLED_SINCE:
             code = ErrorCode.INVALID_REQUEST
         refusal = ApiError(code, "delete.topic.enable is false")
-        results = [(name, topic_id, refusal) for name, topic_id in _asked(context, request)]
+        results: list[_Outcome] = [(*one, refusal) for one in _asked(context, request)]
     else:
         results = await _delete(context, request)
     responses = tuple(
@@ -50,11 +51,9 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     return make(None, responses=responses)
 
 
-async def _delete(
-    context: RequestContext, request: Entity
-) -> list[tuple[str | None, UUID, ApiError | None]]:
+async def _delete(context: RequestContext, request: Entity) -> list[_Outcome]:
     image = context.broker.image
-    results: list[tuple[str | None, UUID, ApiError | None]] = []
+    results: list[_Outcome] = []
     going: dict[str, UUID] = {}
     asked = _asked(context, request)
     twice = duplicates([str(name or topic_id) for name, topic_id in asked])
