@@ -68,6 +68,7 @@ class Connection(BufferedProtocol):
         self._needs_memory = False
         self._large_idle = False
         self._closing = False
+        self._quiet = False
 
     # asyncio's side
 
@@ -129,7 +130,7 @@ class Connection(BufferedProtocol):
     def _pass(self) -> None:
         """Handle what is there, send the answers, carry over what is unfinished."""
         session = self._session
-        if session is None or self._closing:
+        if session is None or self._closing or self._quiet:
             return
         problem: Exception | None = None
         reached = 0
@@ -240,9 +241,9 @@ class Connection(BufferedProtocol):
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        if self._transport is None or self._closing or self._blocked or self._needs_memory:
-            return
-        self._transport.resume_reading()
+        held = self._closing or self._quiet or self._blocked or self._needs_memory
+        if self._transport is not None and not held:
+            self._transport.resume_reading()
 
     # answers
 
@@ -311,6 +312,11 @@ class Connection(BufferedProtocol):
         else:
             log.error("%s: closed, its request met a bug", where, exc_info=problem)
         self.close()
+
+    def quiesce(self) -> None:
+        """Read no more requests, for good; those taken are still answered."""
+        self._pause_reading()
+        self._quiet = True
 
     def close(self) -> None:
         """Send what is ready, then end the connection."""

@@ -136,6 +136,13 @@ class ConnectionTable:
             return f"idle for {limits.idle_seconds_max:g} s (connections.max.idle.ms)"
         return None
 
+    def quiesce(self) -> None:
+        """Take no new requests; those taken are still answered."""
+        self._closed = True
+        self._timer.cancel()
+        for connection in self._connections:
+            connection.quiesce()
+
     def close(self) -> None:
         """Refuse new connections and end all, each after the answers that are ready."""
         self._closed = True

@@ -1,8 +1,61 @@
 """Every Kafka API that is served. What is not in this list is not advertised and not answered.
 
-One file an API; each ends with its `API` entry, and this list names them in key order.
+One file an API; each ends with its `API` entry, and this X
 """
 
+from headrace.frontends.kafka import (
+    alter_configs,
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_groups,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_groups,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    incremental_alter_configs,
+    init_producer_id,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    offset_for_leader_epoch,
+    produce,
+    sync_group,
+)
 from headrace.frontends.kafka.handler import Api
 
-APIS: tuple[Api, ...] = ()
+APIS: tuple[Api, ...] = (
+    produce.API,
+    fetch.API,
+    list_offsets.API,
+    metadata.API,
+    offset_commit.API,
+    offset_fetch.API,
+    find_coordinator.API,
+    join_group.API,
+    heartbeat.API,
+    leave_group.API,
+    sync_group.API,
+    describe_groups.API,
+    list_groups.API,
+    api_versions.API,
+    create_topics.API,
+    delete_topics.API,
+    init_producer_id.API,
+    offset_for_leader_epoch.API,
+    describe_configs.API,
+    alter_configs.API,
+    create_partitions.API,
+    delete_groups.API,
+    incremental_alter_configs.API,
+    offset_delete.API,
+    describe_cluster.API,
+)

@@ -1,0 +1,85 @@
+"""The process around a broker: event loop, signals, exit code."""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from headrace import __version__
+from headrace.config.broker import BrokerConfig
+from headrace.model.invariant import InvariantError
+from headrace.server.wiring import Server
+
+log = logging.getLogger(__name__)
+
+EXIT_OK = 0
+EXIT_BROKEN = 70
+"""A broken invariant (EX_SOFTWARE): stopped at once, without the clean-shutdown marker."""
+
+GC_THRESHOLDS = (20_000, 20, 50)
+"""Requests make no cycles; looking for some every 700 allocations costs and finds nothing."""
+
+
+def serve(config: BrokerConfig, *, started: Callable[[Server], None] | None = None) -> int:
+    """Run a broker until SIGTERM or SIGINT; return the process's exit code.
+
+    Prints where it listens once it does, one line a listener on standard output. ConfigError,
+    before that, says in one line why it cannot start.
+    """
+    return run(_serve(config, started))
+
+
+def run(main: Any) -> int:  # noqa: ANN401 - a coroutine that returns the exit code
+    """Run the process's one coroutine on uvloop, or on asyncio where that is missing."""
+    try:
+        import uvloop
+    except ImportError:
+        runner = asyncio.Runner()
+    else:
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    with runner:
+        code: int = runner.run(main)
+        return code
+
+
+async def _serve(config: BrokerConfig, started: Callable[[Server], None] | None) -> int:
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[int] = loop.create_future()
+
+    def end(code: int) -> None:
+        if not ended.done():
+            ended.set_result(code)
+
+    def fatal(broken: Exception) -> None:
+        log.critical("stopping at once, the broker's own reasoning is broken", exc_info=broken)
+        end(EXIT_BROKEN)
+
+    def unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if isinstance(error, InvariantError):
+            fatal(error)
+        else:
+            log.error("%s", context.get("message", "unexpected"), exc_info=error)
+
+    loop.set_exception_handler(unexpected)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end, EXIT_OK)
+    server = Server(config, fatal)
+    await server.start()
+    for address in server.listening():
+        sys.stdout.write(f"headrace {__version__} listens on {address}\n")
+    sys.stdout.flush()
+    if started is not None:
+        started(server)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    code = await ended
+    if code == EXIT_OK:
+        log.info("stopping")
+        await server.stop()
+        log.info("stopped")
+    return code

@@ -1,0 +1,303 @@
+"""Configuration in, a running broker out; and the way back."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Collection
+from time import perf_counter
+
+from headrace.broker.broker import Broker
+from headrace.broker.groups.coordinators import GroupCoordinators
+from headrace.broker.metadata import Endpoint
+from headrace.broker.partition import Partition
+from headrace.cluster.controller import Controller
+from headrace.cluster.embedded.store import FILE_NAME, EmbeddedStore
+from headrace.config.broker import BrokerConfig
+from headrace.config.listeners import Listener as ConfiguredListener
+from headrace.config.topics import topic_log_config
+from headrace.frontends.kafka.dispatch import Dispatcher
+from headrace.frontends.kafka.registry import APIS
+from headrace.log.directory import LogDirectory, read_identity
+from headrace.log.files import encode_uuid
+from headrace.model.errors import ConfigError, ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC, BrokerId
+from headrace.net.limits import Limits
+from headrace.net.listener import Address, Listener
+from headrace.net.table import ConnectionTable
+from headrace.observe.metrics import Metrics
+from headrace.server.clock import RealClock, RealRandom
+from headrace.server.disk import RealDisk
+from headrace.server.threads import Workers
+from headrace.wire.kafka import cold
+from headrace.world.disk import Disk, DiskFile
+
+log = logging.getLogger(__name__)
+
+STOP_FLUSH_SECONDS_MAX = 10.0
+"""How long a stop waits for flushes under way, so that what they hold is acknowledged."""
+STOP_SEND_SECONDS_MAX = 2.0
+"""How long a stop waits for clients to take their last answers."""
+WARM_SECONDS = 0.5
+"""After start, when the codecs of cold APIs are imported on a thread."""
+LAG_SECONDS = 0.5
+"""How often the event loop's lateness is measured."""
+
+
+def limits_of(config: BrokerConfig) -> Limits:
+    """The bounds on clients that the configuration sets."""
+    queued = config.queued_max_request_bytes
+    idle = config.connections_max_idle_ms
+    return Limits(
+        frame_bytes_max=config.socket_request_max_bytes,
+        request_bytes_max=queued if queued >= 0 else 1 << 62,
+        connections_max=config.max_connections,
+        connections_per_address_max=config.max_connections_per_ip,
+        idle_seconds_max=idle / 1000 if idle >= 0 else float("inf"),
+        first_frame_seconds_max=config.connection_first_request_ms / 1000,
+        frame_seconds_max=config.connection_request_receive_ms / 1000,
+        waiting_answers_max=config.connection_requests_max,
+        write_buffer_bytes_high=config.connection_answer_bytes_max,
+        slow_reader_seconds_max=config.connection_slow_reader_ms / 1000,
+    )
+
+
+class Server:
+    """One broker, from its configuration to its listeners. Used on the running loop."""
+
+    def __init__(self, config: BrokerConfig, fatal: Callable[[Exception], None]) -> None:
+        """`fatal` is called with a broken invariant: the process must end, uncleanly."""
+        loop = asyncio.get_running_loop()
+        self.config = config
+        self.metrics = Metrics()
+        self.clock = RealClock(loop)
+        self.random = RealRandom()
+        self.workers = Workers(loop)
+        self.disk = RealDisk(self.workers, config.log_flush_strategy)
+        self.listeners: list[Listener] = []
+        self.directories: list[LogDirectory] = []
+        self.broker: Broker
+        self.controller: Controller
+        self.dispatcher: Dispatcher
+        self.table: ConnectionTable
+        self._store: EmbeddedStore | None = None
+        self._fatal = fatal
+        self._stopping = False
+
+    async def start(self) -> None:
+        """Open, load, join, listen. ConfigError says in one line why that is impossible.
+
+        The address is taken before the logs are loaded: clients that come early wait.
+        """
+        try:
+            self._open_directories()
+            self._bind()
+            await self._load()
+            await self._join()
+            self.broker.start()
+            for listener in self.listeners:
+                await listener.accept(self.config.socket_listen_backlog_size)
+        except BaseException:
+            await self._undo()
+            raise
+        self.clock.call_later(WARM_SECONDS, self._warm)
+        self._measure_lag(self.clock.monotonic())
+
+    # opening
+
+    def _open_directories(self) -> None:
+        config = self.config
+        broker_id, cluster_id = config.broker_id, ""
+        for path in config.log_dirs:
+            with contextlib.suppress(FileNotFoundError):
+                found = read_identity(self.disk, path)
+                if found is not None:
+                    cluster_id = cluster_id or found.cluster_id
+                    broker_id = found.broker_id if broker_id < 0 else broker_id
+        broker_id = max(broker_id, 0)
+        cluster_id = cluster_id or encode_uuid(self.random.uuid())
+        for path in config.log_dirs:
+            try:
+                directory = LogDirectory.open(
+                    self.disk,
+                    self.clock,
+                    self.random,
+                    path,
+                    broker_id=broker_id,
+                    cluster_id=cluster_id,
+                    strategy=self._timed_flush,
+                )
+            except OSError as problem:
+                raise ConfigError(f"log.dirs: {path}: {problem.strerror}") from problem
+            self.directories.append(directory)
+        self.broker = Broker(
+            config,
+            broker_id=BrokerId(broker_id),
+            clock=self.clock,
+            disk=self.disk,
+            random=self.random,
+            directories=self.directories,
+            metrics=self.metrics,
+            cluster_id=cluster_id,
+        )
+
+    def _timed_flush(
+        self,
+        disk: Disk,
+        files: Collection[DiskFile],
+        done: Callable[[OSError | None], None],
+    ) -> None:
+        began = perf_counter()
+
+        def flushed(error: OSError | None) -> None:
+            self.metrics.flushed(perf_counter() - began, len(files), failed=error is not None)
+            done(error)
+
+        disk.flush(files, flushed)
+
+    def _bind(self) -> None:
+        config = self.config
+        self.table = ConnectionTable(
+            self.clock,
+            limits_of(config),
+            lambda connection: self.dispatcher.open(connection),
+            self._fatal,
+        )
+        for one in config.listeners:
+            try:
+                self.listeners.append(
+                    Listener.bind(
+                        Address(one.name, one.host, one.port),
+                        self.table,
+                        send_buffer_bytes=config.socket_send_buffer_bytes,
+                        receive_buffer_bytes=config.socket_receive_buffer_bytes,
+                    )
+                )
+            except OSError as problem:
+                reason = problem.strerror or str(problem)
+                raise ConfigError(f"listeners: {one}: {reason}") from problem
+
+    async def _load(self) -> None:
+        self._store = EmbeddedStore(f"{self.config.log_dirs[0]}/{FILE_NAME}")
+        self.controller = Controller(self.broker, self._store)
+        loop = asyncio.get_running_loop()
+        defaults = topic_log_config(self.config, {})
+        for directory in self.directories:
+            loaded: asyncio.Future[None] = loop.create_future()
+
+            def done(error: BaseException | None, loaded: asyncio.Future[None] = loaded) -> None:
+                if error is None:
+                    loaded.set_result(None)
+                else:
+                    loaded.set_exception(error)
+
+            # Each topic's own settings come with its partitions' opening, from the store.
+            directory.load(
+                lambda _: defaults,
+                done,
+                self.config.num_recovery_threads_per_data_dir,
+            )
+            await loaded
+
+    async def _join(self) -> None:
+        self._wire_groups()
+        self.dispatcher = Dispatcher(self.broker, self.controller, APIS, self.metrics)
+        await self.controller.start(self.endpoints())
+
+    def _wire_groups(self) -> None:
+        groups = self.broker.groups = GroupCoordinators.of(self.broker)
+
+        def opened(partition: Partition) -> None:
+            topic, index = partition.topic_partition
+            if topic == OFFSETS_TOPIC:
+                groups.lead(index, partition, partition.leader_epoch)
+
+        def closed(partition: Partition) -> None:
+            topic, index = partition.topic_partition
+            if topic == OFFSETS_TOPIC:
+                groups.resign(index)
+            elif partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                groups.topic_deleted(topic)
+
+        self.broker.opened.append(opened)
+        self.broker.closed.append(closed)
+
+    def endpoints(self) -> list[Endpoint]:
+        """What clients are told, listener by listener."""
+        return [
+            self._endpoint(listener, advertised)
+            for listener, advertised in zip(
+                self.listeners, self.config.advertised_listeners, strict=True
+            )
+        ]
+
+    def _endpoint(self, listener: Listener, advertised: ConfiguredListener) -> Endpoint:
+        host = advertised.host or socket.gethostname()
+        port = advertised.port or listener.port
+        return Endpoint(listener.name, host, port, advertised.protocol)
+
+    def listening(self) -> list[str]:
+        """Where it listens, as in `listeners`, with the ports that were chosen."""
+        return [
+            str(one._replace(port=listener.port))
+            for one, listener in zip(self.config.listeners, self.listeners, strict=True)
+        ]
+
+    # while running
+
+    def _warm(self) -> None:
+        """Import cold APIs' codecs before somebody waits for them."""
+        keys = self.dispatcher.cold_keys()
+        self.disk.run(lambda: cold.warm(keys), self._warmed)
+
+    def _warmed(self, result: BaseException | None) -> None:
+        if isinstance(result, BaseException):
+            log.warning("codecs could not be imported ahead", exc_info=result)
+
+    def _measure_lag(self, expected: float) -> None:
+        if self._stopping:
+            return
+        now = self.clock.monotonic()
+        self.metrics.loop_lag.add(now - expected)
+        self.clock.call_later(LAG_SECONDS, lambda: self._measure_lag(now + LAG_SECONDS))
+
+    # stopping
+
+    async def stop(self) -> None:
+        """Stop cleanly: what was taken is flushed and answered, then all is closed."""
+        self._stopping = True
+        for listener in self.listeners:
+            listener.close()
+        self.table.quiesce()
+        await self._until(self._flushed, STOP_FLUSH_SECONDS_MAX)
+        await self.dispatcher.stop()
+        self.broker.groups.close()
+        self.table.close()
+        await self._until(lambda: not self.table, STOP_SEND_SECONDS_MAX)
+        self.table.abort()
+        await self.controller.stop()
+        self.broker.stop()
+        self.workers.stop()
+
+    def _flushed(self) -> bool:
+        return all(one.flusher.idle or one.fenced for one in self.directories)
+
+    @staticmethod
+    async def _until(condition: Callable[[], bool], seconds_max: float) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds_max
+        while not condition() and loop.time() < deadline:
+            await asyncio.sleep(0.005)  # noqa: ASYNC110 - only at the end, of several things
+
+    async def _undo(self) -> None:
+        """Let go of what a failed start has taken."""
+        for listener in self.listeners:
+            listener.close()
+        if hasattr(self, "table"):
+            self.table.close()
+            self.table.abort()
+        if self._store is not None:
+            await self._store.close()
+        for directory in self.directories:
+            directory.close(clean=False)
+        self.workers.stop()
