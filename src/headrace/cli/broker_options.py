@@ -1,0 +1,83 @@
+"""Where the cluster is: the options all client commands share."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.failure import UsageError
+from headrace.client.client import Client
+from headrace.client.sync import connect
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSON, for scripts.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Cluster:
+    """The cluster to talk to."""
+
+    bootstrap: Annotated[
+        str,
+        Parameter(
+            name=["--bootstrap-server", "-b", "--bootstrap", "--brokers", "--broker-list"],
+            env_var="HEADRACE_BOOTSTRAP",
+            help="Brokers to ask first, as host:port,host:port.",
+        ),
+    ] = DEFAULT_BOOTSTRAP
+    settings: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["-X"], negative=(), help="A client setting as rpk takes it: brokers=host:port."
+        ),
+    ] = ()
+    seconds: Annotated[
+        float,
+        Parameter(name="--request-timeout", help="How long to wait for an answer, in seconds."),
+    ] = 15.0
+
+    def client(self, *, patient: bool = False, retry_seconds: float | None = None) -> Client:
+        """A client of this cluster; nothing is connected yet. UsageError."""
+        bootstrap = self.bootstrap
+        for setting in self.settings:
+            name, equals, value = setting.partition("=")
+            if name not in {"brokers", "bootstrap.servers", "metadata.broker.list"} or not equals:
+                raise UsageError(f"-X {setting}: only brokers=host:port is known")
+            bootstrap = value
+        if self.seconds <= 0:
+            raise UsageError(f"--request-timeout {self.seconds:g}: must be more than 0")
+        try:
+            return connect(
+                bootstrap,
+                client_id="headrace-cli",
+                request_timeout_seconds=self.seconds,
+                retry_seconds=self.seconds if retry_seconds is None else retry_seconds,
+                patient=patient,
+            )
+        except ValueError as error:
+            raise UsageError(f"--bootstrap-server: {error}") from None
+
+
+def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
+    """`k=v` arguments as a mapping; commas part several in one. UsageError."""
+    found: dict[str, str] = {}
+    for text in texts:
+        # A comma only parts pairs where a `k=` follows: cleanup.policy=compact,delete is one.
+        for part in _split_pairs(text):
+            name, equals, value = part.partition("=")
+            if not equals or not name.strip():
+                raise UsageError(f"{flag} {text}: must be key=value")
+            found[name.strip()] = value.strip()
+    return found
+
+
+def _split_pairs(text: str) -> list[str]:
+    parts: list[str] = []
+    for part in text.split(","):
+        if parts and "=" not in part:
+            parts[-1] += "," + part
+        else:
+            parts.append(part)
+    return parts

@@ -1,0 +1,15 @@
+"""`headrace completion`: the script that makes a shell complete commands and flags."""
+
+from typing import Literal
+
+from headrace.cli.output import print_line
+
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print SHELL's completion script: source <(headrace completion bash).
+
+    To install it for good: headrace --install-completion.
+    """
+    from headrace.cli.main import app
+
+    print_line(app.generate_completion(prog_name="headrace", shell=shell))

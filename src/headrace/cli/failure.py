@@ -1,0 +1,95 @@
+"""Errors as people get them: one line, saying what to do; and the exit codes scripts get."""
+
+from difflib import get_close_matches
+
+from headrace.model.errors import (
+    ApiError,
+    ConfigError,
+    CorruptLogError,
+    ErrorCode,
+    HeadraceError,
+)
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_UNREACHABLE = 3
+EXIT_NOT_FOUND = 4
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+"""128 + SIGPIPE, as if the reader's going had ended the process."""
+
+_NOT_FOUND = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+
+_ADVICE = {
+    ErrorCode.TOPIC_ALREADY_EXISTS: "use --if-not-exists to accept that",
+    ErrorCode.NON_EMPTY_GROUP: "the group has members; stop them first",
+    ErrorCode.MESSAGE_TOO_LARGE: "raise the topic's max.message.bytes or send less",
+    ErrorCode.NOT_ENOUGH_REPLICAS: "fewer replicas are in sync than min.insync.replicas asks for",
+    ErrorCode.KAFKA_STORAGE_ERROR: "the broker's disk failed; its own log says how",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "there are not that many brokers",
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "see: headrace topic list",
+    ErrorCode.GROUP_ID_NOT_FOUND: "see: headrace group list",
+}
+
+
+class CommandError(HeadraceError):
+    """A command cannot go on; the text is the whole line for the user."""
+
+    def __init__(self, text: str, code: int = EXIT_FAILED) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class UsageError(CommandError):
+    """Words or flags that make no sense together."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text, EXIT_USAGE)
+
+
+def not_found(kind: str, name: str, known: "list[str]") -> CommandError:
+    """An error for a topic or group nobody has, with the names most like it."""
+    near = get_close_matches(name, known, n=3, cutoff=0.6)
+    if near:
+        advice = f"did you mean {' or '.join(near)}?"
+    elif known:
+        advice = f"see: headrace {kind} list"
+    else:
+        advice = f"there is no {kind} at all"
+    return CommandError(f"there is no {kind} {name}; {advice}", EXIT_NOT_FOUND)
+
+
+def line_of(error: HeadraceError) -> tuple[str, int]:
+    """The line and the exit code for an error that ends a command."""
+    if isinstance(error, CommandError):
+        return str(error), error.code
+    if isinstance(error, ApiError):
+        text = error.message or error.code.name.lower().replace("_", " ")
+        advice = _ADVICE.get(error.code)
+        name = error.code.name
+        return (
+            f"{text} [{name}]" + (f"; {advice}" if advice else ""),
+            EXIT_NOT_FOUND if error.code in _NOT_FOUND else EXIT_FAILED,
+        )
+    if isinstance(error, ConfigError):
+        return str(error), EXIT_USAGE
+    if isinstance(error, CorruptLogError):
+        return f"damaged data: {error}", EXIT_FAILED
+    return _client_line(error)
+
+
+def _client_line(error: HeadraceError) -> tuple[str, int]:
+    from headrace.client.transport import CannotConnect, ClientError
+
+    if isinstance(error, CannotConnect):
+        advice = "is the broker running? start one with: headrace serve"
+        return f"{error}; {advice}, or name another with -b host:port", EXIT_UNREACHABLE
+    if isinstance(error, ClientError):
+        return str(error), EXIT_UNREACHABLE
+    return str(error) or type(error).__name__, EXIT_FAILED

@@ -1,0 +1,67 @@
+"""Answers on standard output: tables for people, columns for pipes, JSON for scripts."""
+
+import json
+import sys
+from collections.abc import Sequence
+
+Cell = str | int | float | None
+
+
+def is_terminal() -> bool:
+    """Whether somebody looks at standard output."""
+    return sys.stdout.isatty()
+
+
+def print_json(value: object) -> None:
+    """One JSON value on one line."""
+    print(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def print_line(text: str) -> None:
+    """One line of an answer."""
+    print(text)
+
+
+def note(text: str) -> None:
+    """A remark that is no part of the answer: to standard error."""
+    print(text, file=sys.stderr)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """A table; a column of numbers is set to the right."""
+    if is_terminal():
+        _print_rich(columns, rows)
+    else:
+        _print_plain(columns, rows)
+
+
+def _text(cell: Cell) -> str:
+    return "-" if cell is None else str(cell)
+
+
+def _numeric(rows: Sequence[Sequence[Cell]], at: int) -> bool:
+    return any(isinstance(row[at], (int, float)) for row in rows)
+
+
+def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    texts = [list(columns)] + [[_text(cell) for cell in row] for row in rows]
+    widths = [max(len(row[at]) for row in texts) for at in range(len(columns))]
+    for row in texts:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
+
+
+def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for at, column in enumerate(columns):
+        table.add_column(column, justify="right" if _numeric(rows, at) else "left", no_wrap=True)
+    for row in rows:
+        # Text, not str: a name with [brackets] is no markup.
+        table.add_row(*(Text(_text(cell)) for cell in row))
+    Console().print(table)

@@ -1,0 +1,63 @@
+"""The file that says which process serves a log directory.
+
+Its holder keeps a lock on it: a file without one is left over from a process that is gone, whatever
+number stands in it.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+NAME = "headrace.pid"
+
+
+def default_pid_path(log_dirs: Sequence[str]) -> Path:
+    """In the first log directory: whoever knows that can stop its broker."""
+    return Path(log_dirs[0]) / NAME
+
+
+class PidFile:
+    """This process's own pid file, while it holds one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = -1
+
+    def take(self) -> None:
+        """Write this process's id, and hold the lock. BlockingIOError where another holds it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        except OSError:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    def give_up(self) -> None:
+        """Remove the file; no effect where it is not held."""
+        if self._descriptor >= 0:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def holder(path: Path) -> int | None:
+    """The process that holds the pid file, None where none does."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        return int(text) if text.isdigit() else None
+    finally:
+        os.close(descriptor)
+    return None

@@ -1,0 +1,107 @@
+"""A small HTTP/1.1 server for machines that watch: GET and HEAD of a few paths.
+
+Bounded all over: requests of 8 KiB, ten seconds, 16 connections, one request each. It reads no body
+and takes no parameters.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+
+from headrace.model.errors import ConfigError
+from headrace.observe.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+REQUEST_BYTES_MAX = 8192
+REQUEST_SECONDS_MAX = 10.0
+CONNECTIONS_MAX = 16
+_TEXT = "text/plain; charset=utf-8"
+_REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    503: "Service Unavailable",
+}
+
+
+class Endpoint:
+    """The open endpoint; `close` ends it."""
+
+    def __init__(self, metrics: Metrics, healthy: Callable[[], bool]) -> None:
+        self._metrics = metrics
+        self._healthy = healthy
+        self._server: asyncio.Server | None = None
+        self._open = 0
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listen; returns host and port as they became. ConfigError where that is impossible."""
+        # Imported now, so that the first answer is as quick as the others.
+        from headrace.frontends.http.exposition import render  # noqa: F401
+
+        try:
+            self._server = await asyncio.start_server(
+                self._serve, host, port, limit=REQUEST_BYTES_MAX
+            )
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ConfigError(f"metrics.listener={host}:{port}: {reason}") from None
+        address: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
+        return address
+
+    async def close(self) -> None:
+        """Listen no longer."""
+        if self._server is not None:
+            self._server.close()
+            await self._server.wait_closed()
+            self._server = None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if self._open > CONNECTIONS_MAX:
+                return
+            async with asyncio.timeout(REQUEST_SECONDS_MAX):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(self._answer(head))
+                await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            # Whoever asks so badly gets no answer; it concerns nobody else.
+            return
+        finally:
+            self._open -= 1
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    def _answer(self, head: bytes) -> bytes:
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+            return _response(400, _TEXT, b"bad request\n")
+        method, target = words[0], words[1].split(b"?", 1)[0]
+        if method not in {b"GET", b"HEAD"}:
+            return _response(405, _TEXT, b"only GET and HEAD\n")
+        code, kind, body = self._content(target)
+        return _response(code, kind, body, with_body=method == b"GET")
+
+    def _content(self, target: bytes) -> tuple[int, str, bytes]:
+        if target == b"/metrics":
+            from headrace.frontends.http.exposition import CONTENT_TYPE, render
+
+            return 200, CONTENT_TYPE, render(self._metrics)
+        if target == b"/healthz":
+            return (200, _TEXT, b"ok\n") if self._healthy() else (503, _TEXT, b"not healthy\n")
+        if target == b"/":
+            return 200, _TEXT, b"headrace: /metrics /healthz\n"
+        return 404, _TEXT, b"not found\n"
+
+
+def _response(code: int, kind: str, body: bytes, *, with_body: bool = True) -> bytes:
+    head = (
+        f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: {kind}\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n"
+        "X-Content-Type-Options: nosniff\r\n\r\n"
+    ).encode("ascii")
+    return head + body if with_body else head
