@@ -10,10 +10,28 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from rich.console import Console
+
+    from examples.access_log.results import Results
+    from examples.access_log.topic import Group
     from headrace.pipeline import Account
 
 BAR_CELLS = 18
+
+
+def show(
+    console: Console, results: Results, groups: Sequence[Group], out: Path, picture: Path
+) -> None:
+    """Print everything, the paths of what was written last."""
+    console.print()
+    console.print(minutes_table(results.windows))
+    console.print(noisy_table(results.windows))
+    console.print(refused_table(results.reasons))
+    console.print(groups_table(groups))
+    console.print(account_table(results.account))
+    console.print(further(out, picture))
 
 
 def minutes_table(windows: Sequence[dict[str, Any]]) -> Table:
@@ -81,13 +99,35 @@ def account_table(account: Account) -> Table:
     table.add_column("counted")
     table.add_column("lines", justify="right")
     table.add_column("must be")
-    table.add_row("fed into the topic", f"{account.fed:,}", "")
+    table.add_row("fed by this demo", f"{account.fed:,}", "")
+    table.add_row("records in the topic", f"{account.stored:,}", "fed")
     table.add_row("rows in requests/", f"{account.written:,}", "fed − quarantined")
     table.add_row(
         "rows in quarantine/", f"{account.quarantined:,}", f"damaged: {account.damaged:,}"
     )
     table.add_row("sum over windows/", f"{account.windowed:,}", "rows in requests/")
     return table
+
+
+def groups_table(groups: Sequence[Group]) -> Table:
+    """The streaming queries as any Kafka tool sees them."""
+    table = Table(title="Consumer groups", box=box.SIMPLE_HEAD, title_justify="left")
+    table.add_column("group")
+    table.add_column("committed", justify="right")
+    table.add_column("lag", justify="right")
+    for group in groups:
+        table.add_row(group.name, f"{group.committed:,}", f"{group.lag:,}")
+    return table
+
+
+def further(out: Path, picture: Path) -> str:
+    """Where everything is, and what to try next."""
+    return f"""[bold]Parquet[/]  {out}/requests  {out}/windows  {out}/quarantine
+[bold]Picture[/]  {picture}
+
+[bold]Look further[/]
+  serve the topic again  .venv/bin/headrace serve {out}/broker/server.properties
+"""
 
 
 def _striking(count: int, limit: float, colour: str) -> str:

@@ -1,0 +1,1 @@
+"""How the demo's log was made: nginx, an application behind it, and traffic (README.md)."""
