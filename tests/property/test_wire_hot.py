@@ -157,3 +157,63 @@ def test_hot_codec_meets_damage_with_malformed_and_nothing_else(
     for damaged in (wire, wire[:cut], data.draw(st.binary(max_size=60))):
         with contextlib.suppress(Malformed):
             getattr(CODECS[key], f"decode_{part}")(version, memoryview(damaged))
+
+
+PRODUCE_VERSIONS = range(VERSIONS[ApiKey.PRODUCE][0], VERSIONS[ApiKey.PRODUCE][1] + 1)
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+@pytest.mark.parametrize(
+    "size", [0, 1, 126, 127, 128, 16_382, 16_383, 16_384, 2_097_151, 2_097_152]
+)
+@pytest.mark.parametrize("name", ["t", "ä" * 63, "n" * 126, "n" * 127, "n" * 249])
+def test_the_usual_produce_request_says_the_same_in_one_pass(
+    version: int, size: int, name: str
+) -> None:
+    by_id = version >= produce.TOPIC_IDS_FROM
+    topic = produce.TopicData(
+        "" if by_id else name,
+        bytes(range(16)) if by_id else NO_UUID,
+        [produce.PartitionData(7, bytes(size))],
+    )
+    request = produce.ProduceRequest(None, -1, 30_000, [topic])
+    body = memoryview(bytearray(produce.encode_request(version, request)))
+    decoded = produce.decode_request(version, body)
+    assert decoded == request
+    records = decoded.topics[0].partitions[0].records
+    assert isinstance(records, memoryview)
+    assert not records.readonly  # the batch is stamped where it lies
+    for cut in (1, 2, 3, 4, 20):
+        with pytest.raises(Malformed):
+            produce.decode_request(version, body[:-cut])
+
+
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
+@pytest.mark.parametrize("name", ["t", "ä" * 63, "n" * 126, "n" * 127, "n" * 249])
+def test_the_usual_produce_answer_is_the_general_one(version: int, name: str) -> None:
+    topic_id = bytes(range(16))
+    body = produce.encode_appended(version, name, topic_id, 3, 1 << 40, 5, 6)
+    partition = produce.PartitionResponse(3, 0, 1 << 40, 5, 6)
+    general = produce.ProduceResponse([produce.TopicResponse(name, topic_id, [partition])])
+    assert body == produce.encode_response(version, general)
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_large_records_leave_in_the_buffer_they_came_in(version: int) -> None:
+    records = memoryview(bytearray(100_000))
+    partition = fetch.FetchedPartition(0, records=records)
+    topic = fetch.FetchedTopic("t", bytes(16), [partition, partition._replace(partition=1)])
+    parts = fetch.encode_response(version, fetch.FetchResponse(topics=[topic]))
+    assert [part for part in parts if part is records] == [records, records]
+    decoded = fetch.decode_response(version, memoryview(b"".join(parts)))
+    assert [each.records for each in decoded.topics[0].partitions] == [records, records]
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+def test_a_session_that_goes_on_as_it_was_asks_for_nothing_new(version: int) -> None:
+    request = fetch.FetchRequest(500, 1, 1 << 20, 1)
+    if version >= fetch.SESSIONS_FROM:
+        request = request._replace(session_id=9, session_epoch=4)
+    decoded = fetch.decode_request(version, memoryview(fetch.encode_request(version, request)))
+    assert decoded._replace(topics=(), forgotten=()) == request
+    assert not decoded.topics

@@ -109,6 +109,12 @@ class Reader:
 
     def uvarint(self) -> int:
         """Up to 32 bits, unsigned."""
+        at = self.at
+        if at < self.end:
+            byte = self.view[at]
+            if byte < 0x80:  # as nearly always
+                self.at = at + 1
+                return byte
         number = self._unsigned(_UVARINT_BITS_MAX)
         if number > 0xFFFF_FFFF:
             raise Malformed(f"{number} in 32 bits")
@@ -228,6 +234,30 @@ class CompactReader(Reader):
 
     def _count(self) -> int:
         return self.uvarint() - 1
+
+    def count(self, element_bytes_min: int) -> int:
+        at, end = self.at, self.end
+        if at < end:
+            byte = self.view[at]
+            if 0 < byte < 0x80:
+                at += 1
+                if (byte - 1) * element_bytes_min <= end - at:
+                    self.at = at
+                    return byte - 1
+        return super().count(element_bytes_min)
+
+    def string(self) -> str:
+        at = self.at
+        if at < self.end:
+            size = self.view[at]
+            stop = at + size
+            if 0 < size < 0x80 and stop <= self.end:
+                self.at = stop
+                try:
+                    return str(self.view[at + 1 : stop], "utf-8")
+                except UnicodeDecodeError:
+                    raise Malformed(f"no UTF-8 at {at + 1}") from None
+        return super().string()
 
     def skip_tags(self) -> None:
         at = self.at

@@ -105,6 +105,8 @@ class FetchRequest(NamedTuple):
 _HEAD = struct.Struct(">iiibii")
 _HEAD_WITH_REPLICA = struct.Struct(">iiiibii")
 _HEAD_WITHOUT_SESSION = struct.Struct(">iiiib")
+_UNCHANGED = b"\x01\x01\x01\x00"
+"""No topics, none forgotten, no rack, no tags: a session goes on as it was."""
 _PARTITION_V4 = struct.Struct(">iqi")
 _PARTITION_V5 = struct.Struct(">iqqi")
 _PARTITION_V9 = struct.Struct(">iiqqi")
@@ -121,6 +123,10 @@ def _partition_struct(version: int) -> struct.Struct:
 
 def decode_request(version: int, body: memoryview) -> FetchRequest:
     """The request; `Malformed` where it is none."""
+    if version >= REPLICA_STATE_FROM and body[_HEAD.size :] == _UNCHANGED:
+        head = _HEAD.unpack_from(body)
+        unchanged: FetchRequest = _new(FetchRequest, (*head, (), (), "", -1, -1, None))
+        return unchanged
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     replica_id, session_id, session_epoch = -1, 0, -1
     if version >= REPLICA_STATE_FROM:
@@ -163,25 +169,38 @@ def _read_topic(version: int, reader: Reader) -> FetchTopic:
     if version < FLEXIBLE_FROM:
         partitions = [_partition_of(version, reader.unpack(form)) for _ in range(count)]
     else:
-        partitions = [_read_partition(version, reader, form) for _ in range(count)]
+        partitions = _read_partitions(version, reader, count)
         reader.skip_tags()
     topic: FetchTopic = _new(FetchTopic, (name, topic_id, partitions))
     return topic
 
 
-def _read_partition(version: int, reader: Reader, form: struct.Struct) -> FetchPartition:
-    fields = reader.unpack(form)
-    directory, high_watermark = NO_UUID, NO_HIGH_WATERMARK
-    if reader.at < reader.end and reader.view[reader.at] == 0:
-        reader.at += 1
-    else:
-        for tag, field in reader.tags():
-            if tag == 0 and version >= DIRECTORY_FROM:
-                directory = field.uuid()
-            elif tag == 1 and version >= HIGH_WATERMARK_FROM:
-                high_watermark = field.int64()
-    partition: FetchPartition = _new(FetchPartition, (*fields, directory, high_watermark))
-    return partition
+def _read_partitions(version: int, reader: Reader, count: int) -> list[FetchPartition]:
+    partitions = []
+    view, end = reader.view, reader.end
+    for _ in range(count):
+        fields = reader.unpack(_PARTITION_V12)
+        at = reader.at
+        if at < end and view[at] == 0:  # no tags, as consumers send it
+            reader.at = at + 1
+            fields += _NO_PARTITION_TAGS
+        else:
+            fields += _read_partition_tags(version, reader)
+        partitions.append(_new(FetchPartition, fields))
+    return partitions
+
+
+_NO_PARTITION_TAGS = (NO_UUID, NO_HIGH_WATERMARK)
+
+
+def _read_partition_tags(version: int, reader: Reader) -> tuple[bytes, int]:
+    directory, high_watermark = _NO_PARTITION_TAGS
+    for tag, field in reader.tags():
+        if tag == 0 and version >= DIRECTORY_FROM:
+            directory = field.uuid()
+        elif tag == 1 and version >= HIGH_WATERMARK_FROM:
+            high_watermark = field.int64()
+    return directory, high_watermark
 
 
 def _partition_of(version: int, fields: tuple[int, ...]) -> FetchPartition:

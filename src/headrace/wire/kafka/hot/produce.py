@@ -186,6 +186,11 @@ def encode_request(version: int, request: ProduceRequest) -> bytes:
 
 _APPENDED = struct.Struct(">BihqqqBBBBiB")
 _pack_appended = _APPENDED.pack
+_pack_old_head = struct.Struct(">ih").pack
+_pack_v5 = struct.Struct(">iihqqqi").pack
+_pack_v8 = struct.Struct(">iihqqqihi").pack
+_START_OFFSET_FROM = 5
+_RECORD_ERRORS_FROM = 8
 _NAME_BYTES_MAX = 126
 
 
@@ -208,6 +213,14 @@ def encode_appended(
         data = name.encode()
         if len(data) <= _NAME_BYTES_MAX:
             return b"\x02" + bytes((len(data) + 1,)) + data + tail
+    elif version >= _START_OFFSET_FROM:
+        data = name.encode()
+        head = _pack_old_head(1, len(data)) + data
+        if version >= _RECORD_ERRORS_FROM:
+            return head + _pack_v8(
+                1, partition, 0, base_offset, log_append_time, log_start_offset, 0, -1, 0
+            )
+        return head + _pack_v5(1, partition, 0, base_offset, log_append_time, log_start_offset, 0)
     result = PartitionResponse(partition, 0, base_offset, log_append_time, log_start_offset)
     return encode_response(version, ProduceResponse([TopicResponse(name, topic_id, [result])]))
 
