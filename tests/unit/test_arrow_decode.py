@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headrace.arrow.cache import is_ours
 from headrace.arrow.columns import COLUMNS, Buffers, Pool, schema
 from headrace.arrow.decode import Aborted, PartitionDecoder
-from headrace.arrow.engine import Decode, _is_ours, decoder_named
+from headrace.arrow.engine import Decode, decoder_named
 from headrace.wire.kafka.batch import (
     Codec,
     ControlType,
@@ -232,8 +233,8 @@ def test_a_cache_directory_others_may_write_to_is_not_used(tmp_path: Path) -> No
     open_to_all = tmp_path / "open"
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
-    assert not _is_ours(open_to_all)
+    assert not is_ours(open_to_all)
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    assert not _is_ours(tmp_path / "link")
-    assert _is_ours(tmp_path / "mine")
+    assert not is_ours(tmp_path / "link")
+    assert is_ours(tmp_path / "mine")

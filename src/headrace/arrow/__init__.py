@@ -5,6 +5,7 @@
     kernel.py    numba: walks the records of one batch, copies keys, values, headers
     twin.py      the same in plain Python, taken where numba is absent or HEADRACE_NUMBA=0
     engine.py    which of the two, and where compiled code is cached
+    cache.py     a directory that nobody else writes to
     layout.py    what kernel and twin agree on: state slots, outcomes
     columns.py   output buffers (reused once nobody refers to them), schema, RecordBatch assembly
 

@@ -8,10 +8,9 @@ loading a cache runs what is in it.
 import functools
 import importlib.util
 import os
-import stat
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
+
+from headrace.arrow.cache import private_directory
 
 Decode = Callable[..., int]
 
@@ -41,31 +40,5 @@ def _numba_unwanted() -> bool:
 
 def _prepare_cache() -> None:
     """Point numba at a directory that is ours alone, unless the user pointed it somewhere."""
-    if "NUMBA_CACHE_DIR" in os.environ:
-        return
-    for directory in _candidates():
-        if _is_ours(directory):
-            os.environ["NUMBA_CACHE_DIR"] = str(directory)
-            return
-    os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="headrace-numba-")
-
-
-def _candidates() -> list[Path]:
-    user = f"headrace-numba-{os.getuid()}"
-    base = os.environ.get("XDG_CACHE_HOME")
-    home = Path(base) if base else Path(os.path.expanduser("~/.cache"))
-    return [home / "headrace" / "numba", Path(tempfile.gettempdir()) / user]
-
-
-def _is_ours(directory: Path) -> bool:
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = os.lstat(directory)
-    except OSError:
-        return False
-    return (
-        stat.S_ISDIR(status.st_mode)
-        and status.st_uid == os.getuid()
-        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        and os.access(directory, os.W_OK)
-    )
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        os.environ["NUMBA_CACHE_DIR"] = str(private_directory("numba"))

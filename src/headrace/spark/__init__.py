@@ -1,0 +1,32 @@
+"""Spark reads topics: a data source that needs no jar, and what makes it easy to run.
+
+    import headrace.spark
+
+    spark = headrace.spark.session("orders")
+    orders = (
+        spark.readStream.format("headrace")
+        .option("kafka.bootstrap.servers", "127.0.0.1:9092")
+        .option("subscribe", "orders")
+        .load()
+    )
+
+In a session of your own, `format("headrace")` is found by itself; `headrace.spark.attach(spark)`
+makes its streaming queries show as consumer groups.
+
+    source.py    the DataSource: batch and stream readers
+    options.py   every option by name, checked before anything else happens
+    plan.py      offsets to ranges to tasks: decided from numbers alone
+    offsets.py   what a query's checkpoint says
+    cluster.py   what the driver asks of the brokers
+    read.py      what a task does: fetch, decode, hand over
+    listener.py  attach(): offsets of every batch, the last one too, committed to the group
+    session.py   session(), builder(); java.py finds a Java
+
+Row schema and option names are those of Spark's own Kafka connector. Filters are never pushed down
+(`docs/adr`): in Spark 4.3.0 pushed filters leak into later queries; use the options instead.
+"""
+
+from headrace.spark.listener import attach
+from headrace.spark.session import builder, session
+
+__all__ = ["attach", "builder", "session"]

@@ -1,0 +1,41 @@
+"""A directory for what is made once per machine: compiled kernels, the bundled Java's wrapper.
+
+What lies there is run, so it is never one that somebody else could write to.
+"""
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def private_directory(name: str) -> Path:
+    """A directory of the user's own, in the cache or beside it; a fresh one where none is safe."""
+    for directory in _candidates(name):
+        if is_ours(directory):
+            return directory
+    return Path(tempfile.mkdtemp(prefix=f"headrace-{name}-"))
+
+
+def _candidates(name: str) -> list[Path]:
+    base = os.environ.get("XDG_CACHE_HOME")
+    home = Path(base) if base else Path(os.path.expanduser("~/.cache"))
+    return [
+        home / "headrace" / name,
+        Path(tempfile.gettempdir()) / f"headrace-{name}-{os.getuid()}",
+    ]
+
+
+def is_ours(directory: Path) -> bool:
+    """Whether it is (or now was made) a directory that only this user can write to."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = os.lstat(directory)
+    except OSError:
+        return False
+    return (
+        stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.getuid()
+        and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        and os.access(directory, os.W_OK)
+    )

@@ -1,0 +1,40 @@
+"""Which `kafka.*` options mean something here, and what becomes of the others.
+
+The names are those of Kafka's consumer configuration; an option that a running job brings along
+and that changes nothing about what it reads is taken and said to do nothing.
+"""
+
+USED = (
+    "bootstrap.servers", "group.id", "client.id", "isolation.level", "fetch.max.bytes",
+    "max.partition.fetch.bytes", "fetch.min.bytes", "fetch.max.wait.ms", "request.timeout.ms",
+    "security.protocol",
+)  # fmt: skip
+
+_ROWS = "rows always carry bytes: decode them with Spark's functions"
+FORBIDDEN = {
+    "auto.offset.reset": "use startingOffsets, and failOnDataLoss for what is gone",
+    "key.deserializer": _ROWS,
+    "value.deserializer": _ROWS,
+    "key.serializer": _ROWS,
+    "value.serializer": _ROWS,
+    "enable.auto.commit": "offsets are kept in the query's checkpoint",
+    "interceptor.classes": "there is no Java consumer here",
+}
+
+_NO_TLS = "this source speaks plain text only, so far"
+REFUSED = {"ssl.": _NO_TLS, "sasl.": _NO_TLS}
+"""By the start of the name."""
+
+IGNORED = frozenset((
+    "allow.auto.create.topics", "auto.commit.interval.ms", "auto.include.jmx.reporter",
+    "check.crcs", "client.dns.lookup", "client.rack", "connections.max.idle.ms",
+    "default.api.timeout.ms", "enable.metrics.push", "exclude.internal.topics",
+    "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms",
+    "internal.leave.group.on.close", "max.poll.interval.ms", "max.poll.records",
+    "metadata.max.age.ms", "metadata.recovery.strategy", "metric.reporters",
+    "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
+    "partition.assignment.strategy", "receive.buffer.bytes", "reconnect.backoff.max.ms",
+    "reconnect.backoff.ms", "retry.backoff.max.ms", "retry.backoff.ms", "security.providers",
+    "send.buffer.bytes", "session.timeout.ms", "socket.connection.setup.timeout.max.ms",
+    "socket.connection.setup.timeout.ms",
+))  # fmt: skip

@@ -1,0 +1,95 @@
+"""attach(): streaming queries show as consumer groups, exactly, the last batch included.
+
+Spark's progress events carry where every batch ended. The listener commits that to the group, so
+that every Kafka tool shows the query's lag. It never decides where a query reads: the checkpoint
+does.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from headrace.model.errors import HeadraceError
+from headrace.spark.offsets import MARK, Position
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryListener
+
+_log = logging.getLogger(__name__)
+_attached: "WeakKeyDictionary[Any, StreamingQueryListener]" = WeakKeyDictionary()
+_attaching = threading.Lock()
+
+
+def attach(spark: "SparkSession") -> None:
+    """Commit the offsets of every batch of this session's queries that read `headrace`.
+
+    The group is the source's `kafka.group.id` (or the one made from `groupIdPrefix`), else the
+    query's name, else `spark-` and the query's id. A second call does nothing. A failure to commit
+    is logged; the query goes on.
+    """
+    with _attaching:
+        if spark not in _attached:
+            listener = _listener()
+            spark.streams.addListener(listener)
+            _attached[spark] = listener
+
+
+def group_of(position: Position, name: str | None, query_id: str) -> str:
+    """The group a query's offsets are shown under."""
+    return position.group or name or f"spark-{query_id}"
+
+
+def positions_of(sources: Any) -> list[Position]:  # noqa: ANN401 - pyspark's SourceProgress
+    """Where the sources of ours ended, of one progress event."""
+    found = []
+    for source in sources:
+        try:
+            said = json.loads(source.endOffset)
+        except (TypeError, ValueError):
+            continue
+        if isinstance(said, Mapping) and MARK in said:
+            found.append(Position.of_json(said))
+    return found
+
+
+def _listener() -> "StreamingQueryListener":
+    # Here, not above: the base class needs pyspark, which `headrace.spark` itself must not import.
+    from pyspark.sql.streaming.listener import (
+        QueryIdleEvent,
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        StreamingQueryListener,
+    )
+
+    from headrace.spark.cluster import Cluster
+    from headrace.spark.options import Fetching
+
+    class OffsetsListener(StreamingQueryListener):
+        """Commits on progress. Called by one thread of Spark's."""
+
+        def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
+            """Nothing is read yet."""
+
+        def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
+            """A batch ended."""
+            progress = event.progress
+            try:
+                for position in positions_of(progress.sources):
+                    group = group_of(position, progress.name, str(progress.id))
+                    with Cluster(position.bootstrap, Fetching()) as cluster:
+                        cluster.commit(group, position.offsets)
+            except HeadraceError as error:
+                _log.warning("offsets of %s are not shown: %s", progress.name, error)
+
+        def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
+            """Nothing new."""
+
+        def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
+            """All batches were committed as they ended."""
+
+    return OffsetsListener()

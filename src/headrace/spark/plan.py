@@ -1,0 +1,95 @@
+"""From offsets to tasks, by arithmetic alone: the same numbers always give the same tasks.
+
+A repeated batch must read what it read before, split as it was split before, whatever has become of
+segments and leaders since: nothing here looks at anything but its arguments.
+"""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from headrace.model.nouns import TopicPartition
+from headrace.spark.offsets import Ends
+
+
+class OffsetRange(NamedTuple):
+    """Offsets of one partition from `begin` until before `end`."""
+
+    topic: str
+    partition: int
+    begin: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        """Offsets in the range: at least as many as records."""
+        return self.end - self.begin
+
+
+def backlog(begin: Ends, latest: Ends) -> Ends:
+    """How far each partition of `latest` is behind; partitions with nothing to read left out."""
+    sizes = {one: end - begin.get(one, end) for one, end in latest.items()}
+    return {one: size for one, size in sizes.items() if size > 0}
+
+
+def limit_rows(begin: Ends, latest: Ends, rows: int) -> Ends:
+    """Ends of a batch of about `rows` offsets, shared out by backlog; each gets one at least.
+
+    As Spark's connector does it: a share under one is rounded up, others down.
+    """
+    behind = backlog(begin, latest)
+    total = sum(behind.values())
+    if total <= rows:
+        return dict(latest)
+    return _cut(begin, latest, {one: rows * size / total for one, size in behind.items()})
+
+
+def limit_bytes(
+    begin: Ends, latest: Ends, bytes_max: int, record_bytes: Mapping[TopicPartition, float]
+) -> Ends:
+    """Ends of a batch of about `bytes_max` bytes, shared out by backlog in bytes.
+
+    `record_bytes`: what one offset of each partition weighs about. One offset each at least.
+    """
+    behind = backlog(begin, latest)
+    weights = {one: size * record_bytes[one] for one, size in behind.items()}
+    total = sum(weights.values())
+    if total <= bytes_max:
+        return dict(latest)
+    rows = {one: bytes_max * weights[one] / total / record_bytes[one] for one in behind}
+    return _cut(begin, latest, rows)
+
+
+def _cut(begin: Ends, latest: Ends, shares: Mapping[TopicPartition, float]) -> Ends:
+    ends = dict(latest)
+    for one, share in shares.items():
+        rows = math.ceil(share) if share < 1 else math.floor(share)
+        ends[one] = min(latest[one], begin[one] + rows)
+    return ends
+
+
+def split(
+    ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None
+) -> list[OffsetRange]:
+    """Tasks for these ranges: one each, more where `min_partitions` or `max_records` ask for it.
+
+    Larger ranges get more parts. The result may be fewer than asked where there are few offsets.
+    """
+    whole = sorted(one for one in ranges if one.size > 0)
+    total = sum(one.size for one in whole)
+    tasks = []
+    for one in whole:
+        parts = 1
+        if max_records:
+            parts = math.ceil(one.size / max_records)
+        if min_partitions and len(whole) < min_partitions:
+            # Rounded up: together never fewer than asked, where there are that many offsets.
+            parts = max(parts, math.ceil(min_partitions * one.size / total))
+        tasks += _parts(one, min(parts, one.size))
+    return tasks
+
+
+def _parts(whole: OffsetRange, count: int) -> list[OffsetRange]:
+    cuts = [whole.begin + whole.size * part // count for part in range(count + 1)]
+    return [whole._replace(begin=begin, end=end) for begin, end in itertools.pairwise(cuts)]

@@ -1,0 +1,223 @@
+"""What a task does: fetch one range of offsets, decode it, hand over RecordBatches.
+
+The next fetch is asked for before the last one is decoded, so the broker reads while we decode. A
+task ends when its range is read to the end, whatever records are left in it by then.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from headrace.arrow.decode import PartitionDecoder
+from headrace.client.calls import RETRIABLE, error_code
+from headrace.client.offsets import EARLIEST, LATEST, list_offsets
+from headrace.client.sync import FetchConnection, Fetched, Wanted, connect, run
+from headrace.client.transport import ClientError
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import TopicPartition
+from headrace.spark.errors import DataLossError, SourceError
+from headrace.spark.options import Fetching
+from headrace.wire.kafka.batch import iterate, next_offset
+from headrace.wire.kafka.compression import CorruptBatch
+
+_log = logging.getLogger(__name__)
+
+_BACKOFF_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class RangePartition(InputPartition):
+    """One task: offsets `begin` until before `end` of one partition, and how to get them."""
+
+    bootstrap: str
+    topic: str
+    partition: int
+    begin: int
+    end: int
+    columns: tuple[str, ...]
+    fail_on_data_loss: bool
+    fetching: Fetching
+
+    @property
+    def place(self) -> TopicPartition:
+        """The partition read."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class _Moved(Exception):
+    """The range must be fetched anew: another leader, a connection lost. May pass."""
+
+
+class RangeReader:
+    """Reads one range, over as many connections as it takes."""
+
+    def __init__(self, task: RangePartition) -> None:
+        self._task = task
+        self._fetching = task.fetching
+        self._client = connect(
+            task.bootstrap,
+            client_id=task.fetching.client_id,
+            request_timeout_seconds=task.fetching.request_timeout_ms / 1000,
+            retry_seconds=task.fetching.poll_timeout_ms / 1000,
+            patient=True,
+        )
+        self._decoder = PartitionDecoder(
+            task.topic,
+            task.partition,
+            offset_from=task.begin,
+            offset_until=task.end,
+            columns=task.columns,
+            on_corrupt=None if task.fail_on_data_loss else _warn_of_corruption,
+        )
+        self._progress_at = time.monotonic()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The records of the range in order."""
+        try:
+            while not self._decoder.done:
+                try:
+                    yield from self._over_one_connection()
+                except _Moved as moved:
+                    self._wait_or_give_up(str(moved))
+            yield from self._decoder.flush()
+        finally:
+            self._client.close()
+
+    def _over_one_connection(self) -> Iterator[pa.RecordBatch]:
+        task = self._task
+        try:
+            known = run(self._client.leaders([task.topic]))
+            leader = known.brokers[known.leader(*task.place)]
+            connection = FetchConnection(
+                leader,
+                client_id=self._fetching.client_id,
+                timeout_seconds=self._fetching.request_timeout_ms / 1000,
+            )
+        except ApiError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                self._lost(f"{task.place} is gone")
+                return
+            raise SourceError(str(error)) from error
+        except ClientError as error:
+            raise _Moved(str(error)) from error
+        with connection:
+            yield from self._fetch_all(connection, known.topics[task.topic].topic_id)
+
+    def _fetch_all(self, connection: FetchConnection, topic_id: bytes) -> Iterator[pa.RecordBatch]:
+        self._send(connection, topic_id, self._decoder.position)
+        while not self._decoder.done:
+            fetched = self._receive(connection)
+            if not self._sound(fetched):
+                if not self._decoder.done:
+                    self._send(connection, topic_id, self._decoder.position)
+                continue
+            following = _following(fetched, self._decoder.position)
+            if following < self._task.end:
+                self._send(connection, topic_id, following)
+            if following > self._decoder.position:
+                self._progress_at = time.monotonic()
+                yield from self._decoder.feed(fetched.records, fetched.aborted)
+            else:
+                self._starved(fetched)
+
+    def _send(self, connection: FetchConnection, topic_id: bytes, offset: int) -> None:
+        task, fetching = self._task, self._fetching
+        wanted = Wanted(task.topic, topic_id, task.partition, offset, fetching.partition_bytes)
+        try:
+            connection.send(
+                [wanted],
+                max_bytes=fetching.max_bytes,
+                min_bytes=fetching.min_bytes,
+                max_wait_ms=fetching.max_wait_ms,
+                read_committed=fetching.read_committed,
+            )
+        except ClientError as error:
+            raise _Moved(str(error)) from error
+
+    def _receive(self, connection: FetchConnection) -> Fetched:
+        try:
+            answers = connection.receive()
+        except ClientError as error:
+            raise _Moved(str(error)) from error
+        except ApiError as error:
+            if error.code in RETRIABLE:
+                raise _Moved(str(error)) from error
+            raise SourceError(str(error)) from error
+        if not answers:
+            raise _Moved(f"the broker said nothing of {self._task.place}")
+        return answers[0]
+
+    def _sound(self, fetched: Fetched) -> bool:
+        """Whether there are records to decode. False: look where to go on."""
+        if fetched.error_code == ErrorCode.NONE:
+            return True
+        code = error_code(fetched.error_code)
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._step_over_gap()
+            return False
+        text = f"{code.name}: {self._task.place}"
+        if code in RETRIABLE:
+            raise _Moved(text)
+        raise SourceError(text)
+
+    def _step_over_gap(self) -> None:
+        """The position is outside of the log: go on where it begins, or end."""
+        place, position = self._task.place, self._decoder.position
+        earliest = self._end_of_log(EARLIEST)
+        if position < earliest:
+            until = min(earliest, self._task.end)
+            self._lost(f"offsets {position} to {until - 1} of {place} are gone", go_on_at=until)
+            return
+        latest = self._end_of_log(LATEST)
+        if position > latest:
+            self._lost(f"{place} ends at {latest}, before offset {position}")
+
+    def _end_of_log(self, which: int) -> int:
+        place = self._task.place
+        try:
+            return run(list_offsets(self._client, {place: which}))[place].offset
+        except (ClientError, ApiError) as error:
+            raise _Moved(str(error)) from error
+
+    def _lost(self, what: str, go_on_at: int | None = None) -> None:
+        if self._task.fail_on_data_loss:
+            raise DataLossError(what)
+        _log.warning("%s; going on without", what)
+        self._decoder.position = self._task.end if go_on_at is None else go_on_at
+
+    def _starved(self, fetched: Fetched) -> None:
+        """Nothing came although the range goes on: wait, the log may have lost its end."""
+        if len(fetched.records):
+            raise SourceError(
+                f"{self._task.place}: no whole batch within {len(fetched.records)} bytes at offset "
+                f"{self._decoder.position}"
+            )
+        self._wait_or_give_up("no records", pause=0.0)
+
+    def _wait_or_give_up(self, why: str, pause: float = _BACKOFF_SECONDS) -> None:
+        waited = time.monotonic() - self._progress_at
+        if waited > self._fetching.poll_timeout_ms / 1000:
+            raise SourceError(
+                f"{self._task.place}: nothing of offsets {self._decoder.position} to "
+                f"{self._task.end - 1} came in {waited:.0f} s: {why}"
+            )
+        time.sleep(pause)
+
+
+def _following(fetched: Fetched, position: int) -> int:
+    """The offset after the last whole batch of an answer; `position` where there is none."""
+    following = position
+    try:
+        for _, header in iterate(fetched.records):
+            following = next_offset(header)
+    except CorruptBatch as error:
+        raise SourceError(f"{fetched.topic}-{fetched.partition}: {error}") from error
+    return max(following, position)
+
+
+def _warn_of_corruption(error: CorruptBatch) -> None:
+    _log.warning("stepped over a batch that cannot be read: %s", error)

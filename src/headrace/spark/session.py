@@ -1,0 +1,94 @@
+"""A Spark session that starts with nothing installed but pip packages, local and quiet."""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from headrace.arrow.cache import private_directory
+from headrace.spark.errors import SourceError
+from headrace.spark.java import Java, find_java
+from headrace.spark.listener import attach
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOG_SETTINGS = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
+"""
+
+_SHUFFLE_PARTITIONS_MAX = 8
+
+
+def session(app_name: str = "headrace", **settings: object) -> "SparkSession":
+    """A running session with `attach` done: its streaming queries show as consumer groups.
+
+    `settings` are Spark's, with `_` for `.` where that is not part of the name, or given as
+    `**{"spark.sql.session.timeZone": "UTC"}`. A session that already runs in this process is
+    taken as it is, with the settings that can still be changed.
+    """
+    spark = builder(app_name, **settings).getOrCreate()
+    attach(spark)
+    return spark
+
+
+def builder(app_name: str = "headrace", **settings: object) -> "SparkSession.Builder":
+    """A session's builder with a Java found, workers that run this Python, local defaults.
+
+    Defaults: `local[*]` unless a master is configured, loopback addresses, no UI (with
+    `spark.ui.enabled=true` it listens on the loopback), errors only in the log.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SourceError('pyspark is missing: pip install "headrace[spark]"') from error
+    # Workers are started as `python3` unless told otherwise: another Python, without our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    made = SparkSession.builder.appName(app_name)
+    for name, value in {**_defaults(), **_named(settings)}.items():
+        made = made.config(name, _text(value))
+    return made
+
+
+def _defaults() -> dict[str, object]:
+    java = _use_java()
+    settings = private_directory("spark") / "log4j2.properties"
+    if not settings.is_file() or settings.read_text() != _LOG_SETTINGS:
+        settings.write_text(_LOG_SETTINGS)
+    options = [f"-Dlog4j2.configurationFile=file:{settings}", *java.quiet_options()]
+    cores = len(os.sched_getaffinity(0))
+    defaults: dict[str, object] = {
+        "spark.driver.extraJavaOptions": " ".join(options),
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": False,
+        "spark.ui.showConsoleProgress": False,
+        "spark.sql.shuffle.partitions": min(cores, _SHUFFLE_PARTITIONS_MAX),
+    }
+    if "MASTER" not in os.environ and "SPARK_CONF_DIR" not in os.environ:
+        defaults["spark.master"] = "local[*]"
+        # The gateway's and the executors' ports are on the loopback of a local session.
+        defaults["spark.driver.host"] = "127.0.0.1"
+        defaults["spark.driver.bindAddress"] = "127.0.0.1"
+    return defaults
+
+
+def _use_java() -> Java:
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.home)
+    return java
+
+
+def _named(settings: dict[str, object]) -> dict[str, object]:
+    return {
+        name if "." in name else name.replace("_", "."): value for name, value in settings.items()
+    }
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,43 @@
+"""Spark finds `format("headrace")` by this package's name; all else is in `headrace.spark`.
+
+Spark imports every `pyspark_*` package to look for sources, and one import that fails hides all of
+them: so only pyspark is imported here, and what is missing is said when the source is used.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class DefaultSource(DataSource):
+    """`spark.read.format("headrace")`, `spark.readStream.format("headrace")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is given."""
+        return "headrace"
+
+    def _source(self) -> DataSource:
+        try:
+            from headrace.spark.source import HeadraceSource
+        except ImportError as error:
+            raise ImportError(
+                f'the headrace source needs {error.name}: pip install "headrace[spark]" '
+                "for the Python that Spark runs (see PYSPARK_PYTHON)"
+            ) from error
+        return HeadraceSource(self.options)
+
+    def schema(self) -> "StructType | str":
+        """The row of Spark's own Kafka connector."""
+        return self._source().schema()
+
+    def reader(self, schema: "StructType") -> DataSourceReader:
+        """For batch reads."""
+        return self._source().reader(schema)
+
+    def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802
+        """For streaming reads."""
+        return self._source().streamReader(schema)
