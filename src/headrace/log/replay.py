@@ -107,9 +107,9 @@ def _recent_headers(log: "Log", end: Offset) -> Iterator[BatchHeader]:
         budget -= segment.size - start
         if budget <= 0:
             break
-    for segment, start in reversed(recent):
+    for segment, begin in reversed(recent):
         where = segment.path(names.LOG)
-        for _, header in headers(segment.file.read, start, segment.size, where):
+        for _, header in headers(segment.file.read, begin, segment.size, where):
             if header.base_offset >= end:
                 break
             yield header

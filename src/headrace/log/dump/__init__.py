@@ -1,0 +1,15 @@
+"""Every file of a log directory as rows for people: `headrace log dump`.
+
+`dump` looks at the name, as Kafka's own tool does, and yields one dict per entry, in the order of
+the file, reading as it goes: a segment of a gigabyte takes a few megabytes of memory. Nothing is
+written and no index is believed. A damaged entry ends the rows with CorruptLogError, which names
+the file and the byte; rows before it have been yielded. A name that no log directory has raises
+UnknownFile.
+
+* `batches` `.log`, and KRaft's `.checkpoint` snapshots · `decoded` the coordinators' records
+* `beside` `.index`, `.timeindex`, `.txnindex`, `.snapshot` · `texts` checkpoints and their kin
+"""
+
+from headrace.log.dump.files import Row, UnknownFile, dump, kind_of
+
+__all__ = ["Row", "UnknownFile", "dump", "kind_of"]

@@ -1,0 +1,55 @@
+"""Records of the coordinators' topics in words instead of bytes."""
+
+from collections.abc import Callable
+from dataclasses import asdict, is_dataclass
+
+from headrace.log import names
+from headrace.log.dump.row import Row
+from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from headrace.wire.kafka.batch import CorruptBatch
+from headrace.wire.kafka.records import consumer_offsets, transaction_state
+
+Decoder = Callable[[bytes | None, bytes | None], Row]
+
+
+def decoder_for(path: str) -> Decoder | None:
+    """How the records of the file's topic are read; None where they are the users' own."""
+    directory = path.rpartition("/")[0].rpartition("/")[2]
+    place = names.parse_directory(directory)
+    if place is None:
+        return None
+    return {OFFSETS_TOPIC: _offsets_row, TRANSACTIONS_TOPIC: _transactions_row}.get(place.topic)
+
+
+def _plain(value: object) -> object:
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+
+
+def _row(key: object, value: object) -> Row:
+    return {"type": type(key).__name__, "key": _plain(key), "value": _plain(value)}
+
+
+def _offsets_row(key: bytes | None, value: bytes | None) -> Row:
+    try:
+        named = consumer_offsets.decode_key(key or b"")
+        if value is None:
+            return _row(named, None)
+        if isinstance(named, consumer_offsets.OffsetKey):
+            return _row(named, consumer_offsets.decode_offset_value(value))
+        if isinstance(named, consumer_offsets.GroupKey):
+            return _row(named, consumer_offsets.decode_group_value(value))
+        return _row(named, value)
+    except CorruptBatch as error:
+        return {"type": f"not readable: {error}", "key": key, "value": value}
+
+
+def _transactions_row(key: bytes | None, value: bytes | None) -> Row:
+    try:
+        named = transaction_state.decode_key(key or b"")
+        if value is None:
+            return _row(named, None)
+        if isinstance(named, transaction_state.TransactionKey):
+            return _row(named, transaction_state.decode_value(value))
+        return _row(named, value)
+    except CorruptBatch as error:
+        return {"type": f"not readable: {error}", "key": key, "value": value}

@@ -1,0 +1,39 @@
+"""The text files: checkpoints, `partition.metadata`, `meta.properties`, markers."""
+
+from collections.abc import Iterator
+
+from headrace.log import files
+from headrace.log.dump.row import Row
+
+
+def dump_offsets(path: str, content: bytes) -> Iterator[Row]:
+    """An `…-offset-checkpoint`, in the order of its lines."""
+    for place, offset in files.read_offsets(content, path).items():
+        yield {"topic": place.topic, "partition": place.partition, "offset": offset}
+
+
+def dump_epochs(path: str, content: bytes) -> Iterator[Row]:
+    """`leader-epoch-checkpoint`."""
+    for epoch, start in files.read_epochs(content, path):
+        yield {"epoch": epoch, "start_offset": start}
+
+
+def dump_partition_metadata(path: str, content: bytes) -> Iterator[Row]:
+    """`partition.metadata`."""
+    topic_id = files.read_partition_metadata(content, path)
+    yield {"version": 0, "topic_id": files.encode_uuid(topic_id)}
+
+
+def dump_properties(_path: str, content: bytes) -> Iterator[Row]:
+    """`meta.properties`: one row with all its names."""
+    yield dict(files.read_properties(content))
+
+
+def dump_json(path: str, content: bytes) -> Iterator[Row]:
+    """`.kafka_cleanshutdown` and a KRaft broker's `quorum-state`."""
+    yield files.read_clean_shutdown(content, path)
+
+
+def dump_nothing(_path: str, _content: bytes) -> Iterator[Row]:
+    """`.lock`, which is empty."""
+    return iter(())

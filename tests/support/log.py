@@ -1,0 +1,160 @@
+"""A log directory on a simulated disk, and what the log's tests do with it again and again."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from headrace.config.topic import LogConfig
+from headrace.log.directory import LogDirectory, Periods
+from headrace.log.flusher import Strategy, fdatasync_each
+from headrace.log.log import Appended, Log, Origin, ReadResult
+from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.testing.clock import SimClock, SimRandom
+from headrace.testing.disk import SimDisk
+from headrace.wire.kafka import batch as wire
+
+T = TypeVar("T")
+NOW_MS = 1_780_000_000_000
+PLACE = TopicPartition("t", 0)
+TOPIC_ID = bytes(range(16))
+CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200, segment_index_bytes=1024)
+
+
+class World:
+    """One broker's storage: a disk, a clock, a log directory. `restart` is a new process."""
+
+    def __init__(
+        self,
+        disk: SimDisk | None = None,
+        *,
+        config: LogConfig = CONFIG,
+        strategy: Strategy = fdatasync_each,
+        periods: Periods | None = None,
+    ) -> None:
+        self.clock = SimClock(NOW_MS)
+        self.disk = disk or SimDisk(self.clock.wall_ms)
+        self.config = config
+        self.strategy = strategy
+        self.periods = periods or Periods()
+        self.directory = self._open()
+
+    def _open(self) -> LogDirectory:
+        directory = LogDirectory.open(
+            self.disk,
+            self.clock,
+            SimRandom(),
+            "/data",
+            broker_id=0,
+            cluster_id="c",
+            strategy=self.strategy,
+            periods=self.periods,
+        )
+        directory.load_blocking(lambda _: self.config)
+        return directory
+
+    def log(self, place: TopicPartition = PLACE) -> Log:
+        """The partition's log, made where it is missing."""
+        found = self.directory.logs.get(place)
+        if found is None:
+            found = self.directory.create_log(place, TOPIC_ID, self.config)
+        return found
+
+    def settle(self) -> None:
+        """Let everything that is due now happen: turns, flushes, jobs."""
+        while self.clock.turn() or self.disk.settle():
+            pass
+
+    def flush(self, log: Log) -> None:
+        """Flush a log and wait for it; the high watermark follows, as a lone partition's does."""
+        self.directory.flusher.flush_soon(log)
+        self.settle()
+        log.high_watermark = log.flushed_offset
+
+    def restart(self, *, clean: bool) -> None:
+        """End this process and start another on the same disk."""
+        self.directory.close(clean)
+        self.directory = self._open()
+
+    def close(self) -> None:
+        self.directory.close(clean=False)
+
+
+def batch_of(
+    *values: bytes,
+    timestamp: int = NOW_MS,
+    producer: tuple[int, int, int] | None = None,
+    transactional: bool = False,
+) -> bytearray:
+    """A batch as a client sends it; `producer`: id, epoch, first sequence."""
+    producer_id, epoch, sequence = producer or (-1, -1, -1)
+    records = [wire.new_record(value, timestamp=timestamp) for value in values]
+    return bytearray(
+        wire.build(
+            records,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+    )
+
+
+def append(
+    log: Log,
+    *values: bytes,
+    epoch: int = 0,
+    timestamp: int = NOW_MS,
+    now_ms: int = NOW_MS,
+    producer: tuple[int, int, int] | None = None,
+    transactional: bool = False,
+) -> Appended:
+    """Append one batch of these values."""
+    view = memoryview(
+        batch_of(*values, timestamp=timestamp, producer=producer, transactional=transactional)
+    )
+    return log.append(view, wire.check_produced(view), LeaderEpoch(epoch), now_ms)
+
+
+def append_marker(log: Log, producer_id: int, *, commit: bool, epoch: int = 0) -> Appended:
+    """End the producer's transaction."""
+    kind = wire.ControlType.COMMIT if commit else wire.ControlType.ABORT
+    view = memoryview(
+        bytearray(
+            wire.build_marker(
+                kind, 0, producer_id=producer_id, producer_epoch=epoch, timestamp=NOW_MS
+            )
+        )
+    )
+    header = wire.parse_header(view)
+    return log.append(view, header, LeaderEpoch(0), NOW_MS, Origin.COORDINATOR)
+
+
+def values(log: Log, start: int | None = None, below: int | None = None) -> dict[int, bytes | None]:
+    """Offset to value of every record, as a reader from `start` on gets them."""
+    at = Offset(log.start_offset if start is None else start)
+    end = Offset(log.end_offset if below is None else below)
+    found: dict[int, bytes | None] = {}
+    while at < end:
+        result = log.read(at, 300, below=end)
+        assert isinstance(result, ReadResult)
+        assert result.next_offset > at or not result.data
+        if not result.data:
+            break
+        for record in records_of(bytes(result.data)):
+            if record.offset >= at:
+                found[record.offset] = record.value
+        at = result.next_offset
+    return found
+
+
+def records_of(data: bytes) -> list[wire.Record]:
+    """The records of whole batches, control batches left out."""
+    found: list[wire.Record] = []
+    for position, header in wire.iterate(data):
+        if not header.attributes & wire.CONTROL:
+            found += wire.records(data[position : position + wire.size_of(header)])
+    return found
+
+
+def done_with(results: list[T]) -> Callable[[T], None]:
+    """A callback that collects."""
+    return results.append
