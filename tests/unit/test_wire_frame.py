@@ -1,6 +1,8 @@
 """Frames, versions and primitives: what is announced is held against what is there."""
 
 import struct
+import subprocess
+import sys
 
 import pytest
 from kio import index as kio_index
@@ -10,7 +12,13 @@ from headrace.model.errors import ErrorCode, Malformed
 from headrace.wire.kafka import api, cold, frame
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import api_versions
-from headrace.wire.kafka.primitives import CompactReader, CompactWriter, Reader, Writer
+from headrace.wire.kafka.primitives import (
+    ELEMENTS_MAX,
+    CompactReader,
+    CompactWriter,
+    Reader,
+    Writer,
+)
 
 
 def test_versions_are_those_of_kafka_4_3() -> None:
@@ -157,6 +165,33 @@ def test_an_array_count_is_held_against_the_bytes_left() -> None:
     reader = Reader(memoryview(struct.pack(">i", 26) + bytes(100)))
     with pytest.raises(Malformed, match="26 elements"):
         reader.count(4)
+
+
+@pytest.mark.parametrize("reader", [Reader, CompactReader])
+def test_a_message_has_a_greatest_number_of_elements(reader: type[Reader]) -> None:
+    writer = CompactWriter() if reader is CompactReader else Writer()
+    for _ in range(2):
+        writer.count(ELEMENTS_MAX // 2)
+        writer.raw(bytes(ELEMENTS_MAX // 2))
+    writer.count(1)
+    writer.raw(b"x")
+    message = reader(memoryview(writer.out))
+    for _ in range(2):
+        message.skip(message.count(1))
+    with pytest.raises(Malformed, match="more than 1000000 array elements"):
+        message.count(1)
+
+
+@pytest.mark.parametrize("module", ["hot", "cold", "batch", "frame", "api", "compression"])
+def test_importing_the_wire_brings_neither_kio_nor_codecs(module: str) -> None:
+    program = (
+        f"import sys, headrace.wire.kafka.{module}\n"
+        "print([n for n in ('kio', 'zstandard', 'lz4', 'cramjam', 'asyncio') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
 
 
 def test_tags_must_ascend() -> None:

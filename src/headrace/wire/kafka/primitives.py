@@ -26,15 +26,24 @@ NO_UUID = bytes(UUID_BYTES)
 """The zero UUID: none."""
 
 
+ELEMENTS_MAX = 1_000_000
+"""Most elements that all arrays of one message may announce together.
+
+Objects take some twenty times the bytes they are read from: a request of 100 MiB that is nothing
+but empty names would otherwise grow to gigabytes.
+"""
+
+
 class Reader:
     """Reads one message from `view`, starting at `at`. `at` is the position of the next byte."""
 
-    __slots__ = ("at", "end", "view")
+    __slots__ = ("at", "elements_left", "end", "view")
 
     def __init__(self, view: memoryview, at: int = 0) -> None:
         self.view = view
         self.at = at
         self.end = len(view)
+        self.elements_left = ELEMENTS_MAX
 
     def remaining(self) -> int:
         """Bytes not read yet."""
@@ -194,6 +203,7 @@ class Reader:
         count = self._count()
         if count < 0 or count * element_bytes_min > self.end - self.at:
             raise Malformed(f"{count} elements announced, {self.end - self.at} bytes left")
+        self._spend(count)
         return count
 
     def nullable_count(self, element_bytes_min: int) -> int:
@@ -201,7 +211,13 @@ class Reader:
         count = self._count()
         if count < -1 or count * element_bytes_min > self.end - self.at:
             raise Malformed(f"{count} elements announced, {self.end - self.at} bytes left")
+        self._spend(count)
         return count
+
+    def _spend(self, count: int) -> None:
+        self.elements_left -= max(0, count)
+        if self.elements_left < 0:
+            raise Malformed(f"more than {ELEMENTS_MAX} array elements")
 
     def int32s(self) -> list[int]:
         """An array of int32."""
@@ -241,9 +257,11 @@ class CompactReader(Reader):
             byte = self.view[at]
             if 0 < byte < 0x80:
                 at += 1
-                if (byte - 1) * element_bytes_min <= end - at:
+                count = byte - 1
+                if count * element_bytes_min <= end - at and count <= self.elements_left:
+                    self.elements_left -= count
                     self.at = at
-                    return byte - 1
+                    return count
         return super().count(element_bytes_min)
 
     def string(self) -> str:
