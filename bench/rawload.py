@@ -22,6 +22,7 @@ PRODUCE, FETCH = 0, 1
 PRODUCE_VERSION, FETCH_VERSION = 8, 11
 TIMEOUT_MS = 30_000
 SILENCE_SECONDS_MAX = 30.0
+SETTLE_SECONDS_MAX = 5.0
 RECEIVE_BYTES = 1 << 20
 FETCH_BYTES = 16 << 20
 LENGTH = struct.Struct(">i")
@@ -178,7 +179,7 @@ def produce(
     ]
     elapsed = drive(pipes, seconds)
     answered = sum(pipe.answered for pipe in pipes)
-    written = end_offsets(bootstrap, topic, partitions) - before
+    written = settled(bootstrap, topic, partitions, before + answered * count) - before
     if written != answered * count:
         raise AssertionError(f"{answered} requests answered, {written} of {count} each written")
     return Load(answered, answered * len(records) / 1e6, elapsed)
@@ -208,10 +209,23 @@ def produce_everywhere(
         answered += whole
     elapsed = time.monotonic() - started
     link.close()
-    written = end_offsets(bootstrap, topic, partitions) - before
+    written = settled(bootstrap, topic, partitions, before + answered) - before
     if written != answered:
         raise AssertionError(f"{answered} requests answered, {written} records written")
     return Load(answered, answered * len(records) / 1e6, elapsed)
+
+
+def settled(bootstrap: str, topic: str, partitions: int, expected: int) -> int:
+    """The end offsets' sum once it is `expected`, or after a while whatever it is.
+
+    With acks=1 an answer may precede the record's visibility by a flush.
+    """
+    deadline = time.monotonic() + SETTLE_SECONDS_MAX
+    while (found := end_offsets(bootstrap, topic, partitions)) != expected:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    return found
 
 
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> int:
