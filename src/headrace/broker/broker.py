@@ -182,6 +182,23 @@ class Broker:
 
         self.disk.run(sync, done)
 
+    def checkpoint(self, done: Callable[[None], None]) -> None:
+        """Write every directory's checkpoints; `done(None)` when they are durable.
+
+        Not called where a directory fails meanwhile: then nothing is to be promised.
+        """
+        waiting = [one for one in self.directories if not one.fenced]
+        left = len(waiting)
+
+        def written() -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                done(None)
+
+        for directory in waiting:
+            directory.checkpoint(written)
+
     def logs(self) -> Iterator[Log]:
         """Every log of the working directories, led or not."""
         for directory in self.directories:

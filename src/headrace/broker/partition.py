@@ -23,6 +23,7 @@ from headrace.wire.kafka.batch import TRANSACTIONAL, BatchHeader, parse_header
 from headrace.world.disk import Buffer
 
 ACKS_ALL = -1
+TO_HIGH_WATERMARK = -1
 
 Committed = Callable[[ApiError | None], None]
 
@@ -229,6 +230,25 @@ class Partition:
             return log.end_offset_for_epoch(epoch)
         # Nothing was appended under our epoch yet: it begins, and the one before ends, at the end.
         return (epoch if epoch == self.leader_epoch else latest), log.end_offset
+
+    def delete_records(self, before: int) -> Offset:
+        """Move the log's start up to `before` (-1: the high watermark); returns the new start.
+
+        Durable with the directory's next checkpoint. ApiError: OFFSET_OUT_OF_RANGE beyond the high
+        watermark, POLICY_VIOLATION where the topic is compacted only, INVALID_TOPIC_EXCEPTION for
+        internal topics, KAFKA_STORAGE_ERROR.
+        """
+        if self._refusal is not None or self._internal:
+            raise ApiError(self._refusal or ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if "delete" not in self.log.config.cleanup_policy:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, "the topic's cleanup.policy has no delete")
+        wanted = self.high_watermark if before == TO_HIGH_WATERMARK else before
+        if not 0 <= wanted <= self.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        try:
+            return self.log.delete_records(Offset(wanted))
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def watch_readable(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback()` whenever more may have become readable, or the partition failed.
