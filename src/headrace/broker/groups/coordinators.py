@@ -73,13 +73,15 @@ class GroupCoordinators:
     @property
     def limits(self) -> GroupLimits:
         """The limits of the present configuration."""
-        config = self._config()
-        if config is not self._seen:
-            self._seen = config
-            self._limits = GroupLimits.of(config)
-            for shard in self._shards.values():
-                shard.context.limits = self._limits
+        if self._config() is not self._seen:
+            self._take_limits()
         return self._limits
+
+    def _take_limits(self) -> None:
+        self._seen = self._config()
+        self._limits = GroupLimits.of(self._seen)
+        for shard in self._shards.values():
+            shard.context.limits = self._limits
 
     # What the broker tells
 
@@ -139,6 +141,8 @@ class GroupCoordinators:
 
         ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
         """
+        if self._config() is not self._seen:
+            self._take_limits()
         shard = self._shards.get(self.partition_for(group_id))
         if shard is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)

@@ -34,6 +34,7 @@ def join(shard: ShardContext, request: JoinRequest, done: JoinDone) -> None:
     if not _has_room(shard, group, request.member_id):
         group.remove(request.member_id)
         done(JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        rebalance.complete_if_all_joined(shard, group)
     elif not group.supports(request.protocol_type, request.protocols):
         done(JoinAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id))
     elif request.member_id == UNKNOWN_MEMBER:
