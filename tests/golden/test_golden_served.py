@@ -51,9 +51,13 @@ def digest(content: bytes | None) -> str | None:
 
 
 def reader(bootstrap: str, **settings: str) -> Consumer:
-    base = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False}
+    base = {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
     extra = {name.replace("_", "."): value for name, value in settings.items()}
-    return Consumer(base | {"check.crcs": True, "enable.partition.eof": True} | extra)
+    return Consumer(
+        base
+        | {"check.crcs": True, "enable.partition.eof": True, "enable.auto.commit": False}
+        | extra
+    )
 
 
 def read(bootstrap: str, place: str, isolation: str) -> list[Row]:
@@ -100,7 +104,7 @@ def test_watermarks_and_offsets_for_times_are_kafkas(
     golden: tuple[BrokerProcess, dict[str, Any], Path],
 ) -> None:
     broker, expected, _ = golden
-    consumer = reader(broker.bootstrap)
+    consumer = reader(broker.bootstrap, isolation_level="read_uncommitted")
     for place, marks in expected["watermarks"].items():
         topic, _, index = place.rpartition("-")
         at = TopicPartition(topic, int(index))
