@@ -89,7 +89,7 @@ class LogDirectory:
         CorruptLogError: a checkpoint file that is none. OSError.
         """
         self = cls(disk, clock, random, path, periods=periods or Periods(), strategy=strategy)
-        disk.make_directory(path)
+        _make_durably(disk, path)
         try:
             self._unlock = disk.lock(f"{path}/{names.LOCK}")
         except BlockingIOError:
@@ -335,3 +335,15 @@ class LogDirectory:
                 log.close(clean=False)
             if self._unlock is not None:
                 self._unlock()
+
+
+def _make_durably(disk: Disk, path: str) -> None:
+    """Make a directory and its parents so that a power cut takes none of them back."""
+    missing = []
+    while path and not disk.is_directory(path):
+        missing.append(path)
+        path = path.rpartition("/")[0]
+    if missing:
+        disk.make_directory(missing[0])
+    for made in missing:
+        disk.sync_directory(made.rpartition("/")[0] or ("/" if made.startswith("/") else "."))

@@ -417,6 +417,8 @@ class Log:
         segment.create()
         self.segments.append(segment)
         self._bases.append(base)
+        # Who read up to the old segment's end goes on in this one.
+        self._ends.clear()
         self.directory_changed(self.directory)
         return segment
 

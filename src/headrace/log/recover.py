@@ -87,9 +87,14 @@ def open_log(
 def _topic_id(disk: Disk, directory: str) -> bytes:
     path = f"{directory}/{names.PARTITION_METADATA}"
     content = read_file(disk, path)
-    if content is None or not content.strip(b"\0"):
-        return files.NO_TOPIC_ID  # older than Kafka 2.8, or lost before its first flush
-    return files.read_partition_metadata(content, path)
+    if content is None:
+        return files.NO_TOPIC_ID  # older than Kafka 2.8
+    try:
+        return files.read_partition_metadata(content, path)
+    except CorruptLogError as error:
+        # Torn before its first flush: the metadata store knows the id, `adopt_topic_id` writes it.
+        _logger.warning("%s; taken as missing", error)
+        return files.NO_TOPIC_ID
 
 
 def _read_epochs(content: bytes | None, directory: str) -> list[tuple[LeaderEpoch, Offset]] | None:
