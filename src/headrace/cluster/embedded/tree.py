@@ -45,8 +45,10 @@ class Tree:
     def __init__(self, path: str) -> None:
         """Open or make the file. ConfigError where it is no store of ours or is newer."""
         # Isolation by hand: BEGIN IMMEDIATE … COMMIT round each change.
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
         try:
+            # Ours alone while it is open: another process would end our session's nodes.
+            self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=DELETE")
             self._db.execute("PRAGMA synchronous=FULL")
             self._prepare(path)
@@ -75,7 +77,7 @@ class Tree:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute("BEGIN EXCLUSIVE")
         try:
             yield
         except BaseException:
