@@ -19,7 +19,7 @@ from headrace.wire.kafka import batch
 from headrace.wire.kafka.record import new_record
 
 PRODUCE, FETCH = 0, 1
-PRODUCE_VERSION, FETCH_VERSION = 8, 11
+PRODUCE_VERSION, FETCH_VERSION = 10, 11
 TIMEOUT_MS = 30_000
 SILENCE_SECONDS_MAX = 30.0
 SETTLE_SECONDS_MAX = 5.0
@@ -65,16 +65,33 @@ def frame(key: int, version: int, body: bytes) -> bytes:
     return LENGTH.pack(len(head) + len(body)) + head + body
 
 
+def uvarint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def compact(content: bytes) -> bytes:
+    return uvarint(len(content) + 1) + content
+
+
 def produce_frame(topic: str, partition: int, records: bytes, acks: int) -> bytes:
-    """A Produce v8 request of one batch."""
-    head = struct.pack(">hhii", -1, acks, TIMEOUT_MS, 1) + string(topic)
-    body = head + struct.pack(">iii", 1, partition, len(records)) + records
-    return frame(PRODUCE, PRODUCE_VERSION, body)
+    """A Produce v10 request of one batch, in librdkafka's shape."""
+    one, end = uvarint(2), uvarint(0)
+    place = one + LENGTH.pack(partition) + compact(records) + end
+    topics = one + compact(topic.encode()) + place + end
+    body = end + struct.pack(">hi", acks, TIMEOUT_MS) + topics + end
+    head = struct.pack(">hhi", PRODUCE, PRODUCE_VERSION, 1) + string("bench") + end
+    return LENGTH.pack(len(head) + len(body)) + head + body
 
 
 def produce_answer_bytes(topic: str) -> int:
     """Size of the answer to it, length included, when nothing went wrong."""
-    return 4 + 4 + 4 + len(string(topic)) + 4 + struct.calcsize(">ihqqqih") + 4
+    head, place = 4 + 4 + 1, 4 + 2 + 8 + 8 + 8 + 1 + 1 + 1
+    return head + 1 + len(compact(topic.encode())) + 1 + place + 1 + 4 + 1
 
 
 def record_batch(record_bytes: int, batch_bytes: int) -> bytes:

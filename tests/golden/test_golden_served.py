@@ -70,7 +70,7 @@ def read(bootstrap: str, place: str, isolation: str) -> list[Row]:
     ended = False
     while not ended:
         assert time.monotonic() < deadline, f"{len(rows)} records, and no end"
-        for message in consumer.consume(5000, 0.5):
+        for message in consumer.consume(5000, 0.05):
             if message.error() is not None:
                 ended = message.error().name() == "_PARTITION_EOF"
                 assert ended, message.error()
