@@ -34,7 +34,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     else:
         members = tuple(
             make(
-                None,
+                "MemberResponse",
                 member_id=one.member_id,
                 group_instance_id=one.instance_id,
                 error_code=one.error,

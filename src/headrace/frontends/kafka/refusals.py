@@ -7,6 +7,10 @@ from typing import Any, get_type_hints
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka import cold
 
+_LEAST: tuple[tuple[type[Any], Any], ...] = (
+    (bool, False), (int, 0), (str, ""), (bytes, b""), (timedelta, timedelta(0)),
+)  # fmt: skip
+
 
 def body(api_key: int, version: int, code: ErrorCode) -> bytes | None:
     """The response with its top-level error code set and all else empty.
@@ -43,6 +47,8 @@ def _nothing(hint: Any) -> Any:  # noqa: ANN401 - any type of kio's
     base = getattr(hint, "__supertype__", hint)
     while hasattr(base, "__supertype__"):
         base = base.__supertype__
-    if isinstance(base, type) and issubclass(base, timedelta):
-        return base(0)
+    # kio's own types are checked subclasses that cannot be made without a value.
+    for plain, least in _LEAST:
+        if isinstance(base, type) and issubclass(base, plain):
+            return least
     return base()
