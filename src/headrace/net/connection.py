@@ -36,7 +36,10 @@ class Session(Protocol):
         """
 
     def pass_done(self) -> None:
-        """All whole frames of one read have been handed over; their answers leave after this."""
+        """All whole frames of one read have been handed over; their answers leave after this.
+
+        CloseConnection: the answers given in this pass must not leave; the connection ends.
+        """
 
     def closed(self) -> None:
         """The connection is gone."""
@@ -142,7 +145,11 @@ class Connection(BufferedProtocol):
             return
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends one connection
             problem = error
-        session.pass_done()
+        try:
+            session.pass_done()
+        except CloseConnection as error:
+            problem = error
+            self._out.clear()
         self._in_pass = False
         if self._transport is None:
             self._inbox.release()

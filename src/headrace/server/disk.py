@@ -1,14 +1,19 @@
 """The real file system. `world.disk`.
 
+* Within one pass of a connection (`begin_gather` … `end_gather`) writes to the end of a file are
+  gathered and handed over in one call: a system call that gives up the interpreter's lock costs
+  more than the small batch it writes.
 * Reads that must not wait ask the page cache only (`preadv2` with RWF_NOWAIT).
 * Flushes run on one thread per kind of work, never on the loop: at most a handful are under way.
 * Results come back on the loop.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
 from collections.abc import Callable, Collection, Sequence
+from threading import get_ident
 from typing import TypeVar
 
 from headrace.server.threads import Workers
@@ -23,15 +28,42 @@ _NOT_CACHED = {errno.EAGAIN, errno.EWOULDBLOCK}
 _NOWAIT_UNKNOWN = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
 
+class _Gather:
+    """Which files hold writes back now."""
+
+    __slots__ = ("active", "files", "owner")
+
+    def __init__(self) -> None:
+        self.active = False
+        self.owner = get_ident()
+        """The deciding thread: others read what has been flushed, and never write what is held."""
+        self.files: list[RealFile] = []
+
+
 class RealFile:
     """One open file. `world.disk.DiskFile`."""
 
-    __slots__ = ("_cached_flags", "_fd", "path")
+    __slots__ = ("_cached_flags", "_fd", "_gather", "_held", "_held_at", "_held_end", "path")
 
-    def __init__(self, path: str, fd: int) -> None:
+    def __init__(self, path: str, fd: int, gather: _Gather) -> None:
         self.path = path
         self._fd = fd
         self._cached_flags = _RWF_NOWAIT
+        self._gather = gather
+        self._held: list[Buffer] = []
+        self._held_at = self._held_end = 0
+
+    def write_held(self) -> None:
+        """Write what was held back. OSError: then nothing of it counts, and the file is cut."""
+        if not self._held or get_ident() != self._gather.owner:
+            return
+        held, self._held = self._held, []
+        try:
+            _write_all(self._fd, self._held_at, held)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._held_at)
+            raise
 
     def fileno(self) -> int:
         """The descriptor."""
@@ -39,6 +71,7 @@ class RealFile:
 
     def size(self) -> int:
         """Bytes the file holds now."""
+        self.write_held()
         return os.fstat(self._fd).st_size
 
     def mtime_ms(self) -> int:
@@ -47,14 +80,29 @@ class RealFile:
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         """Write all of `parts` from `position`; return their size."""
-        if len(parts) == 1:
-            wanted = len(parts[0])
-            if os.pwrite(self._fd, parts[0], position) == wanted:
-                return wanted
+        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        if self._gather.active:
+            held = self._held
+            if not held:
+                self._held_at = position
+                self._gather.files.append(self)
+            elif position != self._held_end:
+                self.write_held()
+                self._held_at = position
+                held = self._held
+            held.extend(parts)
+            self._held_end = position + size
+            return size
+        if self._held:
+            self.write_held()
+        if len(parts) == 1 and os.pwrite(self._fd, parts[0], position) == size:
+            return size
         return _write_all(self._fd, position, parts)
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
         """Up to `size` bytes if the page cache holds them all, else None."""
+        if self._held:
+            self.write_held()
         buffer = bytearray(size)
         try:
             got = os.preadv(self._fd, [buffer], position, self._cached_flags)
@@ -74,6 +122,8 @@ class RealFile:
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes, waiting for the disk; shorter only at the file's end."""
+        if self._held:
+            self.write_held()
         got = os.pread(self._fd, size, position)
         if len(got) == size or not got:
             return got
@@ -89,14 +139,17 @@ class RealFile:
 
     def truncate(self, size: int) -> None:
         """Cut or extend to `size` bytes."""
+        self.write_held()
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
         """fdatasync, blocking."""
+        self.write_held()
         os.fdatasync(self._fd)
 
     def close(self) -> None:
         """Close; a second call does nothing."""
+        self.write_held()
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -104,17 +157,20 @@ class RealFile:
 
 def _write_all(fd: int, position: int, parts: Sequence[Buffer]) -> int:
     total = sum(map(len, parts))
-    views = [memoryview(part) for part in parts]
+    if len(parts) <= _PARTS_MAX and os.pwritev(fd, parts, position) == total:
+        return total
+    # Short, or too many at once: written again from the start, as much as goes at a time.
+    views = [memoryview(part) for part in parts if len(part)]
     written = 0
     while views:
         count = os.pwritev(fd, views[:_PARTS_MAX], position + written)
+        if count <= 0:
+            raise OSError(errno.EIO, "nothing was written")
         written += count
         while views and count >= len(views[0]):
             count -= len(views.pop(0))
         if count:
             views[0] = views[0][count:]
-        elif views and written < total and not len(views[0]):
-            views.pop(0)
     return written
 
 
@@ -124,6 +180,7 @@ class RealDisk:
     def __init__(self, workers: Workers, strategy: str = "auto") -> None:
         """`strategy` (log.flush.strategy): fdatasync, syncfs, or auto by the number of files."""
         self._workers = workers
+        self._gather = _Gather()
         self._syncfs_from = {"fdatasync": 1 << 62, "syncfs": 1, "auto": SYNCFS_FROM}[strategy]
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
@@ -131,7 +188,26 @@ class RealDisk:
         flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY)
         if create:
             flags |= os.O_CREAT
-        return RealFile(path, os.open(path, flags, 0o644))
+        return RealFile(path, os.open(path, flags, 0o644), self._gather)
+
+    def begin_gather(self) -> None:
+        """From now on hold writes back: the buffers written must stay as they are until the end."""
+        self._gather.active = True
+
+    def end_gather(self) -> list[tuple[str, OSError]]:
+        """Write all that was held back; what failed, by path, and nothing else was lost."""
+        gather = self._gather
+        gather.active = False
+        if not gather.files:
+            return []
+        files, gather.files = gather.files, []
+        failed = []
+        for file in files:
+            try:
+                file.write_held()
+            except OSError as error:
+                failed.append((file.path, error))
+        return failed
 
     def exists(self, path: str) -> bool:
         """Whether there is anything at `path`."""
@@ -202,7 +278,11 @@ class RealDisk:
 
     def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
         """Make what was written to `files` durable on the flush thread, then `done` on the loop."""
-        fds = [file.fileno() for file in files]
+        fds = []
+        for file in files:
+            if isinstance(file, RealFile):
+                file.write_held()
+            fds.append(file.fileno())
         if len(fds) >= self._syncfs_from:
             self._workers.flush(lambda: _syncfs(fds), done)
         else:

@@ -201,7 +201,9 @@ class Server:
 
     async def _join(self) -> None:
         self._wire_groups()
-        self.dispatcher = Dispatcher(self.broker, self.controller, APIS, self.metrics)
+        self.dispatcher = Dispatcher(
+            self.broker, self.controller, APIS, self.metrics, _Gathering(self)
+        )
         await self.controller.start(self.endpoints())
 
     def _wire_groups(self) -> None:
@@ -286,8 +288,8 @@ class Server:
     async def _until(condition: Callable[[], bool], seconds_max: float) -> None:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds_max
-        while not condition() and loop.time() < deadline:
-            await asyncio.sleep(0.005)  # noqa: ASYNC110 - only at the end, of several things
+        while not condition() and loop.time() < deadline:  # noqa: ASYNC110 - once, at the end
+            await asyncio.sleep(0.005)
 
     async def _undo(self) -> None:
         """Let go of what a failed start has taken."""
@@ -301,3 +303,21 @@ class Server:
         for directory in self.directories:
             directory.close(clean=False)
         self.workers.stop()
+
+
+class _Gathering:
+    """One pass's writes as one. `frontends.kafka.dispatch.Gathering`."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.begin = server.disk.begin_gather
+        self._end = server.disk.end_gather
+
+    def end(self) -> bool:
+        """Do the writes; fence the directories of those that failed."""
+        failed = self._end()
+        for path, error in failed:
+            for directory in self._server.directories:
+                if path.startswith(directory.path + "/"):
+                    directory.shared.fail(error, path)
+        return bool(failed)

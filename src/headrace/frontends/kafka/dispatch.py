@@ -11,13 +11,14 @@ import struct
 from collections.abc import Coroutine, Iterable
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.frontends.kafka import api_versions, refusals
 from headrace.frontends.kafka.handler import Api, HotHandler, RequestContext
 from headrace.frontends.kafka.shared import Shared
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.invariant import InvariantError
+from headrace.net.connection import CloseConnection
 from headrace.net.pending import Body, Pending
 from headrace.observe.metrics import ApiStats, Metrics
 from headrace.wire.kafka import cold
@@ -38,6 +39,16 @@ _pack_plain = struct.Struct(">ii").pack
 _pack_tagged = struct.Struct(">iix").pack
 _LATENCY_SAMPLE_MASK = 15
 """One request in sixteen is timed: a histogram for each would cost more than a heartbeat does."""
+
+
+class Gathering(Protocol):
+    """How the writes of one pass become one."""
+
+    def begin(self) -> None:
+        """Hold writes back from now on; again and again is fine."""
+
+    def end(self) -> bool:
+        """Do them. True: some failed, and their log directories are fenced now."""
 
 
 class Route:
@@ -74,8 +85,14 @@ class Dispatcher:
     """Everything the Kafka frontend shares between connections."""
 
     def __init__(
-        self, broker: "Broker", controller: "Controller", apis: Iterable[Api], metrics: Metrics
+        self,
+        broker: "Broker",
+        controller: "Controller",
+        apis: Iterable[Api],
+        metrics: Metrics,
+        gathering: Gathering | None = None,
     ) -> None:
+        """`gathering`: the disk's way to hold the writes of one pass back and then to do them."""
         self.broker = broker
         self.controller = controller
         self.apis = tuple(apis)
@@ -90,12 +107,23 @@ class Dispatcher:
             broker.config.max_incremental_fetch_session_cache_slots,
             self.apis,
             spawn=self.spawn,
+            gather=None if gathering is None else gathering.begin,
         )
+        self._gathering = gathering
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, connection: "Connection") -> "KafkaSession":
         """A session for a new connection."""
         return KafkaSession(self, connection.address, connection.listener)
+
+    def pass_done(self) -> None:
+        """Do the writes held back; CloseConnection where an answer given counted on them."""
+        if self._gathering is None:
+            return
+        failed = self._gathering.end()
+        promised, self.shared.promised = self.shared.promised, False
+        if failed and promised:
+            raise CloseConnection("what it was about to be told was written could not be")
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a cold request's coroutine; kept until it ends."""
@@ -230,7 +258,8 @@ class KafkaSession:
         return route.framed(correlation_id, cold.encode_body(answer))
 
     def pass_done(self) -> None:
-        """Nothing is gathered here."""
+        """The writes of the pass are done before its answers leave."""
+        self._dispatcher.pass_done()
 
     def closed(self) -> None:
         """Nothing is held here."""

@@ -51,7 +51,9 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         return _several(context, request)
     # The usual request: one batch. What follows is this API's whole cost for small batches.
     name, topic_id, ((index, records),) = topics[0]
-    broker = context.broker
+    broker, shared = context.broker, context.shared
+    if shared.gather is not None:
+        shared.gather()
     try:
         if acks not in _ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -68,16 +70,18 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         return _refused(context, request, error)
     broker.metrics.records_in += header[12]
     if acks == ACKS_NONE:
+        shared.promised = True
         return None
     answer = encode_appended(
         version, name, topic_id, index, base_offset, append_time, partition.log.start_offset
     )
     if acks == 1 or commit_offset <= partition.high_watermark:
+        shared.promised = True
         return answer
     pending = _OneBatch(version, name, topic_id, index, base_offset, answer)
     partition.when_committed(commit_offset, pending.committed)
     if not pending.done:
-        context.shared.deadlines.add(pending, _seconds(timeout_ms), pending.timed_out)
+        shared.deadlines.add(pending, _seconds(timeout_ms), pending.timed_out)
     return pending
 
 

@@ -26,7 +26,12 @@ class Shared:
         apis: tuple[Api, ...] = (),
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
+        gather: Callable[[], None] | None = None,
     ) -> None:
+        self.gather = gather
+        """Has the disk hold this pass's writes back until the pass is done; None: it cannot."""
+        self.promised = False
+        """Whether this pass has an answer that is true only once its writes have gone through."""
         self.spawn = spawn
         """Runs what a hot handler cannot do at once."""
         self.apis = apis
