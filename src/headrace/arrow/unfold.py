@@ -10,6 +10,9 @@ from headrace.wire.kafka.compression import DECOMPRESSED_BYTES_MAX, Codec, decom
 
 Bytes = bytes | bytearray | memoryview
 
+_USUAL_RATIO = 8
+_USUAL_BYTES_MIN = 4096
+
 
 class Unfolder:
     """Decompresses batch after batch, each to at most `limit` bytes. Not for several threads."""
@@ -37,7 +40,9 @@ class Unfolder:
         decoder = self._lz4
         decoder.reset()
         try:
-            unfolded: bytes = decoder.decompress(data, max_length=self._limit)
+            # The library allocates `max_length` at once, so not more than most batches need.
+            room = min(self._limit, _USUAL_RATIO * len(data) + _USUAL_BYTES_MIN)
+            unfolded: bytes = decoder.decompress(data, max_length=room)
         except (RuntimeError, ValueError, EOFError, MemoryError):
             return None
         return unfolded if decoder.eof and not decoder.unused_data else None

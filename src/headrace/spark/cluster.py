@@ -10,7 +10,8 @@ from collections.abc import Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from headrace.client.calls import HotCall, check
+from headrace.client import groups
+from headrace.client.groups import Committed
 from headrace.client.metadata import Metadata, TopicMetadata
 from headrace.client.offsets import EARLIEST, LATEST, OffsetAt, list_offsets
 from headrace.client.sync import FetchConnection, Wanted, connect, run
@@ -20,9 +21,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import DataLossError, SourceError
 from headrace.spark.offsets import Ends, topics_of
 from headrace.spark.options import Bound, Fetching, Partitions, Strategy, Subscription
-from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.batch import iterate, next_offset, size_of
-from headrace.wire.kafka.hot import offset_commit
 from headrace.wire.kafka.primitives import NO_UUID
 
 T = TypeVar("T")
@@ -149,35 +148,8 @@ class Cluster:
 
     def commit(self, group: str, ends: Ends) -> None:
         """Commit as a consumer group without members, so that tools show the lag."""
-        topics = [
-            offset_commit.TopicRequest(
-                topic,
-                NO_UUID,
-                [
-                    offset_commit.PartitionRequest(one.partition, offset)
-                    for one, offset in sorted(ends.items())
-                    if one.topic == topic
-                ],
-            )
-            for topic in topics_of(ends)
-        ]
-        request = offset_commit.OffsetCommitRequest(group, -1, "", topics)
-        call = HotCall(
-            ApiKey.OFFSET_COMMIT,
-            offset_commit.encode_request,
-            offset_commit.decode_response,
-            request,
-            versions=(2, offset_commit.TOPIC_IDS_FROM - 1),
-        )
-
-        async def attempt() -> None:
-            link = await self._client.coordinator(0, group)
-            response = await self._client.ask(link, call)
-            for topic in response.topics:
-                for one in topic.partitions:
-                    check(one.error_code, f"group {group}, {topic.name}-{one.partition}")
-
-        self.ask(self._client.retrying(attempt))
+        offsets = {one: Committed(offset) for one, offset in ends.items()}
+        self.ask(groups.commit(self._client, group, offsets))
 
 
 def partitions_of(topics: Mapping[str, TopicMetadata]) -> list[TopicPartition]:

@@ -1,0 +1,195 @@
+"""Rows per second of a Spark batch read into the noop sink, all columns.
+
+Ours: `format("headrace")` through our broker. The peer: Spark's own Kafka connector against Apache
+Kafka, with its jars from the pom in bench/peers/spark-connector. Same session settings, same records.
+Each scan runs in a process of its own, since a JVM has one set of jars.
+
+    python -m bench.spark_scan fill 127.0.0.1:9092 scan --records 10000000
+    python -m bench.spark_scan scan 127.0.0.1:9092 scan
+    python -m bench.spark_scan scan 127.0.0.1:9092 scan --connector --python PYSPARK_4_2_PYTHON
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any
+
+from headrace.client.admin import create_topic
+from headrace.client.calls import HotCall, check
+from headrace.client.client import Client
+from headrace.client.sync import connect, run
+from headrace.client.transport import Reply
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.batch import Codec, Record, build
+from headrace.wire.kafka.frame import parse_response
+from headrace.wire.kafka.hot import produce
+from headrace.wire.kafka.primitives import NO_UUID
+
+CORES = 2
+RECORD_BYTES = 100
+KEY_BYTES = 16
+BATCH_RECORDS = 130
+"""16 KB before compression: a Java producer's default batch."""
+IN_FLIGHT = 64
+CONNECTOR = Path(__file__).parent / "peers" / "spark-connector"
+FIRST_TIME_MS = 1_700_000_000_000
+
+
+def _batches() -> list[bytes]:
+    """Some different batches of JSON-like records, compressed by lz4."""
+    dice = random.Random(7)
+    made = []
+    for number in range(16):
+        records = []
+        for place in range(BATCH_RECORDS):
+            value = json.dumps({
+                "id": dice.randrange(10**9),
+                "user": dice.choice(["alice", "bob", "carol", "dave"]),
+                "amount": round(dice.random() * 1000, 2),
+                "page": f"/shop/item/{dice.randrange(5000)}",
+            })  # fmt: skip
+            records.append(Record(
+                0, FIRST_TIME_MS + number * BATCH_RECORDS + place,
+                f"key-{dice.randrange(10 ** (KEY_BYTES - 4)):0{KEY_BYTES - 4}}".encode(),
+                value.ljust(RECORD_BYTES)[:RECORD_BYTES].encode(),
+            ))  # fmt: skip
+        made.append(build(records, compression=Codec.LZ4))
+    return made
+
+
+def fill(bootstrap: str, topic: str, records: int, partitions: int = CORES) -> int:
+    """Create `topic` and write at least `records` records to it; returns how many there are."""
+    client = connect(bootstrap, client_id="bench")
+    try:
+        run(create_topic(client, topic, partitions=partitions))
+        run(client.leaders([topic]))
+        return _write(client, topic, records, partitions)
+    finally:
+        client.close()
+
+
+def _write(client: Client, topic: str, records: int, partitions: int) -> int:
+    batches = _batches()
+    waiting: deque[Reply] = deque()
+    link = run(client.broker(run(client.leaders([topic])).leader(topic, 0)))
+    version = 9
+    written = number = 0
+    while written < records or waiting:
+        if written < records and len(waiting) < IN_FLIGHT:
+            # The protocol takes one batch per partition and request: several requests in flight.
+            chosen = [batches[(number + place) % len(batches)] for place in range(partitions)]
+            parts = [produce.PartitionData(place, one) for place, one in enumerate(chosen)]
+            request = produce.ProduceRequest(
+                None, 1, 30_000, [produce.TopicData(topic, NO_UUID, parts)]
+            )
+            call = HotCall(ApiKey.PRODUCE, produce.encode_request, produce.decode_response, request)
+            frame = call.encode(version, link.next_correlation_id(), "bench")
+            waiting.append(link.send(frame))
+            number += 1
+            written += BATCH_RECORDS * partitions
+            continue
+        response = run(_answer(waiting.popleft()))
+        _, body = parse_response(response, ApiKey.PRODUCE, version)
+        for answered in produce.decode_response(version, response[body:]).topics:
+            for one in answered.partitions:
+                check(one.error_code)
+    return written
+
+
+async def _answer(reply: Reply) -> memoryview:
+    return await reply.wait(60)
+
+
+def scan(
+    bootstrap: str, topic: str, *, connector: bool = False, rounds: int = 3,
+    options: dict[str, str] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Read the whole topic `rounds` times; rows, seconds of each round, rows/s of the best."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": "2g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.log.level": "ERROR",
+    }
+    if connector:
+        settings["spark.jars"] = ",".join(map(str, sorted(connector_jars())))
+    builder = SparkSession.builder.appName("scan").master(f"local[{CORES}]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    try:
+        reader = (
+            spark.read.format("kafka" if connector else "headrace")
+            .option("kafka.bootstrap.servers", bootstrap)
+            .option("subscribe", topic)
+            .options(**(options or {}))
+        )
+        rows = reader.load().count()
+        seconds = []
+        for _ in range(rounds):
+            started = time.perf_counter()
+            reader.load().write.format("noop").mode("overwrite").save()
+            seconds.append(round(time.perf_counter() - started, 3))
+    finally:
+        spark.stop()
+    return {"rows": rows, "seconds": seconds, "rows/s": round(rows / min(seconds))}
+
+
+def connector_jars() -> list[Path]:
+    """The connector and what it needs, fetched by maven at first use."""
+    libs = CONNECTOR / "target" / "libs"
+    if not libs.is_dir():
+        command = ["mvn", "-q", "-B", "dependency:copy-dependencies"]
+        subprocess.run(command, cwd=CONNECTOR, check=True)
+    return list(libs.glob("*.jar"))
+
+
+def scan_apart(
+    bootstrap: str, topic: str, *, connector: bool = False, python: str = sys.executable
+) -> dict[str, Any]:
+    """`scan` in a process of its own, run by `python` (its pyspark decides the Spark)."""
+    command = [python, __file__, "scan", bootstrap, topic, *(["--connector"] if connector else [])]
+    environment = os.environ | {"PYSPARK_PYTHON": python}
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=600
+    )
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Rows per second of a Spark batch read")
+    parser.add_argument("what", choices=["fill", "scan"])
+    parser.add_argument("bootstrap")
+    parser.add_argument("topic")
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--partitions", type=int, default=CORES)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--connector", action="store_true", help="Spark's own Kafka connector")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    given = parser.parse_args()
+    if given.what == "fill":
+        records = fill(given.bootstrap, given.topic, given.records, given.partitions)
+        print(json.dumps({"records": records}))
+        return
+    options = dict(option.split("=", 1) for option in given.option)
+    figures = scan(
+        given.bootstrap, given.topic, connector=given.connector, rounds=given.rounds,
+        options=options,
+    )  # fmt: skip
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
