@@ -129,19 +129,24 @@ class Client:
 
         Whatever was cached of the cluster is forgotten between tries.
         """
-        deadline = self.transport.now() + self.retry_seconds
+        began = self.transport.now()
         backoff = BACKOFF_SECONDS_MIN
+
+        def over() -> bool:
+            # Read anew each time: whoever wants to stop sets retry_seconds to 0.
+            return self.transport.now() + backoff > began + self.retry_seconds
+
         while True:
             try:
                 return await attempt()
             except ApiError as error:
-                if error.code not in RETRIABLE or self.transport.now() + backoff > deadline:
+                if error.code not in RETRIABLE or over():
                     raise
             except CannotConnect:
-                if not self.patient or self.transport.now() + backoff > deadline:
+                if not self.patient or over():
                     raise
             except (ConnectionLost, TimedOut):
-                if self.transport.now() + backoff > deadline:
+                if over():
                     raise
             self.known = None
             self._coordinators.clear()

@@ -1,0 +1,322 @@
+"""`headrace group`: list, describe, seek, delete."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from headrace.cli.broker_options import Cluster, Json
+from headrace.cli.failure import CommandError, UsageError, not_found
+from headrace.cli.output import note, print_json, print_line, print_table
+from headrace.cli.places import Place, parse_place, resolve_places
+from headrace.client import groups
+from headrace.client.client import Client
+from headrace.client.groups import Committed, DescribedGroup, GroupMember
+from headrace.client.metadata import Metadata
+from headrace.client.offsets import LATEST, list_offsets
+from headrace.client.sync import run
+from headrace.model.nouns import TopicPartition
+
+app = App(name="group", help="List, describe, seek and delete consumer groups.")
+
+GroupFlag = Annotated[tuple[str, ...], Parameter(name="--group", show=False, negative=())]
+
+
+@app.command(name="list", alias="ls")
+def list_(*, json: Json = False, cluster: Cluster = Cluster()) -> None:  # noqa: B008
+    """List groups."""
+    client = cluster.client()
+    found = run(groups.list_groups(client))
+    client.close()
+    if json:
+        print_json([one._asdict() for one in found])
+    elif not found:
+        note("no groups")
+    else:
+        print_table(
+            ["GROUP", "STATE", "PROTOCOL", "TYPE"],
+            [[one.group, one.state, one.protocol_type or None, one.type or None] for one in found],
+        )
+
+
+@dataclass(frozen=True)
+class _Row:
+    partition: TopicPartition
+    committed: int | None
+    end: int | None
+    member: GroupMember | None
+
+    @property
+    def lag(self) -> int | None:
+        """Records between what the group has committed and the end."""
+        if self.committed is None or self.end is None:
+            return None
+        return max(self.end - self.committed, 0)
+
+
+@app.command
+def describe(
+    *names: str,
+    members: Annotated[
+        bool, Parameter(name=["-m", "--members"], negative=(), help="Who reads what.")
+    ] = False,
+    group: GroupFlag = (),
+    json: Json = False,
+    cluster: Cluster = Cluster(),  # noqa: B008
+) -> None:
+    """Show groups' partitions: committed offset, end, lag, member."""
+    client = cluster.client()
+    wanted = names + group
+    if not wanted:
+        raise UsageError("name at least one group")
+    answers = []
+    for at, name in enumerate(wanted):
+        described, rows = _describe(client, name)
+        if json:
+            answers.append(_json(described, rows))
+        else:
+            if at:
+                print_line("")
+            _print_group(described, rows, members=members)
+    client.close()
+    if json:
+        print_json(answers)
+
+
+def _describe(client: Client, name: str) -> tuple[DescribedGroup, list[_Row]]:
+    described = run(groups.describe_group(client, name))
+    offsets = run(groups.committed(client, name))
+    if not groups.exists(described, offsets):
+        raise not_found("group", name, [one.group for one in run(groups.list_groups(client))])
+    readers = {one: member for member in described.members for one in member.assignment}
+    partitions = sorted({*offsets, *readers})
+    ends = _ends(client, partitions)
+    rows = [
+        _Row(
+            one,
+            offsets[one].offset if one in offsets else None,
+            ends.get(one),
+            readers.get(one),
+        )
+        for one in partitions
+    ]
+    return described, rows
+
+
+def _ends(client: Client, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+    """End offsets of those partitions that still exist."""
+    known = run(client.metadata(sorted({one.topic for one in partitions})))
+    there = [one for one in partitions if _exists(known, one)]
+    found = run(list_offsets(client, dict.fromkeys(there, LATEST)))
+    return {one: at.offset for one, at in found.items()}
+
+
+def _exists(known: Metadata, wanted: TopicPartition) -> bool:
+    topic = known.topics.get(wanted.topic)
+    return (
+        topic is not None
+        and not topic.error_code
+        and any(one.partition == wanted.partition for one in topic.partitions)
+    )
+
+
+def _json(described: DescribedGroup, rows: list[_Row]) -> dict[str, object]:
+    return {
+        "group": described.group,
+        "state": described.state,
+        "protocol": described.protocol,
+        "members": [
+            {
+                "member_id": one.member_id,
+                "instance_id": one.instance_id,
+                "client_id": one.client_id,
+                "host": one.host,
+                "partitions": [list(part) for part in one.assignment],
+            }
+            for one in described.members
+        ],
+        "lag": sum(row.lag or 0 for row in rows),
+        "partitions": [
+            {
+                "topic": row.partition.topic,
+                "partition": row.partition.partition,
+                "committed": row.committed,
+                "end": row.end,
+                "lag": row.lag,
+                "member_id": row.member and row.member.member_id,
+            }
+            for row in rows
+        ],
+    }
+
+
+def _print_group(described: DescribedGroup, rows: list[_Row], *, members: bool) -> None:
+    lag = sum(row.lag or 0 for row in rows)
+    protocol = f", {described.protocol}" if described.protocol else ""
+    print_line(
+        f"{described.group}: {described.state}{protocol},"
+        f" {len(described.members)} members, lag {lag}"
+    )
+    if members:
+        print_table(
+            ["MEMBER", "CLIENT", "HOST", "PARTITIONS"],
+            [
+                [one.member_id, one.client_id, one.host, " ".join(map(str, one.assignment))]
+                for one in described.members
+            ],
+        )
+        return
+    if not rows:
+        return
+    print_table(
+        ["TOPIC", "PARTITION", "COMMITTED", "END", "LAG", "MEMBER", "CLIENT"],
+        [
+            [
+                row.partition.topic,
+                row.partition.partition,
+                row.committed,
+                row.end,
+                row.lag,
+                row.member and row.member.member_id,
+                row.member and row.member.client_id,
+            ]
+            for row in rows
+        ],
+    )
+
+
+@app.command(alias="reset-offsets")
+def seek(
+    name: str,
+    *,
+    to: Annotated[
+        str,
+        Parameter(
+            name=["--to", "-t"],
+            allow_leading_hyphen=True,
+            help="start, end, a number, +N or -N from where it is, @time.",
+        ),
+    ],
+    topics: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=["--topics", "--topic"],
+            negative=(),
+            help="Only these: topic or topic:0,1; may be given again.",
+        ),
+    ] = (),
+    dry_run: Annotated[
+        bool, Parameter(name=["-n", "--dry-run"], negative=(), help="Only show what would be done.")
+    ] = False,
+    json: Json = False,
+    cluster: Cluster = Cluster(),  # noqa: B008
+) -> None:
+    """Move a group's offsets; it must have no members."""
+    place = parse_place(to, "--to")
+    client = cluster.client()
+    offsets = run(groups.committed(client, name))
+    partitions = _chosen(client, name, topics, offsets)
+    if not dry_run:
+        _refuse_members(client, name)
+    current = {one: at.offset for one, at in offsets.items()}
+    moved = _moved(client, place, partitions, current)
+    if not dry_run:
+        run(groups.commit(client, name, {one: Committed(at) for one, at in moved.items()}))
+    client.close()
+    rows = [(one, current.get(one), moved[one]) for one in sorted(moved)]
+    if json:
+        print_json(
+            {
+                "group": name,
+                "dry_run": dry_run,
+                "partitions": [
+                    {"topic": one.topic, "partition": one.partition, "from": was, "to": now}
+                    for one, was, now in rows
+                ],
+            }
+        )
+        return
+    print_table(
+        ["TOPIC", "PARTITION", "FROM", "TO"],
+        [[one.topic, one.partition, was, now] for one, was, now in rows],
+    )
+    if dry_run:
+        note("nothing was changed: --dry-run")
+
+
+def _moved(
+    client: Client,
+    place: Place,
+    partitions: Sequence[TopicPartition],
+    current: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    return run(resolve_places(client, place, partitions, current))
+
+
+def _refuse_members(client: Client, name: str) -> None:
+    described = run(groups.describe_group(client, name))
+    if described.members:
+        raise CommandError(
+            f"group {name} has {len(described.members)} members; stop them first, or they would"
+            " go on from where they are"
+        )
+
+
+def _chosen(
+    client: Client,
+    name: str,
+    topics: Sequence[str],
+    offsets: Mapping[TopicPartition, Committed],
+) -> list[TopicPartition]:
+    """The partitions to move: those named, or all the group has offsets for."""
+    if not topics:
+        if not offsets:
+            known = [one.group for one in run(groups.list_groups(client))]
+            if name not in known:
+                raise not_found("group", name, known)
+            raise UsageError(f"group {name} has no offsets yet; name topics with --topics")
+        there = run(client.metadata(sorted({one.topic for one in offsets})))
+        return [one for one in sorted(offsets) if _exists(there, one)]
+    everything = run(client.metadata())
+    chosen = []
+    for text in topics:
+        topic, _, numbers = text.partition(":")
+        if topic not in everything.topics:
+            raise not_found("topic", topic, sorted(everything.topics))
+        all_there = [one.partition for one in everything.topics[topic].partitions]
+        wanted = [_number(text, one) for one in numbers.split(",")] if numbers else all_there
+        if missing := sorted(set(wanted) - set(all_there)):
+            raise UsageError(f"--topics {text}: there is no partition {missing[0]}")
+        chosen += [TopicPartition(topic, one) for one in wanted]
+    return sorted(set(chosen))
+
+
+def _number(text: str, digits: str) -> int:
+    if not (digits.isascii() and digits.isdigit()):
+        raise UsageError(f"--topics {text}: must be topic or topic:0,1")
+    return int(digits)
+
+
+@app.command(alias="rm")
+def delete(
+    *names: str,
+    group: GroupFlag = (),
+    json: Json = False,
+    cluster: Cluster = Cluster(),  # noqa: B008
+) -> None:
+    """Delete groups without members, and their offsets."""
+    wanted = names + group
+    if not wanted:
+        raise UsageError("name at least one group")
+    client = cluster.client()
+    known = [one.group for one in run(groups.list_groups(client))]
+    for name in wanted:
+        if name not in known:
+            raise not_found("group", name, known)
+        run(groups.delete_group(client, name))
+        if not json:
+            print_line(f"deleted {name}")
+    client.close()
+    if json:
+        print_json([{"group": name, "deleted": True} for name in wanted])

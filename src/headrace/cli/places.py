@@ -1,0 +1,94 @@
+"""Places in partitions as people write them: start, end, 42, -10, +5, @2026-11-20T12:00, @1732…"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from headrace.cli.failure import UsageError
+from headrace.client.client import Client
+from headrace.client.offsets import EARLIEST, LATEST, list_offsets
+from headrace.model.nouns import TopicPartition
+
+_WORDS = {
+    "start": EARLIEST,
+    "earliest": EARLIEST,
+    "beginning": EARLIEST,
+    "end": LATEST,
+    "latest": LATEST,
+    "newest": LATEST,
+    "oldest": EARLIEST,
+}
+
+
+class Place(NamedTuple):
+    """Where: a time (EARLIEST and LATEST are two), an offset, so far before the end or ahead."""
+
+    kind: Literal["time", "offset", "before_end", "ahead"]
+    number: int
+
+
+def parse_place(text: str, flag: str) -> Place:
+    """The place that `text` names. UsageError."""
+    word = text.strip().lower()
+    if word in _WORDS:
+        return Place("time", _WORDS[word])
+    if word.startswith("@"):
+        return Place("time", _time(word[1:], flag))
+    sign, digits = word[:1], word.lstrip("+-")
+    if digits.isascii() and digits.isdigit() and len(word) - len(digits) <= 1:
+        number = int(digits)
+        if sign == "-":
+            return Place("before_end", number)
+        return Place("ahead" if sign == "+" else "offset", number)
+    raise UsageError(f"{flag} {text}: must be start, end, a number, +N, -N or @time")
+
+
+def _time(text: str, flag: str) -> int:
+    """Milliseconds since 1970 of a number or an ISO 8601 time, by default of the own zone."""
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text.upper()).timestamp() * 1000)
+    except ValueError:
+        raise UsageError(
+            f"{flag} @{text}: must be milliseconds or a time as 2026-11-20T12:00"
+        ) from None
+
+
+async def resolve_places(
+    client: Client,
+    place: Place,
+    partitions: Sequence[TopicPartition],
+    current: Mapping[TopicPartition, int] | None = None,
+) -> dict[TopicPartition, int]:
+    """The offset in each partition, kept between its start and its end.
+
+    `ahead` counts from `current`, or from the start where that has none; so does `before_end` where
+    `current` is given: it goes back.
+    """
+    if not partitions:
+        return {}
+    starts = await list_offsets(client, dict.fromkeys(partitions, EARLIEST))
+    ends = await list_offsets(client, dict.fromkeys(partitions, LATEST))
+    timed = {}
+    if place.kind == "time" and place.number not in {EARLIEST, LATEST}:
+        timed = await list_offsets(client, dict.fromkeys(partitions, place.number))
+    found = {}
+    for one in partitions:
+        start, end = starts[one].offset, ends[one].offset
+        match place.kind:
+            case "offset":
+                offset = place.number
+            case "ahead":
+                offset = (current or {}).get(one, start) + place.number
+            case "before_end":
+                offset = (end if current is None else current.get(one, end)) - place.number
+            case "time" if place.number == EARLIEST:
+                offset = start
+            case "time" if place.number == LATEST:
+                offset = end
+            case "time":
+                # No record so late: the end, as Kafka's own tools do.
+                offset = timed[one].offset if timed[one].offset >= 0 else end
+        found[one] = min(max(offset, start), end)
+    return found

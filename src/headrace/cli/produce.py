@@ -1,0 +1,277 @@
+"""`headrace produce`: lines of files, of standard input, or of a file that grows."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, BinaryIO, Literal, Protocol
+
+from cyclopts import Parameter
+
+from headrace.cli.broker_options import Cluster, Json
+from headrace.cli.failure import UsageError
+from headrace.cli.lines import LineParser, parse_headers, unescape
+from headrace.cli.output import note, print_json
+from headrace.client.client import Client
+from headrace.client.producer import Producer
+from headrace.client.sync import run
+from headrace.wire.kafka.compression import Codec
+
+CHUNK_BYTES = 1 << 20
+
+Acks = Literal["all", "-1", "1", "0"]
+Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Records:
+    """What becomes of a line."""
+
+    key: Annotated[str | None, Parameter(name=["-k", "--key"], help="Key of all records.")] = None
+    separator: Annotated[
+        str | None,
+        Parameter(
+            name=["--key-separator", "-K"],
+            help="What parts key from value in a line, \\t for a tab; without it lines are values.",
+        ),
+    ] = None
+    headers: Annotated[
+        tuple[str, ...],
+        Parameter(name=["-H", "--header"], negative=(), help="A header as name=value, repeatable."),
+    ] = ()
+    null: Annotated[
+        str | None,
+        Parameter(name="--null-marker", help="A key or value that is this text is null."),
+    ] = None
+    tombstone: Annotated[
+        bool,
+        Parameter(name="--tombstone", negative=(), help="Send one null value for --key."),
+    ] = False
+    format: Annotated[
+        Literal["lines", "json"],
+        Parameter(name=["-f", "--format"], help="json: as `headrace consume --json` prints them."),
+    ] = "lines"
+    partition: Annotated[
+        int | None,
+        Parameter(name=["-p", "--partition"], help="Where to, instead of by key."),
+    ] = None
+    compression: Annotated[
+        Compression, Parameter(name=["-z", "--compression", "--compression-codec"])
+    ] = "none"
+    acks: Annotated[
+        Acks, Parameter(name=["--acks", "--request-required-acks"], help="Who must have it.")
+    ] = "all"
+
+    def parser(self) -> LineParser:
+        """How to read lines. UsageError."""
+        if self.key is not None and self.separator is not None:
+            raise UsageError("--key and --key-separator: one of them at most")
+        if self.separator == "":
+            raise UsageError("--key-separator: must not be empty")
+        if self.tombstone and self.key is None:
+            raise UsageError("--tombstone: needs --key")
+        return LineParser(
+            None if self.key is None else self.key.encode(),
+            None if self.separator is None else unescape(self.separator).encode(),
+            None if self.null is None else self.null.encode(),
+            parse_headers(self.headers),
+            json=self.format == "json",
+        )
+
+    def producer(self, client: Client) -> Producer:
+        """A producer that does as asked."""
+        return Producer(
+            client,
+            acks=-1 if self.acks in {"all", "-1"} else int(self.acks),
+            compression=Codec[self.compression.upper()],
+        )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Follow:
+    """Shipping a file that grows."""
+
+    file: Annotated[
+        Path | None,
+        Parameter(
+            name=["--follow", "-F"],
+            help="Ship this file's lines as they are written, through rotation and restarts.",
+        ),
+    ] = None
+    state: Annotated[
+        Path | None,
+        Parameter(name="--state", help="Where to note the position; else beside the file."),
+    ] = None
+    from_end: Annotated[
+        bool,
+        Parameter(name="--from-end", negative=(), help="At the first start skip what is there."),
+    ] = False
+
+
+def produce(
+    topic: Annotated[str | None, Parameter(help="Where to.")] = None,
+    /,
+    *files: Annotated[Path, Parameter(help="Files to read; none or -: standard input.")],
+    records: Records = Records(),
+    follow: Follow = Follow(),
+    topic_flag: Annotated[str | None, Parameter(name="--topic", show=False)] = None,
+    json: Json = False,
+    cluster: Cluster = Cluster(),  # noqa: B008
+) -> None:
+    """Send lines to a topic, each a record."""
+    if topic_flag is not None:
+        files = files if topic is None else (Path(topic), *files)
+        topic = topic_flag
+    if topic is None:
+        raise UsageError("name the topic: headrace produce TOPIC [FILE…]")
+    parser = records.parser()
+    if follow.file is not None:
+        if files:
+            raise UsageError("--follow: takes no other files")
+        from headrace.cli.follow import ship
+
+        ship(cluster, topic, follow.file, follow.state, records, from_end=follow.from_end)
+        return
+    client = cluster.client()
+    producer = records.producer(client)
+    began = time.monotonic()
+    run(producer.partitions(topic))
+    if records.tombstone:
+        run(_tombstone(producer, topic, parser, records.partition))
+    else:
+        _produce_files(producer, topic, files, parser, records.partition)
+    client.close()
+    _report(producer, topic, time.monotonic() - began, json=json)
+
+
+async def _tombstone(
+    producer: Producer, topic: str, parser: LineParser, partition: int | None
+) -> None:
+    await producer.send(
+        topic,
+        None,
+        parser.key,
+        timestamp=now_ms(),
+        headers=parser.headers,
+        partition=partition,
+    )
+    await producer.flush()
+
+
+def _produce_files(
+    producer: Producer,
+    topic: str,
+    files: tuple[Path, ...],
+    parser: LineParser,
+    partition: int | None,
+) -> None:
+    sender = Sender(producer, topic, parser, partition)
+    names = files or (Path("-"),)
+    sizes = [path.stat().st_size for path in names if path != Path("-")]
+    whole = sum(sizes) if len(sizes) == len(names) else None
+    with _progress(whole) as progress:
+        for path in names:
+            if path == Path("-"):
+                run(sender.read(sys.stdin.buffer, progress))
+            else:
+                with path.open("rb", buffering=0) as file:
+                    run(sender.read(file, progress))
+        run(producer.flush())
+
+
+class Progress(Protocol):
+    """Told of bytes that were read."""
+
+    def __call__(self, size: int, /) -> None: ...
+
+
+class Sender:
+    """Cuts input into lines and hands them to a producer."""
+
+    def __init__(
+        self, producer: Producer, topic: str, parser: LineParser, partition: int | None
+    ) -> None:
+        self.producer = producer
+        self.topic = topic
+        self.parser = parser
+        self.partition = partition
+        self.number = 0
+        """Lines so far."""
+
+    async def read(self, file: BinaryIO, progress: Progress) -> None:
+        """Send all lines of `file`; one without an end at the end of the file too."""
+        rest = b""
+        descriptor = file.fileno()
+        while chunk := os.read(descriptor, CHUNK_BYTES):
+            *lines, rest = (rest + chunk).split(b"\n")
+            await self.send(lines)
+            # What was typed, or came slowly, shall not wait for more.
+            await self.producer.dispatch()
+            progress(len(chunk))
+        if rest:
+            await self.send([rest])
+
+    async def send(self, lines: list[bytes]) -> None:
+        """Send lines that come without their ends."""
+        send, parse, now = self.producer.send, self.parser.parse, now_ms()
+        for line in lines:
+            self.number += 1
+            value, key, headers, timestamp, _ = parse(line.removesuffix(b"\r"), self.number)
+            await send(
+                self.topic,
+                value,
+                key,
+                timestamp=now if timestamp is None else timestamp,
+                headers=headers,
+                partition=self.partition,
+            )
+
+
+@contextmanager
+def _progress(whole: int | None) -> Iterator[Progress]:
+    """A bar on a terminal where the size is known, otherwise nothing."""
+    if whole is None or whole < CHUNK_BYTES or not sys.stderr.isatty():
+        yield lambda size: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+    from rich.progress import Progress as Bar
+
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=whole)
+        yield lambda size: bar.advance(task, size)
+
+
+def _report(producer: Producer, topic: str, seconds: float, *, json: bool) -> None:
+    offsets = {one.partition: offset for one, offset in sorted(producer.offsets.items())}
+    if json:
+        print_json(
+            {
+                "topic": topic,
+                "records": producer.acknowledged,
+                "bytes": producer.acknowledged_bytes,
+                "seconds": round(seconds, 3),
+                "last_offsets": {str(number): offset for number, offset in offsets.items()},
+            }
+        )
+        return
+    places = ", ".join(f"{topic}-{number}@{offset}" for number, offset in offsets.items())
+    plural = "record" if producer.acknowledged == 1 else "records"
+    where = f", last at {places}" if 0 < len(offsets) <= 4 else ""
+    note(f"{producer.acknowledged} {plural} to {topic} in {seconds:.2f} s{where}")
+
+
+def now_ms() -> int:
+    """The time of records that have none."""
+    return time.time_ns() // 1_000_000
