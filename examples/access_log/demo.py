@@ -19,6 +19,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -36,8 +37,7 @@ from examples.access_log.live import Pipeline, group_of
 from examples.access_log.picture import draw
 from examples.access_log.tables import TABLES
 from examples.access_log.topic import NAME, PARTITIONS, Topic
-from headrace.client.transport import ClientError
-from headrace.model.errors import ApiError
+from headrace.model.errors import HeadraceError
 from headrace.pipeline import Unbalanced
 
 if TYPE_CHECKING:
@@ -46,10 +46,12 @@ if TYPE_CHECKING:
 
     from examples.access_log.archive import Archive
     from examples.access_log.results import Results
+    from examples.access_log.topic import Group
 
 SPEED = 60.0
 LOOK_S = 1.0
 CATCH_UP_S_MAX = 120.0
+GROUPS_S_MAX = 10.0
 CLOSING_MS = 4 * 60 * 1000  # more than a window and the lateness allowed
 
 
@@ -63,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         console.print("\n[yellow]interrupted; everything it had started is stopped")
         return 130
-    except (ApiError, BrokerFailed, ClientError, OSError, Unbalanced, ValueError) as why:
+    except (BrokerFailed, HeadraceError, OSError, PySparkException, Unbalanced, ValueError) as why:
         console.print(f"[bold red]the demo failed:[/] {why}")
         return 1
     return 0
@@ -118,7 +120,7 @@ def _run(console: Console, out: Path, speed: float | None) -> None:
             pipeline.start()
             _feed(console, log, topic, pipeline, speed)
             results = _conclude(console, log, topic, pipeline)
-        groups = [topic.group(group_of(table)) for table in TABLES]
+            groups = _groups(topic)
     picture = out / "access_log.png"
     draw(results.windows, picture)
     report.show(console, results, groups, out, picture)
@@ -169,6 +171,16 @@ def _conclude(console: Console, log: Archive, topic: Topic, pipeline: Pipeline) 
         results = pipeline.read_back(fed=len(log.lines), stored=stored, damaged=log.damaged)
     results.account.check()
     return results
+
+
+def _groups(topic: Topic) -> list[Group]:
+    """The queries as consumer groups. Spark tells of a batch a moment after the batch is done."""
+    give_up = time.monotonic() + GROUPS_S_MAX
+    while True:
+        groups = [topic.group(group_of(table)) for table in TABLES]
+        if not any(group.lag for group in groups) or time.monotonic() > give_up:
+            return groups
+        time.sleep(0.2)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import headrace.spark
 from examples.access_log import results, tables, topic
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
     from examples.access_log.results import Results
+
+
+# Workers import the parser by its name; dates and hours in the tables are UTC's.
+_SETTINGS: dict[str, Any] = {
+    "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
+    "spark.sql.session.timeZone": "UTC",
+}
 
 
 def group_of(table: str) -> str:
@@ -31,7 +37,6 @@ class Pipeline:
         self._bootstrap = bootstrap
         self._out = out
         self._spark = headrace.spark.session("access-log", **_SETTINGS)
-        headrace.spark.attach(self._spark)
         self._queries: dict[str, StreamingQuery] = {}
         self._taken: dict[int, int] = {}
 
@@ -90,6 +95,3 @@ class Pipeline:
         queries, self._queries = self._queries, {}
         for query in queries.values():
             query.stop()
-
-
-_SETTINGS: dict[str, Any] = {}

@@ -35,14 +35,14 @@ def draw(windows: Sequence[dict[str, Any]], target: Path) -> None:
     """Write a PNG of `windows` (rows of the table, in order of time) to `target`."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(12, 8.4), dpi=130)
-        figure.subplots_adjust(left=0.075, right=0.975, top=0.895, bottom=0.07, hspace=0.27)
+        figure.subplots_adjust(left=0.085, right=0.975, top=0.895, bottom=0.07, hspace=0.27)
         traffic, errors, latency = figure.subplots(3, 1, sharex=True, height_ratios=(5, 3, 3))
         total = sum(row["requests"] for row in windows)
         figure.suptitle(
             f"Access log: {total:,} requests in {len(windows)} minutes",
             fontsize=16,
             fontweight="bold",
-            x=0.075,
+            x=0.085,
             ha="left",
         )
         _traffic(traffic, windows)
@@ -50,6 +50,7 @@ def draw(windows: Sequence[dict[str, Any]], target: Path) -> None:
         _latency(latency, windows)
         latency.xaxis.set_major_formatter(dates.DateFormatter("%H:%M"))  # type: ignore[no-untyped-call]
         latency.set_xlabel(f"event time, {windows[0]['window_start']:%d %B %Y}, UTC")
+        figure.align_ylabels()
         figure.savefig(target, facecolor="white")
 
 
@@ -76,6 +77,15 @@ def _traffic(axes: Axes, windows: Sequence[dict[str, Any]]) -> None:
         label="a noisy client",
         clip_on=False,
     )
+    before = ""
+    for row in noisy:
+        loudest = row["noisy_clients"][0]["client"]
+        if loudest != before:
+            at = (row["window_start"], row["requests"])
+            axes.annotate(
+                loudest, at, (0, 8), textcoords="offset points", ha="center", fontsize=8, color=INK
+            )
+        before = loudest
     axes.set_ylim(0, max(row["requests"] for row in windows) * 1.12)
     _dress(axes, "requests per minute", "{:,.0f}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -10,7 +11,6 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rich.console import Console
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from examples.access_log.topic import Group
     from headrace.pipeline import Account
 
-BAR_CELLS = 18
+WIDE = 112  # cells from which there is room for everything
 
 
 def show(
@@ -26,39 +26,41 @@ def show(
 ) -> None:
     """Print everything, the paths of what was written last."""
     console.print()
-    console.print(minutes_table(results.windows))
+    console.print(minutes_table(results.windows, wide=console.width >= WIDE))
     console.print(noisy_table(results.windows))
     console.print(refused_table(results.reasons))
     console.print(groups_table(groups))
     console.print(account_table(results.account))
-    console.print(further(out, picture))
+    console.print(further(out, picture), soft_wrap=True)
 
 
-def minutes_table(windows: Sequence[dict[str, Any]]) -> Table:
-    """One row per window, with a bar for the traffic."""
+def minutes_table(windows: Sequence[dict[str, Any]], *, wide: bool) -> Table:
+    """One row per window, with a bar for the traffic; noisy clients only where it may be wide."""
     table = Table(title="One-minute windows", box=box.SIMPLE_HEAD, title_justify="left", padding=0)
-    table.add_column("minute")
+    table.add_column("minute", no_wrap=True)
     table.add_column("requests", justify="right", min_width=9)
-    table.add_column("", min_width=BAR_CELLS + 1, no_wrap=True)
+    cells = 20 if wide else 10
+    table.add_column("", min_width=cells + 1, no_wrap=True)
     for name in ("4xx", "5xx", "p50 ms", "p99 ms", "MB"):
-        table.add_column(name, justify="right", min_width=7)
-    table.add_column("  top paths", no_wrap=True)
-    table.add_column("  noisy clients", overflow="ellipsis", no_wrap=True)
+        table.add_column(name, justify="right", min_width=7 if "p" in name else 6, no_wrap=True)
+    table.add_column("  top paths", no_wrap=True, overflow="ellipsis")
+    if wide:
+        table.add_column("  noisy clients", no_wrap=True, overflow="ellipsis")
     most = max(row["requests"] for row in windows)
     for row in windows:
-        top = "  ".join(one["path"] for one in row["top_paths"][:2])
+        paths = "  ".join(one["path"] for one in row["top_paths"][: 2 if wide else 1])
         noisy = ", ".join(f"{one['client']} ×{one['requests']:,}" for one in row["noisy_clients"])
         table.add_row(
             f"{row['window_start']:%H:%M}",
             f"{row['requests']:,}",
-            " [cyan]" + "█" * max(1, round(BAR_CELLS * row["requests"] / most)),
+            " [cyan]" + "█" * max(1, round(cells * row["requests"] / most)),
             _striking(row["client_errors"], row["requests"] * 0.05, "yellow"),
             _striking(row["server_errors"], row["requests"] * 0.03, "red"),
             f"{row['p50_ms']:,}",
             f"{row['p99_ms']:,}",
             f"{row['bytes'] / 1e6:,.0f}",
-            f"  {top}",
-            f"  {noisy}",
+            f"  {paths}",
+            *([f"  {noisy}"] if wide else []),
         )
     return table
 
@@ -122,12 +124,25 @@ def groups_table(groups: Sequence[Group]) -> Table:
 
 def further(out: Path, picture: Path) -> str:
     """Where everything is, and what to try next."""
-    return f"""[bold]Parquet[/]  {out}/requests  {out}/windows  {out}/quarantine
+    out, picture = _near(out), _near(picture)
+    return f"""[bold]Parquet[/]  {out}/windows
+         {out}/requests
+         {out}/quarantine
 [bold]Picture[/]  {picture}
 
 [bold]Look further[/]
-  serve the topic again  .venv/bin/headrace serve {out}/broker/server.properties
+  one table   .venv/bin/python -c "import pandas; print(pandas.read_parquet('{out}/windows'))"
+  the topic   .venv/bin/headrace serve {out}/broker/server.properties \
+                --listeners PLAINTEXT://127.0.0.1:9092
+              .venv/bin/headrace consume access-log --from-beginning -n 5
+              .venv/bin/headrace group describe access-log-windows
+  on disk     .venv/bin/headrace log dump {out}/broker/log/access-log-0/*.timeindex
 """
+
+
+def _near(path: Path) -> Path:
+    """Relative to where the reader is, where that is shorter."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _striking(count: int, limit: float, colour: str) -> str:

@@ -13,10 +13,12 @@ class Unbalanced(Exception):
 class Account:
     """Counts of one run, each taken by reading back what was written, never from a counter.
 
-    `windowed` is the sum over the windows of how many records each holds.
+    `stored` is how many of the records fed the topic holds; `windowed` is the sum over the windows
+    of how many records each holds.
     """
 
     fed: int
+    stored: int
     damaged: int
     written: int
     quarantined: int
@@ -25,6 +27,7 @@ class Account:
     def differences(self) -> list[str]:
         """Say in one sentence each which sums do not agree; empty when the account balances."""
         balances = (
+            ("in the topic", self.stored, "fed", self.fed),
             ("written + quarantined", self.written + self.quarantined, "fed", self.fed),
             ("quarantined", self.quarantined, "damaged", self.damaged),
             ("in windows", self.windowed, "written", self.written),
