@@ -53,11 +53,9 @@ def digest(content: bytes | None) -> str | None:
 def reader(bootstrap: str, **settings: str) -> Consumer:
     base = {"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"}
     extra = {name.replace("_", "."): value for name, value in settings.items()}
-    return Consumer(
-        base
-        | {"check.crcs": True, "enable.partition.eof": True, "enable.auto.commit": False}
-        | extra
-    )
+    checks = {"check.crcs": True, "enable.partition.eof": True}
+    quick = {"fetch.wait.max.ms": 10, "enable.auto.commit": False}
+    return Consumer(base | checks | quick | extra)
 
 
 def read(bootstrap: str, place: str, isolation: str) -> list[Row]:
