@@ -78,8 +78,8 @@ class ProduceResponse(NamedTuple):
     node_endpoints: Sequence[NodeEndpoint] = ()
 
 
-# Nearly every request is one batch for one partition of one topic, outside of a transaction: then
-# counts are one byte each (2 means 1), and the null transactional id is a 0.
+# Nearly every request is one batch for one partition of one topic, outside of a transaction. Its
+# flexible counts are then one byte each (2 means 1), and the null transactional id is a 0.
 _NAMED = struct.Struct(">BhiBB")
 _WITH_ID = struct.Struct(">BhiB16s")
 _PARTITION = struct.Struct(">BiBBBB")
@@ -87,15 +87,36 @@ _unpack_named = _NAMED.unpack_from
 _unpack_with_id = _WITH_ID.unpack_from
 _unpack_partition = _PARTITION.unpack_from
 _END = b"\x00\x00\x00"
+_unpack_old = struct.Struct(">hhiih").unpack_from
+_unpack_old_partition = struct.Struct(">iii").unpack_from
+_OLD_NAME_AT = 14
 
 
 def decode_request(version: int, body: memoryview) -> ProduceRequest:
     """The request; `Malformed` where it is none. Records alias `body`."""
-    if version >= FLEXIBLE_FROM:
-        usual = _decode_usual(version, body)
-        if usual is not None:
-            return usual
-    return _decode_any(version, body)
+    new = version >= FLEXIBLE_FROM
+    usual = _decode_usual(version, body) if new else _decode_usual_old(body)
+    return _decode_any(version, body) if usual is None else usual
+
+
+def _decode_usual_old(body: memoryview) -> ProduceRequest | None:
+    """The same for the versions before the flexible ones."""
+    try:
+        null, acks, timeout, topics, size = _unpack_old(body)
+        if null != -1 or topics != 1 or size <= 0:
+            return None
+        at = _OLD_NAME_AT + size
+        name = str(body[_OLD_NAME_AT:at], "utf-8")
+        partitions, index, size = _unpack_old_partition(body, at)
+    except (struct.error, UnicodeDecodeError):
+        return None
+    at += 12
+    if partitions != 1 or size < 0 or at + size != len(body):
+        return None
+    partition = _new(PartitionData, (index, body[at:]))
+    topic = _new(TopicData, (name, NO_UUID, [partition]))
+    request: ProduceRequest = _new(ProduceRequest, (None, acks, timeout, [topic]))
+    return request
 
 
 def _decode_usual(version: int, body: memoryview) -> ProduceRequest | None:
@@ -186,6 +207,9 @@ def encode_request(version: int, request: ProduceRequest) -> bytes:
 
 _APPENDED = struct.Struct(">BihqqqBBBBiB")
 _pack_appended = _APPENDED.pack
+_LAST_OLD = 8
+_pack_old_topic = struct.Struct(">ih").pack
+_pack_old_appended = struct.Struct(">iihqqqihi").pack
 _pack_old_head = struct.Struct(">ih").pack
 _pack_v5 = struct.Struct(">iihqqqi").pack
 _pack_v8 = struct.Struct(">iihqqqihi").pack
@@ -213,6 +237,15 @@ def encode_appended(
         data = name.encode()
         if len(data) <= _NAME_BYTES_MAX:
             return b"\x02" + bytes((len(data) + 1,)) + data + tail
+    elif version == _LAST_OLD:
+        data = name.encode()
+        return (
+            _pack_old_topic(1, len(data))
+            + data
+            + _pack_old_appended(
+                1, partition, 0, base_offset, log_append_time, log_start_offset, 0, -1, 0
+            )
+        )
     elif version >= _START_OFFSET_FROM:
         data = name.encode()
         head = _pack_old_head(1, len(data)) + data
