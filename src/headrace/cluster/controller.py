@@ -120,9 +120,11 @@ class Controller:
 
     async def _store_and_lead(self, topics: Sequence[StoredTopic]) -> dict[str, ApiError]:
         """Make planned topics real; returns those whose logs could not be made."""
-        self.broker.check_writable()
         try:
+            self.broker.check_writable()
             await self._catalog.add_topics(topics)
+        except ApiError as error:
+            return dict.fromkeys((topic.name for topic in topics), error)
         except StoreError as error:
             return dict.fromkeys((topic.name for topic in topics), store_failed(error))
         failed = await self._lead(topics)
