@@ -16,6 +16,8 @@ from headrace.cluster.embedded.store import FILE_NAME, EmbeddedStore
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import Listener as ConfiguredListener
 from headrace.config.topics import topic_log_config
+from headrace.frontends.http import gauges
+from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
 from headrace.frontends.kafka.dispatch import Dispatcher
 from headrace.frontends.kafka.registry import APIS
 from headrace.log.directory import LogDirectory, read_identity
@@ -80,6 +82,8 @@ class Server:
         self.controller: Controller
         self.dispatcher: Dispatcher
         self.table: ConnectionTable
+        self.http: HttpEndpoint | None = None
+        """The endpoint of metrics.listener, None where there is none."""
         self._store: EmbeddedStore | None = None
         self._fatal = fatal
         self._stopping = False
@@ -97,6 +101,7 @@ class Server:
             self.broker.start()
             for listener in self.listeners:
                 await listener.accept(self.config.socket_listen_backlog_size)
+            await self._open_http()
         except BaseException:
             await self._undo()
             raise
@@ -245,6 +250,15 @@ class Server:
             for one, listener in zip(self.config.listeners, self.listeners, strict=True)
         ]
 
+    async def _open_http(self) -> None:
+        address = self.config.metrics_address
+        if address is None:
+            return
+        gauges.register(self.broker, self.table)
+        self.http = HttpEndpoint(self.metrics, lambda: gauges.healthy(self.broker))
+        host, port = await self.http.start(*address)
+        log.info("metrics at http://%s:%d/metrics", host, port)
+
     # while running
 
     def _warm(self) -> None:
@@ -270,6 +284,8 @@ class Server:
         self._stopping = True
         for listener in self.listeners:
             listener.close()
+        if self.http is not None:
+            await self.http.close()
         self.table.quiesce()
         await self._until(self._flushed, STOP_FLUSH_SECONDS_MAX)
         await self.dispatcher.stop()
@@ -295,6 +311,8 @@ class Server:
         """Let go of what a failed start has taken."""
         for listener in self.listeners:
             listener.close()
+        if self.http is not None:
+            await self.http.close()
         if hasattr(self, "table"):
             self.table.close()
             self.table.abort()

@@ -1,0 +1,48 @@
+"""What is looked up in a broker only when somebody asks for metrics."""
+
+from collections.abc import Mapping, Sized
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import ApiError
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+
+
+def register(broker: "Broker", connections: Sized) -> None:
+    """Add the gauges of `broker` and its open `connections` to its metrics."""
+    metrics = broker.metrics
+    metrics.gauge("headrace_connections", "Open connections", lambda: len(connections))
+    metrics.gauge("headrace_partitions", "Partitions led", lambda: len(broker.partitions))
+    metrics.gauge("headrace_topics", "Topics in the cluster", lambda: len(broker.image.topics))
+    metrics.gauge("headrace_groups", "Consumer groups coordinated", lambda: _groups(broker))
+    metrics.gauge("headrace_log_bytes", "Bytes on disk", lambda: _log_bytes(broker), label="topic")
+    metrics.gauge(
+        "headrace_log_directories_failed",
+        "Log directories fenced after an error",
+        lambda: sum(one.fenced for one in broker.directories),
+    )
+
+
+def healthy(broker: "Broker") -> bool:
+    """Whether at least one log directory takes records."""
+    return not all(one.fenced for one in broker.directories)
+
+
+def _groups(broker: "Broker") -> float:
+    try:
+        return len(broker.groups.list_groups())
+    except ApiError:
+        # Still being read from __consumer_offsets: not known is not none.
+        return float("nan")
+
+
+def _log_bytes(broker: "Broker") -> Mapping[str, float]:
+    """By topic: partitions are too many for labels."""
+    found: dict[str, float] = {}
+    for directory in broker.directories:
+        if directory.fenced:
+            continue
+        for key, size in directory.sizes().items():
+            found[key.topic] = found.get(key.topic, 0) + size
+    return found
