@@ -8,16 +8,15 @@ order; when one fails, those behind it wait for their answers and are sent again
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any
 
-from headrace.client.calls import RETRIABLE, ColdCall, HotCall, Maker, check, error_code
+from headrace.client.calls import RETRIABLE, HotCall, error_code
 from headrace.client.client import (
     BACKOFF_SECONDS_MAX,
     BACKOFF_SECONDS_MIN,
     Client,
     common_version,
 )
+from headrace.client.handshake import InitProducerCall
 from headrace.client.partitioner import StickyPartitioner
 from headrace.client.transport import ClientError, Link, Reply
 from headrace.model.errors import ApiError, ErrorCode
@@ -193,7 +192,7 @@ class Producer:
     async def _send_ready(self) -> None:
         """Send the next batch of each partition, one request a leader, while there is room."""
         if self.idempotent and self._producer[0] < 0:
-            self._producer = await self._init_producer()
+            self._producer = await self.client.ask_any(InitProducerCall())
         while True:
             by_leader = await self._next_batches()
             if not by_leader:
@@ -349,14 +348,3 @@ class Producer:
         if oldest is None and isinstance(error, ClientError) and not self.client.patient:
             raise error
         self.client.known = None
-
-    async def _init_producer(self) -> tuple[int, int]:
-        def build_request(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
-            return maker.request(transactional_id=None, transaction_timeout=timedelta(seconds=60))
-
-        def parse(response: Any) -> tuple[int, int]:  # noqa: ANN401
-            check(response.error_code)
-            return int(response.producer_id), int(response.producer_epoch)
-
-        call = ColdCall(ApiKey.INIT_PRODUCER_ID, build_request, parse, versions=(0, 5))
-        return await self.client.ask_any(call)
