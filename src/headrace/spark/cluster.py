@@ -27,7 +27,7 @@ from headrace.wire.kafka.primitives import NO_UUID
 T = TypeVar("T")
 
 _SAMPLE_BYTES = 256 * 1024
-_TOPIC_SECONDS = 10.0
+_TOPIC_SECONDS = 3.0
 
 
 class Cluster:
@@ -81,7 +81,12 @@ class Cluster:
             }
         assigned = dict(subscription.assigned)
         names = list(subscription.topics or assigned)
-        known = self.ask(self._client.leaders(names, retry_seconds=_TOPIC_SECONDS))
+        try:
+            known = run(self._client.leaders(names, retry_seconds=_TOPIC_SECONDS))
+        except (ClientError, ApiError) as error:
+            if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise SourceError(f"there is no such topic: {error}") from error
+            raise SourceError(str(error)) from error
         return {name: _assigned(known, name, assigned.get(name)) for name in names}
 
     def ends(self, partitions: Iterable[TopicPartition], which: int) -> Ends:

@@ -27,6 +27,7 @@ from headrace.wire.kafka.compression import CorruptBatch
 _log = logging.getLogger(__name__)
 
 _BACKOFF_SECONDS = 0.1
+_TOPIC_SECONDS = 3.0
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class RangeReader:
     def _over_one_connection(self) -> Iterator[pa.RecordBatch]:
         task = self._task
         try:
-            known = run(self._client.leaders([task.topic]))
+            known = run(self._client.leaders([task.topic], retry_seconds=_TOPIC_SECONDS))
             leader = known.brokers[known.leader(*task.place)]
             connection = FetchConnection(
                 leader,

@@ -1,0 +1,39 @@
+"""One broker and one Spark session for all of these tests: both take seconds to start.
+
+`HEADRACE_TEST_BOOTSTRAP` points them at another broker, a real Kafka say.
+"""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import headrace.spark
+from tests.spark.kit import Topics
+from tests.support.process import BrokerProcess
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    given = os.environ.get("HEADRACE_TEST_BOOTSTRAP")
+    if given:
+        yield given
+        return
+    directory = tmp_path_factory.mktemp("broker")
+    with BrokerProcess(directory, log_retention_check_interval_ms=300) as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    session = headrace.spark.session("tests", **{"spark.master": "local[2]"})
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def topics(bootstrap: str) -> Iterator[Topics]:
+    made = Topics(bootstrap)
+    yield made
+    made.close()
