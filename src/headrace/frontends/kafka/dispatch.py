@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.frontends.kafka import api_versions, refusals
+from headrace.frontends.kafka.commit_group import CommitGroup
 from headrace.frontends.kafka.handler import Api, HotHandler, RequestContext
 from headrace.frontends.kafka.shared import Shared
 from headrace.model.errors import ApiError, ErrorCode, Malformed
@@ -54,13 +55,23 @@ class Gathering(Protocol):
 class Route:
     """One version of one API: all that is known before a request comes."""
 
-    __slots__ = ("flexible", "handle", "hot", "key", "stats", "tagged_head", "version")
+    __slots__ = (
+        "flexible",
+        "handle",
+        "hot",
+        "is_produce",
+        "key",
+        "stats",
+        "tagged_head",
+        "version",
+    )
 
     def __init__(self, api: Api, version: int, stats: ApiStats) -> None:
         self.key = api.key
         self.version = version
         self.handle: HotHandler = api.handle
         self.hot = api.hot
+        self.is_produce = api.key == ApiKey.PRODUCE
         self.flexible = is_flexible(api.key, version)
         self.tagged_head = response_header_version(api.key, version) == 1
         self.stats = stats
@@ -118,10 +129,9 @@ class Dispatcher:
 
     def pass_done(self) -> None:
         """Do the writes held back; CloseConnection where an answer given counted on them."""
-        if self._gathering is None:
-            return
-        failed = self._gathering.end()
+        failed = self._gathering is not None and self._gathering.end()
         promised, self.shared.promised = self.shared.promised, False
+        self.shared.watch_groups()
         if failed and promised:
             raise CloseConnection("what it was about to be told was written could not be")
 
@@ -147,11 +157,12 @@ class Dispatcher:
 class KafkaSession:
     """One connection's requests. `net.connection.Session`."""
 
-    __slots__ = ("_client_raw", "_context", "_dispatcher", "_routes")
+    __slots__ = ("_client_raw", "_context", "_dispatcher", "_routes", "_shared")
 
     def __init__(self, dispatcher: Dispatcher, client_host: str, listener: str) -> None:
         self._dispatcher = dispatcher
         self._routes = dispatcher.routes
+        self._shared = dispatcher.shared
         self._client_raw = b""
         self._context = RequestContext(
             broker=dispatcher.broker,
@@ -195,13 +206,37 @@ class KafkaSession:
         context = self._context
         context.api_key = route.key
         context.version = route.version
+        shared = self._shared
+        if shared.group is not None and not (route.is_produce and shared.group.fits(route)):
+            shared.group = None  # what is answered in between must leave in between
         answer = route.handle(context, frame[at:])
+        if type(answer) is bytes:
+            shared.group = None
+            if began:
+                stats.latency.add(perf_counter() - began)
+            stats.bytes_out += len(answer)
+            if route.tagged_head:
+                return _pack_tagged(len(answer) + 5, correlation_id) + answer
+            return _pack_plain(len(answer) + 4, correlation_id) + answer
+        if type(answer) is CommitGroup:
+            return self._join(route, correlation_id, answer)
+        shared.group = None
         if isinstance(answer, Pending):
             answer.head = partial(self._late, route, correlation_id, began)
             return answer
-        if began:
-            stats.latency.add(perf_counter() - began)
-        return route.framed(correlation_id, answer)
+        return self._late(route, correlation_id, began, answer)
+
+    @staticmethod
+    def _join(route: Route, correlation_id: int, group: CommitGroup) -> Body | Pending:
+        """A Produce request that waits with others: only the first one takes a place for them."""
+        group.fits(route)
+        body = group.latest
+        route.stats.bytes_out += len(body)
+        if route.tagged_head:
+            group.answers.append(_pack_tagged(len(body) + 5, correlation_id) + body)
+        else:
+            group.answers.append(_pack_plain(len(body) + 4, correlation_id) + body)
+        return group if len(group.answers) == 1 else None
 
     @staticmethod
     def _late(route: Route, correlation_id: int, began: float, body: Body) -> Body:

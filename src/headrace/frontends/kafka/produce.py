@@ -78,48 +78,9 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     if acks == 1 or commit_offset <= partition.high_watermark:
         shared.promised = True
         return answer
-    pending = _OneBatch(version, name, topic_id, index, base_offset, answer)
-    partition.when_committed(commit_offset, pending.committed)
-    if not pending.done:
-        shared.deadlines.add(pending, _seconds(timeout_ms), pending.timed_out)
-    return pending
-
-
-class _OneBatch(Pending):
-    """The answer to a request with one batch, which waits for the high watermark."""
-
-    __slots__ = ("_answer", "_base_offset", "_index", "_name", "_topic_id", "_version")
-
-    def __init__(
-        self, version: int, name: str, topic_id: bytes, index: int, base_offset: int, answer: bytes
-    ) -> None:
-        self.done = False
-        self.body = None
-        self.head = None
-        self.on_abandon = None
-        self._waiter = None
-        self._version = version
-        self._name = name
-        self._topic_id = topic_id
-        self._index = index
-        self._base_offset = base_offset
-        self._answer = answer
-
-    def committed(self, error: ApiError | None) -> None:
-        """The batch holds for good, or it will never be known."""
-        if error is None:
-            self.resolve(self._answer)
-        else:
-            self._fail(error.code, error.message)
-
-    def timed_out(self) -> None:
-        """Too late; the batch stays where it is."""
-        self._fail(ErrorCode.REQUEST_TIMED_OUT, None)
-
-    def _fail(self, code: ErrorCode, message: str | None) -> None:
-        result = PartitionResponse(self._index, code, self._base_offset, error_message=message)
-        topic = TopicResponse(self._name, self._topic_id, [result])
-        self.resolve(encode_response(self._version, ProduceResponse([topic])))
+    group = shared.group or shared.open_group()
+    group.take(partition, commit_offset, timeout_ms, answer)
+    return group
 
 
 def _seconds(timeout_ms: int) -> float:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from headrace.frontends.kafka.commit_group import CommitGroup
 from headrace.frontends.kafka.deadlines import Deadlines
 from headrace.frontends.kafka.fetch_sessions import FetchSessions
 from headrace.frontends.kafka.handler import Api
@@ -30,6 +31,10 @@ class Shared:
     ) -> None:
         self.gather = gather
         """Has the disk hold this pass's writes back until the pass is done; None: it cannot."""
+        self.group: CommitGroup | None = None
+        """The group that the present pass's next acks=all request may join."""
+        self.groups: list[CommitGroup] = []
+        """Those of this pass that nobody watches yet."""
         self.promised = False
         """Whether this pass has an answer that is true only once its writes have gone through."""
         self.spawn = spawn
@@ -40,6 +45,19 @@ class Shared:
         self.fetch_sessions = FetchSessions(clock, random, fetch_sessions_max)
         self._answers: dict[Question, bytes] = {}
         self._answers_of = -1
+
+    def open_group(self) -> CommitGroup:
+        """A new group, for this pass."""
+        group = self.group = CommitGroup()
+        self.groups.append(group)
+        return group
+
+    def watch_groups(self) -> None:
+        """The pass is over, its writes are done: let its groups wait."""
+        self.group = None
+        groups, self.groups = self.groups, []
+        for group in groups:
+            group.watch(self.deadlines)
 
     def metadata_answer(self, image_version: int, question: Question) -> bytes | None:
         """The answer made for the same question while the cluster was the same."""
