@@ -12,7 +12,7 @@ from headrace.cluster.configs import Alteration, AlterOperation
 from headrace.cluster.creation import NewTopic
 from headrace.cluster.embedded.store import FILE_NAME
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
-from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
+from headrace.model.nouns import OFFSETS_TOPIC, Offset, TopicPartition
 from headrace.testing.disk import SimDisk
 from headrace.world.store import Create, NoNode
 from tests.support.broker import Room, append, play, room
@@ -73,7 +73,7 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free_at_once(tmp_path: Path) ->
             (first,) = await created(here, NewTopic("t", 2))
             waiting = append(here.broker.partition("t", 0))
             told: list[ApiError | None] = []
-            here.broker.partition("t", 0).when_committed(waiting.commit_offset + 1, told.append)
+            here.broker.partition("t", 0).when_committed(Offset(waiting.commit_offset + 1), told.append)
             outcome = await here.controller.delete_topics(["t", "other"])
             assert outcome["t"] is None
             assert outcome["other"] is not None

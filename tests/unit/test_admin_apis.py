@@ -1,0 +1,371 @@
+"""The admin APIs of topics, brokers and records through their codecs, in every version served."""
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from headrace.cluster.creation import NewTopic
+from headrace.frontends.kafka import (
+    alter_configs,
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_topic_partitions,
+    incremental_alter_configs,
+    init_producer_id,
+)
+from headrace.frontends.kafka.handler import Api
+from headrace.model.errors import ErrorCode
+from headrace.testing.disk import SimDisk
+from headrace.wire.kafka.api import VERSIONS, ApiKey
+from tests.support.admin import MINUTE, ask, codes, nested, tell, versions
+from tests.support.broker import Room, play, room
+
+ALL = (
+    alter_configs.API,
+    create_partitions.API,
+    create_topics.API,
+    delete_records.API,
+    delete_topics.API,
+    describe_cluster.API,
+    describe_configs.API,
+    describe_log_dirs.API,
+    describe_topic_partitions.API,
+    incremental_alter_configs.API,
+    init_producer_id.API,
+)
+
+
+def wanted(version: int, name: str, **fields: Any) -> Any:
+    """A topic to create."""
+    given = {"num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
+    return nested(create_topics.API, version, "CreatableTopic", name=name, **{**given, **fields})
+
+
+@pytest.mark.parametrize("api", ALL, ids=lambda api: api.key.name)
+def test_every_version_of_kafka_4_3_is_served(api: Api) -> None:
+    assert (api.min_version, api.max_version) == VERSIONS[ApiKey(api.key)]
+
+
+@pytest.mark.parametrize("version", versions(create_topics.API))
+def test_create_topics_answers_each_topic_for_itself(tmp_path: Path, version: int) -> None:
+    async def story(here: Room) -> None:
+        config = nested(
+            create_topics.API, version, "CreatableTopicConfig", name="retention.ms", value="x"
+        )
+        assigned = nested(
+            create_topics.API,
+            version,
+            "CreatableReplicaAssignment",
+            partition_index=0,
+            broker_ids=(0,),
+        )
+        manual = {"num_partitions": -1, "replication_factor": -1, "assignments": (assigned,)}
+        answer = await ask(
+            here,
+            create_topics.API,
+            version,
+            topics=(
+                wanted(version, "good", num_partitions=3),
+                wanted(version, "manual", **manual),
+                wanted(version, "twice"),
+                wanted(version, "twice"),
+                wanted(version, "a.b"),
+                wanted(version, "a_b"),
+                wanted(version, "no/slash"),
+                wanted(version, "..", num_partitions=2),
+                wanted(version, "none", num_partitions=0),
+                wanted(version, "three", replication_factor=3),
+                wanted(version, "zero", replication_factor=0),
+                wanted(version, "both", assignments=(assigned,)),
+                wanted(version, "bad-config", configs=(config,)),
+                wanted(version, "__cluster_metadata"),
+            ),
+            timeout=MINUTE,
+            validate_only=False,
+        )
+        outcome = dict(zip((topic.name for topic in answer.topics), codes(answer.topics),
+                           strict=True))  # fmt: skip
+        assert outcome == {
+            "good": "NONE",
+            "manual": "NONE",
+            "twice": "INVALID_REQUEST",
+            "a.b": "NONE",
+            "a_b": "INVALID_TOPIC_EXCEPTION",
+            "no/slash": "INVALID_TOPIC_EXCEPTION",
+            "..": "INVALID_TOPIC_EXCEPTION",
+            "none": "INVALID_PARTITIONS",
+            "three": "INVALID_REPLICATION_FACTOR",
+            "zero": "INVALID_REPLICATION_FACTOR",
+            "both": "INVALID_REQUEST",
+            "bad-config": "INVALID_CONFIG",
+            "__cluster_metadata": "INVALID_REQUEST",
+        }
+        good = next(topic for topic in answer.topics if topic.name == "good")
+        assert here.write("good", 2) == 0
+        if version >= 5:
+            assert (good.num_partitions, good.replication_factor) == (3, 1)
+            assert {entry.name for entry in good.configs} >= {"retention.ms", "segment.bytes"}
+            assert all(topic.configs is not None for topic in answer.topics)
+        if version >= 7:
+            assert good.topic_id.bytes == here.broker.image.topics["good"].topic_id
+
+    tell(tmp_path, story)
+
+
+def test_create_topics_before_v4_has_no_defaults_and_since_then_has(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        for version, code in ((3, "INVALID_PARTITIONS"), (4, "NONE")):
+            topic = wanted(version, "t", num_partitions=-1, replication_factor=-1)
+            answer = await ask(
+                here, create_topics.API, version, topics=(topic,), timeout=MINUTE,
+                validate_only=False,
+            )  # fmt: skip
+            assert codes(answer.topics) == [code]
+        assert len(here.broker.image.topics["t"].partitions) == 4
+
+    tell(tmp_path, story, num_partitions="4")
+
+
+def test_more_partitions_than_allowed_are_refused_before_anything_is_made(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        topics = (wanted(7, "t", num_partitions=2**31 - 1), wanted(7, "u", num_partitions=11))
+        answer = await ask(
+            here, create_topics.API, 7, topics=topics, timeout=MINUTE, validate_only=False
+        )
+        assert codes(answer.topics) == ["POLICY_VIOLATION"] * 2
+        assert here.broker.image.topics == {}
+
+    tell(tmp_path, story, partitions_per_topic_max="1000", partitions_max="10")
+
+
+@pytest.mark.parametrize("version", versions(delete_topics.API))
+def test_delete_topics_by_name_and_by_id(tmp_path: Path, version: int) -> None:
+    async def story(here: Room) -> None:
+        expected: dict[str | None, str]
+        await here.controller.create_topics([NewTopic("t", 1), NewTopic("u", 1)])
+        by_id = here.broker.image.topics["u"].topic_id
+        if version < 6:
+            fields: dict[str, Any] = {"topic_names": ("t", "nope")}
+            expected = {"t": "NONE", "nope": "UNKNOWN_TOPIC_OR_PARTITION"}
+        else:
+            asked = [("t", UUID(int=0)), (None, UUID(bytes=by_id)), (None, UUID(int=5)),
+                     ("nope", UUID(int=0)), ("both", UUID(int=6))]  # fmt: skip
+            fields = {
+                "topics": tuple(
+                    nested(delete_topics.API, version, "DeleteTopicState", name=name, topic_id=one)
+                    for name, one in asked
+                )
+            }
+            expected = {
+                "t": "NONE",
+                "u": "NONE",
+                None: "UNKNOWN_TOPIC_ID",
+                "nope": "UNKNOWN_TOPIC_OR_PARTITION",
+                "both": "INVALID_REQUEST",
+            }
+        answer = await ask(here, delete_topics.API, version, timeout=MINUTE, **fields)
+        names = [one.name for one in answer.responses]
+        assert dict(zip(names, codes(answer.responses), strict=True)) == expected
+        assert set(here.broker.image.topics) == ({"u"} if version < 6 else set())
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    ("version", "code"), [(2, "INVALID_REQUEST"), (3, "TOPIC_DELETION_DISABLED")]
+)
+def test_deletion_can_be_turned_off(tmp_path: Path, version: int, code: str) -> None:
+    async def story(here: Room) -> None:
+        await here.controller.create_topics([NewTopic("t", 1)])
+        answer = await ask(here, delete_topics.API, version, topic_names=("t",), timeout=MINUTE)
+        assert codes(answer.responses) == [code]
+        assert "t" in here.broker.image.topics
+
+    tell(tmp_path, story, delete_topic_enable="false")
+
+
+@pytest.mark.parametrize("version", versions(create_partitions.API))
+def test_create_partitions_grows_and_refuses(tmp_path: Path, version: int) -> None:
+    async def story(here: Room) -> None:
+        await here.controller.create_topics([NewTopic("t", 1), NewTopic("u", 2)])
+
+        def grow(name: str, count: int, *assigned: tuple[int, ...]) -> Any:
+            assignments = tuple(
+                nested(create_partitions.API, version, "CreatePartitionsAssignment", broker_ids=one)
+                for one in assigned
+            )
+            return nested(
+                create_partitions.API, version, "CreatePartitionsTopic", name=name, count=count,
+                assignments=assignments or None,
+            )  # fmt: skip
+
+        for topics, expected in (
+            ((grow("t", 3), grow("nope", 3), grow("u", 2)),
+             ["NONE", "UNKNOWN_TOPIC_OR_PARTITION", "INVALID_PARTITIONS"]),
+            ((grow("t", 4, (0,)), grow("u", 4, (0,))), ["NONE", "INVALID_REPLICA_ASSIGNMENT"]),
+            ((grow("t", 5, (9,)), grow("u", 3, (0, 0))), ["INVALID_REPLICA_ASSIGNMENT"] * 2),
+            ((grow("t", 9), grow("t", 8)), ["INVALID_REQUEST"]),
+        ):  # fmt: skip
+            answer = await ask(
+                here, create_partitions.API, version, topics=topics, timeout=MINUTE,
+                validate_only=False,
+            )  # fmt: skip
+            assert codes(answer.results) == expected
+        assert here.write("t", 3) == 0
+        assert len(here.broker.image.topics["t"].partitions) == 4
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize("version", versions(describe_cluster.API))
+def test_describe_cluster_shows_the_asking_listeners_addresses(
+    tmp_path: Path, version: int
+) -> None:
+    async def story(here: Room) -> None:
+        fields: dict[str, Any] = {"include_fenced_brokers": False} if version >= 2 else {}
+        kind: dict[str, Any] = {"endpoint_type": 1} if version >= 1 else {}
+        answer = await ask(
+            here, describe_cluster.API, version, include_cluster_authorized_operations=False,
+            **fields, **kind,
+        )  # fmt: skip
+        assert (answer.cluster_id, answer.controller_id) == (here.broker.cluster_id, 0)
+        assert [(one.host, one.port) for one in answer.brokers] == [("127.0.0.1", 9092)]
+        if version >= 1:
+            answer = await ask(
+                here, describe_cluster.API, version, endpoint_type=2,
+                include_cluster_authorized_operations=False, **fields,
+            )  # fmt: skip
+            assert answer.error_code.name == "mismatched_endpoint_type"
+            assert answer.brokers == ()
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize("version", versions(init_producer_id.API))
+def test_every_producer_is_given_an_id_of_its_own_at_epoch_0(tmp_path: Path, version: int) -> None:
+    async def story(here: Room) -> None:
+        async def init(**fields: Any) -> tuple[int, int, str]:
+            given = {"transactional_id": None, "transaction_timeout": MINUTE, **fields}
+            answer = await ask(here, init_producer_id.API, version, **given)
+            code = ErrorCode(int(answer.error_code)).name
+            return answer.producer_id, answer.producer_epoch, code
+
+        assert [await init() for _ in range(3)] == [(one, 0, "NONE") for one in range(3)]
+        assert await init(transactional_id="tx") == (-1, -1, "COORDINATOR_NOT_AVAILABLE")
+        if version >= 3:
+            assert await init(producer_id=1, producer_epoch=4) == (3, 0, "NONE")
+            assert await init(producer_id=1, producer_epoch=-1) == (-1, -1, "INVALID_REQUEST")
+
+    tell(tmp_path, story)
+
+
+def test_describe_topic_partitions_pages_through_everything_once(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        sizes = {"a": 3, "b": 1, "c": 4}
+        await here.controller.create_topics([NewTopic(name, size) for name, size in sizes.items()])
+        seen: list[tuple[str, int]] = []
+        cursor = None
+        pages = 0
+        while True:
+            answer = await ask(
+                here, describe_topic_partitions.API, 0, topics=(), response_partition_limit=2,
+                cursor=cursor,
+            )  # fmt: skip
+            pages += 1
+            for topic in answer.topics:
+                seen += [(topic.name, one.partition_index) for one in topic.partitions]
+                assert all(one.eligible_leader_replicas == () for one in topic.partitions)
+            if answer.next_cursor is None:
+                break
+            cursor = nested(
+                describe_topic_partitions.API, 0, "Cursor",
+                topic_name=answer.next_cursor.topic_name,
+                partition_index=answer.next_cursor.partition_index,
+            )  # fmt: skip
+        assert seen == [(name, at) for name, size in sizes.items() for at in range(size)]
+        assert pages == 4
+        asked = tuple(
+            nested(describe_topic_partitions.API, 0, "TopicRequest", name=name)
+            for name in ("b", "nope", "a/b")
+        )
+        answer = await ask(
+            here, describe_topic_partitions.API, 0, topics=asked, response_partition_limit=2000,
+            cursor=None,
+        )  # fmt: skip
+        expected = {
+            "a/b": "INVALID_TOPIC_EXCEPTION",
+            "b": "NONE",
+            "nope": "UNKNOWN_TOPIC_OR_PARTITION",
+        }
+        names = [topic.name for topic in answer.topics]
+        assert dict(zip(names, codes(answer.topics), strict=True)) == expected
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize("version", versions(delete_records.API))
+def test_deleted_records_do_not_come_back_after_a_kill(tmp_path: Path, version: int) -> None:
+    disk = SimDisk()
+
+    async def begin() -> None:
+        async with room(tmp_path, disk, kill=True) as here:
+            await here.controller.create_topics([NewTopic("t", 1)])
+            for _ in range(5):
+                here.write("t")
+            disk.settle()
+            while here.broker.partition("t", 0).high_watermark < 5:
+                here.broker.clock.turn()  # type: ignore[attr-defined]
+                disk.settle()
+            parts = tuple(
+                nested(delete_records.API, version, "DeleteRecordsPartition",
+                       partition_index=index, offset=offset)
+                for index, offset in ((0, 3), (1, 0))
+            )  # fmt: skip
+            topic = nested(delete_records.API, version, "DeleteRecordsTopic", name="t",
+                           partitions=parts)  # fmt: skip
+            answer = await ask(here, delete_records.API, version, topics=(topic,), timeout=MINUTE)
+            found = answer.topics[0].partitions
+            assert codes(found) == ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
+            assert [one.low_watermark for one in found] == [3, -1]
+
+    async def go_on() -> None:
+        async with room(tmp_path, disk) as here:
+            assert here.broker.partition("t", 0).log_start_offset == 3
+
+    play(begin())
+    play(go_on())
+
+
+@pytest.mark.parametrize("version", versions(describe_log_dirs.API))
+def test_describe_log_dirs_shows_sizes_and_names_failed_directories(
+    tmp_path: Path, version: int
+) -> None:
+    async def story() -> None:
+        disk = SimDisk()
+        async with room(tmp_path, disk, directories=("/one", "/two")) as here:
+            await here.controller.create_topics([NewTopic("t", 2)])
+            here.write("t", 0)
+            answer = await ask(here, describe_log_dirs.API, version, topics=None)
+            sizes = {
+                (topic.name, one.partition_index): one.partition_size
+                for result in answer.results
+                for topic in result.topics
+                for one in topic.partitions
+            }
+            assert set(sizes) == {("t", 0), ("t", 1)}
+            assert sizes["t", 0] > sizes["t", 1] == 0
+            disk.fail_writes()
+            with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
+                here.write("t", 0)
+            disk.heal()
+            answer = await ask(here, describe_log_dirs.API, version, topics=None)
+            assert sorted(codes(answer.results)) == ["KAFKA_STORAGE_ERROR", "NONE"]
+
+    play(story())
