@@ -18,13 +18,23 @@ _NAMES = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS)
 class Checkpoints:
     """Reads all of them at the start, writes those that changed."""
 
-    __slots__ = ("_again", "_known", "_path", "_shared", "_waiting", "_writing", "_written")
+    __slots__ = (
+        "_again",
+        "_generation",
+        "_known",
+        "_path",
+        "_shared",
+        "_waiting",
+        "_writing",
+        "_written",
+    )
 
     def __init__(self, shared: Shared, path: str) -> None:
         self._shared = shared
         self._path = path
         self._known: dict[str, dict[TopicPartition, Offset]] = {name: {} for name in _NAMES}
         self._written: dict[str, bytes] = {}
+        self._generation = 0
         self._writing = False
         self._again: Mapping[TopicPartition, Log] | None = None
         self._waiting: list[Callable[[], None]] = []
@@ -82,6 +92,7 @@ class Checkpoints:
 
     def write_now(self, logs: Mapping[TopicPartition, Log]) -> None:
         """Write what changed; blocking. OSError."""
+        self._generation += 1
         for name, content in self._changed(logs).items():
             self._shared.disk.replace(f"{self._path}/{name}", content)
             self._written[name] = content
@@ -107,9 +118,12 @@ class Checkpoints:
             return
         self._writing = True
         disk, path = self._shared.disk, self._path
+        generation = self._generation
 
         def write() -> None:
             for name, content in changed.items():
+                if generation != self._generation:
+                    return  # written since, and newer
                 disk.replace(f"{path}/{name}", content)
 
         def written(result: BaseException | None) -> None:
@@ -119,7 +133,8 @@ class Checkpoints:
                 return
             if result is not None:
                 raise result
-            self._written.update(changed)
+            if generation == self._generation:
+                self._written.update(changed)
             again, self._again = self._again, None
             if again is not None:
                 self.write_soon(again)

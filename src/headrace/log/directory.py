@@ -109,6 +109,7 @@ class LogDirectory:
         self.shared.flush_soon = self.flusher.flush_soon
         self.shared.delay_removal = self._housekeeping.remove_later
         self.shared.starts_moved = self._starts_moved
+        self.shared.checkpoint_now = lambda: self.checkpoints.write_now(self.logs)
         return self
 
     @property

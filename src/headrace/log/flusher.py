@@ -12,8 +12,12 @@ from collections.abc import Callable, Collection
 
 from headrace.log.log import FlushWork, Log
 from headrace.log.shared import Shared
-from headrace.world.clock import Clock
+from headrace.world.clock import Clock, Timer
 from headrace.world.disk import Disk, DiskFile
+
+GATHER_SECONDS = 0.002
+"""How long `flush_later` may wait for more: so much later do records with acks 0 and 1 become
+visible. Without it a stream of them keeps the disk flushing without a pause, for nobody."""
 
 Done = Callable[[OSError | None], None]
 Strategy = Callable[[Disk, Collection[DiskFile], Done], None]
@@ -30,9 +34,11 @@ class Flusher:
     __slots__ = (
         "_after",
         "_clock",
+        "_gathering",
         "_running",
         "_scheduled",
         "_shared",
+        "_urgent",
         "_waiting",
         "flushes",
         "strategy",
@@ -45,6 +51,8 @@ class Flusher:
         self._after: list[Callable[[], None]] = []
         self._scheduled = False
         self._running = False
+        self._urgent = False
+        self._gathering: Timer | None = None
         self.strategy = strategy
         self.flushes = 0
         """Flushes begun: for metrics and tests."""
@@ -57,12 +65,31 @@ class Flusher:
     def flush_soon(self, log: Log) -> None:
         """Have all that `log` holds now made durable; `log.on_flushed` tells when."""
         self._waiting[log] = None
+        self._urgent = True
         if not (self._scheduled or self._running):
+            self._schedule()
+
+    def flush_later(self, log: Log) -> None:
+        """The same, for what nobody waits to be told of: let more gather before."""
+        self._waiting[log] = None
+        if not (self._scheduled or self._running or self._gathering):
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._urgent:
+            if self._gathering is not None:
+                self._gathering.cancel()
+                self._gathering = None
             self._scheduled = True
             self._clock.call_later(0, self._begin)
+        elif self._gathering is None:
+            self._gathering = self._clock.call_later(GATHER_SECONDS, self._begin)
 
     def _begin(self) -> None:
-        self._scheduled = False
+        self._scheduled = self._urgent = False
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         if self._shared.failure is not None or self._running or not self._waiting:
             return
         waiting, self._waiting = self._waiting, {}
@@ -107,8 +134,7 @@ class Flusher:
             for log, part in work:
                 log.flushed(part, now_ms)
             if self._waiting and not self._scheduled:
-                self._scheduled = True
-                self._clock.call_later(0, self._begin)
+                self._schedule()
 
         self.strategy(self._shared.disk, files, done)
 

@@ -19,7 +19,7 @@ from headrace.log import files, lookup, names, retention, truncate
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.producers import ProducerStates
 from headrace.log.reader import NeedsDisk, ReadResult, read_batches
-from headrace.log.scan import BadBatch, Fetch, NotCached
+from headrace.log.scan import BadBatch, Fetch, NotCached, headers
 from headrace.log.segment import Segment
 from headrace.log.shared import Shared
 from headrace.log.txnindex import AbortedTransaction
@@ -495,6 +495,15 @@ class Log:
         For followers, by leader epoch only.
         """
         truncate.truncate_to(self, offset)
+
+    def floor_of(self, offset: Offset) -> Offset:
+        """Base offset of the batch that holds `offset`; blocking."""
+        place = self._find(offset, False)
+        if place is None:
+            return offset
+        for _, header in headers(place[0].file.read, place[1], place[0].size, self.directory):
+            return Offset(min(header.base_offset, offset))
+        return offset
 
     def drop_segments(self, count: int) -> list[Segment]:
         """Take the oldest `count` segments out of the log; renames and removal are the caller's."""

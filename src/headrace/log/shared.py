@@ -24,6 +24,8 @@ class Shared:
     failed: Callable[[OSError, str], None] | None = None
     """Told of every error of the disk below: error and path."""
     flush_soon: "Callable[[Log], None] | None" = None
+    checkpoint_now: Callable[[], None] | None = None
+    """Writes the checkpoints, blocking: before a log is cut below what they say. OSError."""
     starts_moved: Callable[[], None] | None = None
     """Told that a log's start was moved by a client: the checkpoint is due."""
     delay_removal: Callable[[int, Callable[[], None]], None] | None = None

@@ -14,14 +14,19 @@ _logger = logging.getLogger(__name__)
 
 
 def truncate_to(log: "Log", offset: Offset) -> None:
-    """Cut from the batch that holds `offset` on. Blocking; StorageError."""
+    """Cut from the batch that holds `offset` on, durably. Blocking; StorageError."""
     if offset >= log.end_offset:
         return
     _logger.info("%s: truncated from %d to %d", log.topic_partition, log.end_offset, offset)
     try:
+        if offset < log.flushed_offset:
+            # A recovery point above the log's end would be taken for damage after a crash.
+            log.flushed_offset = log.floor_of(offset)
+            log.high_watermark = Offset(min(log.high_watermark, log.flushed_offset))
+            if log.shared.checkpoint_now is not None:
+                log.shared.checkpoint_now()
         end = _cut(log, offset)
         log.end_offset = end
-        log.flushed_offset = Offset(min(log.flushed_offset, end))
         log.high_watermark = Offset(min(log.high_watermark, end))
         if log.epochs.truncate_from_end(end):
             log.save_epochs()
@@ -43,10 +48,11 @@ def _cut(log: "Log", offset: Offset) -> Offset:
         end = Offset(max(header.base_offset, active.base_offset))
         active.file.truncate(position)
         active.size = position
+        active.file.sync()
     active.rebuild_indexes()
     active.txn_index.reset(keep_below=end)
     log.set_segments(segments)
-    log.directory_changed(log.directory)
+    log.shared.disk.sync_directory(log.directory)
     for at in replay.snapshot_offsets(log):
         if at > end:
             log.shared.disk.remove(f"{log.directory}/{names.segment_file(at, names.SNAPSHOT)}")

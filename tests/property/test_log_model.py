@@ -1,0 +1,232 @@
+"""A log under any mix of operations, restarts and power cuts stays equal to a dict beside it."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from headrace.config.topic import LogConfig
+from headrace.log.producers import Duplicate
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import Offset
+from headrace.testing.disk_crash import crash_states
+from headrace.wire.kafka import batch as wire
+from tests.support.log import NOW_MS, World, append, batch_of, values
+
+CONFIG = LogConfig(
+    segment_bytes=700,
+    index_interval_bytes=180,
+    segment_index_bytes=240,
+    segment_ms=2_000,
+    retention_ms=-1,
+    file_delete_delay_ms=100,
+)
+
+
+@dataclass
+class Batch:
+    base: int
+    last: int
+    producer: int
+    sequence: int
+
+
+class LogModel(RuleBasedStateMachine):
+    """Offsets to (timestamp, value), and what each producer sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(config=CONFIG)
+        self.log = self.world.log()
+        self.records: dict[int, tuple[int, bytes]] = {}
+        self.batches: list[Batch] = []
+        self.sequences = {1: 0, 2: 0}
+        self.epoch = 0
+        self.drawn = 0
+        self.end = 0
+
+    def teardown(self) -> None:
+        self.world.close()
+        assert self.world.disk.open_files <= 0 or not self.world.disk.busy
+
+    # --- what is done --------------------------------------------------------------------------
+
+    @rule(
+        sizes=st.lists(st.integers(0, 120), min_size=1, max_size=4),
+        ahead=st.integers(-500, 1500),
+        producer=st.sampled_from([0, 1, 2]),
+    )
+    def append(self, sizes: list[int], ahead: int, producer: int) -> None:
+        content = [bytes([self.drawn % 251]) * size for size in sizes]
+        self.drawn += 1
+        who = (producer, 0, self.sequences[producer]) if producer else None
+        timestamp = NOW_MS + ahead
+        done = append(self.log, *content, timestamp=timestamp, epoch=self.epoch, producer=who)
+        assert done.base_offset == self.end
+        for at, value in enumerate(content):
+            self.records[done.base_offset + at] = (timestamp, value)
+        sequence = self.sequences[producer] if producer else -1
+        self.batches.append(Batch(done.base_offset, done.last_offset, producer, sequence))
+        self.end = done.last_offset + 1
+        if producer:
+            self.sequences[producer] += len(content)
+
+    @rule()
+    def flush(self) -> None:
+        self.world.flush(self.log)
+        assert self.log.flushed_offset == self.log.end_offset
+
+    @rule()
+    def roll(self) -> None:
+        if self.log.segments[-1].size:
+            self.log.roll()
+
+    @rule()
+    def new_leader(self) -> None:
+        self.epoch += 1
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.world.directory.checkpoint()
+        self.world.settle()
+
+    @rule(data=st.data())
+    def delete_records(self, data: st.DataObject) -> None:
+        before = data.draw(st.integers(self.log.start_offset, self.log.high_watermark))
+        assert self.log.delete_records(Offset(before)) == before
+        self.world.settle()
+
+    @rule(keep=st.integers(0, 2500))
+    def retain(self, keep: int) -> None:
+        self.log.config = LogConfig(
+            segment_bytes=700, retention_bytes=keep, retention_ms=-1, file_delete_delay_ms=100
+        )
+        self.log.apply_retention(NOW_MS)
+        self.log.config = CONFIG
+        assert self.log.start_offset <= self.log.high_watermark
+        self.world.clock.advance(0.2)
+        self.world.settle()
+
+    @rule(data=st.data())
+    def truncate(self, data: st.DataObject) -> None:
+        target = data.draw(st.integers(self.log.start_offset, self.log.end_offset))
+        self.log.truncate_to(Offset(target))
+        assert self.log.end_offset <= target
+        self.cut_model(target)
+
+    # --- restarts ------------------------------------------------------------------------------
+
+    @rule(clean=st.booleans())
+    def restart(self, clean: bool) -> None:
+        """A clean stop, or a kill: the page cache survives both."""
+        self.world.restart(clean=clean)
+        self.log = self.world.log()
+        assert not self.world.directory.quarantined
+
+    @rule(sample=st.integers(0, 4), seed=st.integers(0, 1000))
+    def power_cut(self, sample: int, seed: int) -> None:
+        flushed, starts = self.log.flushed_offset, self.log.start_offset
+        disk = self.world.disk
+        states = list(crash_states(disk, len(disk.ops), seed=seed, samples=3))
+        self.world.close()
+        self.world = World(states[sample], config=CONFIG)
+        assert not self.world.directory.quarantined
+        had = bool(self.records)
+        self.log = self.world.log()
+        if had and flushed:
+            assert self.log.end_offset >= flushed
+        assert self.log.start_offset <= starts
+        self.cut_model(self.log.end_offset)
+        for offset in range(self.log.start_offset, starts):
+            # Deleted, but the deletion was not durable: what is back is what was there.
+            assert offset in self.records
+        if self.log.end_offset == 0:
+            self.records.clear()
+
+    def cut_model(self, end: int) -> None:
+        # A batch that holds the cut goes as a whole.
+        self.batches = [one for one in self.batches if one.last < self.log.end_offset]
+        self.records = {o: r for o, r in self.records.items() if o < self.log.end_offset}
+        for producer in (1, 2):
+            mine = [one for one in self.batches if one.producer == producer]
+            self.sequences[producer] = (
+                mine[-1].sequence + mine[-1].last - mine[-1].base + 1 if mine else 0
+            )
+        assert self.log.end_offset <= end
+        self.end = self.log.end_offset
+
+    # --- what must hold ------------------------------------------------------------------------
+
+    @invariant()
+    def ends_where_the_model_ends(self) -> None:
+        assert self.log.end_offset == self.end
+        assert self.log.flushed_offset <= self.log.end_offset
+
+    @rule(data=st.data())
+    def read(self, data: st.DataObject) -> None:
+        start = data.draw(st.integers(self.log.start_offset, self.log.end_offset))
+        below = data.draw(st.integers(start, self.log.end_offset))
+        wanted = {
+            offset: value
+            for offset, (_, value) in self.records.items()
+            if start <= offset < self.whole_below(below)
+        }
+        assert values(self.log, start, below) == wanted
+
+    def whole_below(self, below: int) -> int:
+        """Batches come whole: one that reaches `below` does not come."""
+        return max((one.last + 1 for one in self.batches if one.last < below), default=0)
+
+    @rule(ahead=st.integers(-600, 1600))
+    def search_by_time(self, ahead: int) -> None:
+        target = NOW_MS + ahead
+        wanted = min(
+            (
+                offset
+                for offset, (timestamp, _) in self.records.items()
+                if timestamp >= target and offset >= self.log.start_offset
+            ),
+            default=None,
+        )
+        found = self.log.offset_for_time(target)
+        assert (found[1] if found else None) == wanted
+
+    @precondition(lambda self: self.batches)
+    @rule(data=st.data())
+    def repeat_a_batch(self, data: st.DataObject) -> None:
+        producer = data.draw(st.sampled_from([1, 2]))
+        mine = [one for one in self.batches if one.producer == producer]
+        for one in mine[-5:]:
+            if one.base >= self.log.segments[0].base_offset:
+                assert self.answer(one) == (one.base, one.last)
+        if mine:
+            with pytest.raises(ApiError) as refused:
+                self.answer(Batch(0, 0, producer, self.sequences[producer] + 3))
+            assert refused.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+    def answer(self, one: Batch) -> tuple[int, int] | None:
+        content = [b"again"] * (one.last - one.base + 1)
+        header = wire.parse_header(batch_of(*content, producer=(one.producer, 0, one.sequence)))
+        found = self.log.producers.check(header, NOW_MS)
+        assert found is None or isinstance(found, Duplicate)
+        return None if found is None else (found.base_offset, found.last_offset)
+
+    @invariant()
+    def files_make_sense(self) -> None:
+        bases = [segment.base_offset for segment in self.log.segments]
+        assert bases == sorted(set(bases))
+        assert self.log.start_offset >= bases[0]
+        epochs = self.log.epochs.entries
+        assert epochs == sorted(epochs)
+
+
+LogModel.TestCase.settings = settings(
+    max_examples=60,
+    derandomize=True,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+TestLogModel = LogModel.TestCase
