@@ -1,0 +1,12 @@
+"""What a broker decides.
+
+    broker            the facade: partitions by name and id, log directories, settings, life
+    partition         append, commit and read of one partition; what must hold before an answer
+    metadata          the picture of the cluster: immutable, replaced when something changes
+    producer_ids      ids for idempotent producers, out of reserved blocks
+    flush_intervals   log.flush.interval.ms and flush.ms
+    groups/           consumer group coordinators
+
+No asyncio, no threads, no clock of its own: everything is called on one thread, never waits, and
+tells by callback what comes later.
+"""
