@@ -48,6 +48,7 @@ class Partition:
     """A partition led by this broker."""
 
     __slots__ = (
+        "_flush_later",
         "_flush_on_ack",
         "_flush_soon",
         "_internal",
@@ -77,6 +78,7 @@ class Partition:
         self.topic_partition: TopicPartition = log.topic_partition
         self.leader_epoch = leader_epoch
         self._flush_soon = flusher.flush_soon
+        self._flush_later = flusher.flush_later
         self._flush_on_ack = flush_on_ack
         self._isr_size = isr_size
         self._internal = self.topic_partition.topic in INTERNAL_TOPICS
@@ -141,10 +143,12 @@ class Partition:
             )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        if self._flush_on_ack:
+        if not self._flush_on_ack:
+            self._advance(log.end_offset)
+        elif required_acks == ACKS_ALL:
             self._flush_soon(log)
         else:
-            self._advance(log.end_offset)
+            self._flush_later(log)
         appended: Appended = _new(
             Appended, (base_offset, last_offset, append_time_ms, last_offset + 1, False)
         )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from threading import get_ident
 from typing import TypeVar
 
+from headrace.server.flushes import FLUSHES
 from headrace.server.threads import Workers
 from headrace.world.disk import Buffer, DiskFile
 
@@ -181,7 +182,7 @@ class RealDisk:
         """`strategy` (log.flush.strategy): fdatasync, syncfs, or auto by the number of files."""
         self._workers = workers
         self._gather = _Gather()
-        self._syncfs_from = {"fdatasync": 1 << 62, "syncfs": 1, "auto": SYNCFS_FROM}[strategy]
+        self._strategy = FLUSHES[strategy]()
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
         """Open, and create where `create`."""
@@ -283,37 +284,8 @@ class RealDisk:
             if isinstance(file, RealFile):
                 file.write_held()
             fds.append(file.fileno())
-        if len(fds) >= self._syncfs_from:
-            self._workers.flush(lambda: _syncfs(fds), done)
-        else:
-            self._workers.flush(lambda: _fdatasync(fds), done)
+        self._workers.flush(lambda: self._strategy.flush(fds), done)
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Do blocking `work` on a thread, then `done` on the loop with result or error."""
         self._workers.run(work, done)
-
-
-SYNCFS_FROM = 8
-"""From how many files on one syncfs is cheaper than an fdatasync each (measured on ext4: 100 files
-of 1 KB take 8-14 ms by fdatasync, 0.8 ms by syncfs)."""
-
-
-def _fdatasync(fds: Sequence[int]) -> None:
-    for fd in fds:
-        os.fdatasync(fd)
-
-
-def _syncfs(fds: Sequence[int]) -> None:
-    """One syncfs for each file system the files are on.
-
-    syncfs reports errors of write-back only since Linux 5.8, and there it does for any file of the
-    file system: an error not of ours fences too early rather than too late.
-    """
-    import ctypes  # needed from the first flush of many files on, not at start
-
-    libc = ctypes.CDLL(None, use_errno=True)
-    devices = {os.fstat(fd).st_dev: fd for fd in fds}
-    for fd in devices.values():
-        if libc.syncfs(fd) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
