@@ -1,0 +1,74 @@
+"""The HTTP endpoint: its few answers, and what it refuses."""
+
+import asyncio
+
+import pytest
+
+from headrace.frontends.http.endpoint import REQUEST_BYTES_MAX, Endpoint
+from headrace.model.errors import ConfigError
+from headrace.observe.metrics import Metrics
+
+
+async def exchange(request: bytes, *, healthy: bool = True) -> bytes:
+    endpoint = Endpoint(Metrics(), lambda: healthy)
+    host, port = await endpoint.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(request)
+        return await reader.read()
+    finally:
+        writer.close()
+        await endpoint.close()
+
+
+def get(path: str, *, healthy: bool = True) -> bytes:
+    request = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    return asyncio.run(exchange(request, healthy=healthy))
+
+
+def test_metrics_are_prometheus_text() -> None:
+    head, _, body = get("/metrics").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"Content-Type: text/plain; version=" in head
+    assert b"headrace_flush_seconds_bucket" in body
+
+
+def test_health_says_when_no_log_directory_works() -> None:
+    assert get("/healthz").startswith(b"HTTP/1.1 200")
+    assert get("/healthz", healthy=False).startswith(b"HTTP/1.1 503")
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (b"GET /other HTTP/1.1\r\n\r\n", b"404"),
+        (b"GET /../etc/passwd HTTP/1.1\r\n\r\n", b"404"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405"),
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", b"200"),
+    ],
+)
+def test_it_answers_with_the_code(request_: bytes, code: bytes) -> None:
+    assert asyncio.run(exchange(request_)).startswith(b"HTTP/1.1 " + code)
+
+
+def test_a_request_without_end_gets_no_answer() -> None:
+    assert asyncio.run(exchange(b"GET / " + b"x" * (REQUEST_BYTES_MAX + 2))) == b""
+
+
+def test_head_has_no_body() -> None:
+    answer = asyncio.run(exchange(b"HEAD /healthz HTTP/1.1\r\n\r\n"))
+    assert answer.endswith(b"\r\n\r\n")
+
+
+def test_a_taken_port_is_said_in_one_line() -> None:
+    async def twice() -> None:
+        first, second = (Endpoint(Metrics(), lambda: True) for _ in range(2))
+        host, port = await first.start("127.0.0.1", 0)
+        try:
+            with pytest.raises(ConfigError, match="in use"):
+                await second.start(host, port)
+        finally:
+            await first.close()
+
+    asyncio.run(twice())

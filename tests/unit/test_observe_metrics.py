@@ -1,0 +1,111 @@
+"""Counting, and what Prometheus is told."""
+
+import logging
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.frontends.http.exposition import render
+from headrace.observe import logs
+from headrace.observe.metrics import LABELS_MAX, Histogram, Metrics, bucket_end
+
+
+@given(st.floats(min_value=0, max_value=3600))
+def test_a_duration_lies_in_its_bucket(seconds: float) -> None:
+    histogram = Histogram()
+    histogram.add(seconds)
+    at = histogram.buckets.index(1)
+    micros = int(seconds * 1e6)
+    low = bucket_end(at - 1) * 1e6 if at else 0
+    assert round(low) <= micros < round(bucket_end(at) * 1e6)
+
+
+@given(st.lists(st.floats(min_value=1e-5, max_value=100), min_size=1, max_size=200))
+def test_a_quantile_errs_by_a_quarter_at_most(durations: list[float]) -> None:
+    histogram = Histogram()
+    for one in durations:
+        histogram.add(one)
+    ranked = sorted(durations)
+    exact = ranked[max(0, -(-99 * len(ranked) // 100) - 1)]
+    assert exact * 0.99 <= histogram.quantile(0.99) <= max(exact * 1.34, exact + 2e-6)
+
+
+def test_no_durations_have_no_quantile_and_absurd_ones_do_no_harm() -> None:
+    histogram = Histogram()
+    assert histogram.quantile(0.5) == 0
+    histogram.add(-1)
+    histogram.add(1e12)
+    assert histogram.count == 2
+    assert sum(histogram.buckets) == 2
+
+
+def test_unknown_apis_are_counted_together() -> None:
+    metrics = Metrics()
+    assert metrics.api(9999) is metrics.api(-1)
+    assert metrics.api(0) is not metrics.api(1)
+
+
+def test_the_exposition_is_read_by_prometheus_own_parser() -> None:
+    metrics = Metrics()
+    metrics.api(0).answered(0.002, 100, 20)
+    metrics.api(0).failed(2)
+    metrics.api(1).answered(0.5, 50, 5000)
+    metrics.flushed(0.01, 3)
+    metrics.gauge("headrace_partitions", "Partitions led", lambda: 7)
+    metrics.gauge("headrace_log_bytes", "Bytes", lambda: {'a"b\n': 5.0}, label="topic")
+    text = render(metrics).decode()
+    samples = {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["headrace_requests_total", (("api", "produce"),)] == 1
+    error = (("api", "produce"), ("error", "corrupt_message"))
+    assert samples["headrace_errors_total", error] == 1
+    assert samples["headrace_bytes_out_total", (("api", "fetch"),)] == 5000
+    assert samples["headrace_flush_seconds_count", ()] == 1
+    assert samples["headrace_flush_seconds_bucket", (("le", "+Inf"),)] == 1
+    assert samples["headrace_partitions", ()] == 7
+    assert samples["headrace_log_bytes", (("topic", 'a"b\n'),)] == 5
+
+
+def test_names_chosen_by_clients_do_not_grow_the_answer_without_bound() -> None:
+    metrics = Metrics()
+    names = {f"topic-{number}": 1.0 for number in range(LABELS_MAX + 500)}
+    metrics.gauge("headrace_log_bytes", "Bytes", lambda: names, label="topic")
+    assert render(metrics).count(b"headrace_log_bytes{") == LABELS_MAX
+
+
+def formatted(message: str, *arguments: object, exc_info: Any = None) -> str:
+    record = logging.LogRecord("headrace.net", logging.INFO, "f", 1, message, arguments, exc_info)
+    return logs.LineFormatter().format(record)
+
+
+def test_a_log_line_has_time_level_room_and_message() -> None:
+    time, level, room, message = formatted("hello %d", 5).split(None, 3)
+    assert time.endswith("Z")
+    assert "T" in time
+    assert (level, room, message) == ("INFO", "net", "hello 5")
+
+
+@given(st.text(max_size=50))
+def test_what_came_from_outside_cannot_begin_a_line(text: str) -> None:
+    assert len(formatted("%s", text).splitlines()) == 1
+
+
+def test_fields_are_pairs_with_quotes_where_needed() -> None:
+    shown = logs.fields(topic="t", why='a "b"', none=None, seconds=0.123456789)
+    assert shown == 'topic=t why="a \\"b\\"" seconds=0.123457'
+
+
+def test_a_traceback_follows_indented() -> None:
+    try:
+        raise ValueError("bad\nline")
+    except ValueError as error:
+        text = formatted("oops", exc_info=(type(error), error, error.__traceback__))
+    first, *rest = text.splitlines()
+    assert first.endswith("oops")
+    assert rest
+    assert all(line.startswith("    ") for line in rest)
