@@ -57,6 +57,16 @@ class StoreContract:
 
         self.tell(tmp_path, story)
 
+    def test_many_nodes_are_read_at_once_in_the_order_asked(self, tmp_path: Path) -> None:
+        async def story(store: Store) -> None:
+            await store.create("/a", b"1")
+            await store.create("/b", b"2")
+            found = await store.get_all(["/b", "/no", "/a"])
+            assert [node and node.value for node in found] == [b"2", None, b"1"]
+            assert await store.get_all([]) == []
+
+        self.tell(tmp_path, story)
+
     def test_a_write_at_another_version_is_refused(self, tmp_path: Path) -> None:
         async def story(store: Store) -> None:
             await store.create("/a", b"")

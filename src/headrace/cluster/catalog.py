@@ -3,7 +3,6 @@
 Every write that a controller makes is one `multi` with a check that it still is the controller.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -30,8 +29,6 @@ from headrace.world.store import (
 
 OPERATIONS_PER_MULTI = 1000
 """Longer changes are made in several: ZooKeeper refuses packets over 1 MiB."""
-
-READS_AT_ONCE = 256
 
 NOTICE_SECONDS = 900.0
 """How long notices of configuration changes stay in the store."""
@@ -140,8 +137,8 @@ class Catalog:
     async def topics(self) -> dict[str, StoredTopic]:
         """Every topic of the store. BadPayload."""
         names = await self.store.children(layout.TOPICS)
-        nodes = await self._get_all([layout.topic_path(name) for name in names])
-        configs = await self._get_all([layout.topic_config_path(name) for name in names])
+        nodes = await self.store.get_all([layout.topic_path(name) for name in names])
+        configs = await self.store.get_all([layout.topic_config_path(name) for name in names])
         found: dict[str, StoredTopic] = {}
         wanted: list[StateKey] = []
         for name, node, config in zip(names, nodes, configs, strict=True):
@@ -157,7 +154,7 @@ class Catalog:
             wanted += [StateKey(name, index) for index in topic.partitions]
         paths = [layout.state_path(*key) for key in wanted]
         states: dict[str, dict[int, PartitionState]] = {name: {} for name in found}
-        for key, path, node in zip(wanted, paths, await self._get_all(paths), strict=True):
+        for key, path, node in zip(wanted, paths, await self.store.get_all(paths), strict=True):
             if node is not None:
                 states[key.topic][key.partition] = layout.decode_state(path, node.value)
         return {name: replace(topic, states=states[name]) for name, topic in found.items()}
@@ -240,7 +237,7 @@ class Catalog:
             layout.broker_config_path(layout.CLUSTER_DEFAULT),
             layout.broker_config_path(str(broker)),
         ]
-        shared, own = await self._get_all(paths)
+        shared, own = await self.store.get_all(paths)
         return (
             {} if shared is None else layout.decode_config(paths[0], shared.value),
             {} if own is None else layout.decode_config(paths[1], own.value),
@@ -281,12 +278,6 @@ class Catalog:
             return await self.store.get(path)
         except NoNode:
             return None
-
-    async def _get_all(self, paths: Sequence[str]) -> list[Node | None]:
-        found: list[Node | None] = []
-        for at in range(0, len(paths), READS_AT_ONCE):
-            found += await asyncio.gather(*map(self._get, paths[at : at + READS_AT_ONCE]))
-        return found
 
     async def _gather_deletes(self, path: str, operations: list[Operation]) -> None:
         """Append the deletion of a tree, children first; nothing where it does not exist."""

@@ -29,7 +29,7 @@ from headrace.world.store import Store, StoreError
 _logger = logging.getLogger(__name__)
 
 FIRST_EPOCH = LeaderEpoch(0)
-OPENED_PER_TURN = 50
+OPENED_PER_TURN = 10
 
 
 class Controller:

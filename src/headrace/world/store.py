@@ -86,6 +86,9 @@ class Store(Protocol):
     async def get(self, path: str) -> Node:
         """The node, or NoNode."""
 
+    async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
+        """The nodes at `paths`, None where there is none: in as few round trips as can be."""
+
     async def children(self, path: str) -> list[str]:
         """Names of the children, sorted; NoNode."""
 

@@ -46,6 +46,10 @@ class EmbeddedStore(Store):
     async def get(self, path: str) -> Node:
         return await self._run(lambda: self._tree.get(path))
 
+    async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
+        wanted = list(paths)
+        return await self._run(lambda: self._tree.get_all(wanted))
+
     async def children(self, path: str) -> list[str]:
         return await self._run(lambda: self._tree.children(path))
 

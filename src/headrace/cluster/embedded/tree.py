@@ -100,6 +100,16 @@ class Tree:
             raise NoNode(path)
         return Node(*row)
 
+    def get_all(self, paths: Sequence[str]) -> list[Node | None]:
+        """The nodes at `paths`, None where there is none."""
+        found: list[Node | None] = []
+        for path in paths:
+            try:
+                found.append(self.get(path))
+            except NoNode:
+                found.append(None)
+        return found
+
     def children(self, path: str) -> list[str]:
         """Names below `path`, sorted; NoNode."""
         self.get(path)
