@@ -188,7 +188,7 @@ class KafkaSession:
         if client_size > 0:
             at += client_size
             client = frame[_HEAD_BYTES:at]
-            if client != self._client_raw:
+            if client != self._client_raw or at > len(frame):
                 self._learn_client(frame)
         elif client_size != len(self._client_raw) or client_size < 0:
             self._learn_client(frame)
