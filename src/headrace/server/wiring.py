@@ -20,7 +20,7 @@ from headrace.frontends.http import gauges
 from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
 from headrace.frontends.kafka.dispatch import Dispatcher
 from headrace.frontends.kafka.registry import APIS
-from headrace.log.directory import LogDirectory, read_identity
+from headrace.log.directory import LogDirectory, Periods, read_identity
 from headrace.log.files import encode_uuid
 from headrace.model.errors import ConfigError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, BrokerId
@@ -130,6 +130,11 @@ class Server:
                     path,
                     broker_id=broker_id,
                     cluster_id=cluster_id,
+                    periods=Periods(
+                        config.replica_high_watermark_checkpoint_interval_ms,
+                        config.log_retention_check_interval_ms,
+                        config.producer_id_expiration_ms,
+                    ),
                     strategy=self._timed_flush,
                 )
             except OSError as problem:
