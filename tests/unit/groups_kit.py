@@ -234,7 +234,10 @@ class Room:
             (_, header), *_ = iterate(batch)
             if header.base_offset < self.partition.committed:
                 log.adopt(batch)
-        return Room(self.settings, self.clock, MemoryPartition(log), self.random, self.epoch + 1)
+        # A clock of its own: what was to happen in the old process never does.
+        clock = HandClock()
+        clock.now, clock.wall = self.clock.now, self.clock.wall
+        return Room(self.settings, clock, MemoryPartition(log), self.random, self.epoch + 1)
 
     def group(self, name: str = "g") -> ClassicGroup:
         """The group's insides."""

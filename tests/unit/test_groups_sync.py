@@ -141,3 +141,14 @@ def test_a_repeated_sync_replaces_the_one_that_waits() -> None:
     first = room.sync(follower, generation)
     assert room.sync(follower, generation) == []
     assert first[0].error is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_generation_has_one_assignment_whatever_the_leader_says_next() -> None:
+    room = Room()
+    leader, follower, generation = two_joined(room)
+    room.partition.hold = True
+    room.sync(leader, generation, {leader: b"1", follower: b"1"})
+    again = room.sync(leader, generation, {leader: b"2", follower: b"2"})
+    room.partition.flush()
+    assert again[0].assignment == b"1"
+    assert room.restart().sync(follower, generation)[0].assignment == b"1"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.broker.groups.member import JoinDone, Member
-from headrace.broker.groups.messages import JoinAnswer, JoinedMember, SyncAnswer
+from headrace.broker.groups.messages import NO_GENERATION, JoinAnswer, JoinedMember, SyncAnswer
 from headrace.broker.groups.states import GroupState, step
 from headrace.broker.groups.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from headrace.model.errors import ApiError, ErrorCode
@@ -51,6 +51,8 @@ class ClassicGroup:
         """Topics of all members; None where the subscriptions cannot be read."""
         self.new_member_added = False
         """Somebody joined during the initial delay, which is therefore extended."""
+        self.assigned_generation = NO_GENERATION
+        """The generation whose leader has said who reads what, committed or on its way."""
         self.commits_in_flight = 0
         """OffsetCommits appended, or about to be, and not committed yet."""
         self.join_deadline: Deadline | None = None

@@ -57,8 +57,11 @@ def _wait(
     if former is not None:
         former(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
     _heard_from(group, member)
-    if group.leader != member.member_id:
+    if group.leader != member.member_id or group.assigned_generation == group.generation:
+        # A leader that repeats itself waits for its first word: a generation has one assignment,
+        # and the log must not end with another than the members heard.
         return
+    group.assigned_generation = group.generation
     given = dict(request.assignments)
     assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
     stored = partial(_stored, shard, group, group.generation, assignments)
