@@ -6,7 +6,8 @@ Read in this order:
 * `index`, `txnindex`, `snapshot` the bytes of the files beside a segment
 * `segment` one `.log` with its indexes: append, find, scan, recover
 * `epochs`, `producers` what a partition remembers of its leaders and its producers
-* `log` one partition: append, read, roll, flush, retain, truncate; `lookup` searches by time
+* `log` one partition: append, roll, flush, retain, truncate; `readable` is what readers use of it,
+  `reader` how batches leave, `lookup` the search by time
 * `recover` from a directory to a Log · `directory` a whole `log.dir` · `flusher` group commit
 * `dump` every file type as rows for people
 

@@ -10,22 +10,17 @@ the platter. Nothing here waits for that: `Flusher` does, and says so through `o
 """
 
 import logging
-from bisect import bisect_right
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from headrace.config.topic import LogConfig
-from headrace.log import files, lookup, names, retention, truncate
+from headrace.log import files, names, retention, truncate
 from headrace.log.epochs import LeaderEpochs
-from headrace.log.producers import ProducerStates
-from headrace.log.reader import NeedsDisk, ReadResult, read_batches
-from headrace.log.scan import BadBatch, Fetch, NotCached, headers
+from headrace.log.readable import ReadableLog
+from headrace.log.reader import NeedsDisk, ReadResult
 from headrace.log.segment import Segment
-from headrace.log.shared import Shared
-from headrace.log.txnindex import AbortedTransaction
-from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageError
+from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.invariant import invariant
-from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.wire.kafka.batch import (
     CONTROL,
     LOG_APPEND_TIME,
@@ -37,13 +32,9 @@ from headrace.wire.kafka.batch import (
 )
 from headrace.world.disk import Buffer, DiskFile
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 __all__ = ["Appended", "FlushWork", "Log", "NeedsDisk", "Origin", "ReadResult"]
 
 _logger = logging.getLogger(__name__)
-_ENDS_MAX = 64
 
 
 class Origin(Enum):
@@ -74,48 +65,8 @@ class FlushWork(NamedTuple):
     """Small files, closed once they are flushed."""
 
 
-class Log:
+class Log(ReadableLog):
     """A partition's log. See the module for who may call what, and when."""
-
-    def __init__(
-        self,
-        shared: Shared,
-        directory: str,
-        topic_partition: TopicPartition,
-        topic_id: bytes,
-        config: LogConfig,
-    ) -> None:
-        """An empty shell, filled by `recover`."""
-        self.shared = shared
-        self.directory = directory
-        self.topic_partition = topic_partition
-        self.topic_id = topic_id
-        self.config = config
-        """May be set at any time; takes effect with the next append or retention."""
-        self.start_offset = Offset(0)
-        self.end_offset = Offset(0)
-        self.flushed_offset = Offset(0)
-        self.high_watermark = Offset(0)
-        """The partition's to move; kept here for its checkpoint, and retention stays below it."""
-        self.on_flushed: Callable[[Offset], None] | None = None
-        """Told the new `flushed_offset` after every flush."""
-        self.producers = ProducerStates()
-        self.closed = False
-        self.snapshot_offset = Offset(-1)
-        """Offset of the newest `.snapshot` there is."""
-        self.last_flush_ms = 0
-        self._epochs = LeaderEpochs()
-        self._epoch = -1
-        self.segments: list[Segment] = []
-        self._bases: list[Offset] = []
-        self._sealed: list[tuple[Segment, list[DiskFile]]] = []
-        self._loose: list[DiskFile] = []
-        self._new_directories: list[str] = []
-        self._ends: dict[int, tuple[Segment, int]] = {}
-        self._reported: set[str] = set()
-
-    def __repr__(self) -> str:
-        return f"Log({self.topic_partition}, {self.start_offset}..{self.end_offset})"
 
     # --- append ------------------------------------------------------------------------------
 
@@ -225,11 +176,6 @@ class Log:
 
     # --- epochs ------------------------------------------------------------------------------
 
-    @property
-    def epochs(self) -> LeaderEpochs:
-        """Which epoch began where. Changed through `assign_epoch` only."""
-        return self._epochs
-
     def assign_epoch(self, epoch: LeaderEpoch, start: Offset) -> None:
         """Note that `epoch` begins at `start`; durable before a batch of it counts as flushed."""
         if self._epochs.assign(epoch, start):
@@ -263,126 +209,10 @@ class Log:
         self._loose.append(file)
         self.directory_changed(self.directory)
 
-    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """The greatest epoch not above `epoch` and its end; (-1, -1) where it is not known."""
-        return self._epochs.end_offset_for(epoch, self.end_offset)
-
     def adopt_topic_id(self, topic_id: bytes) -> None:
         """Write `partition.metadata` where a directory came without (older than Kafka 2.8)."""
         self.write_beside(names.PARTITION_METADATA, files.write_partition_metadata(topic_id))
         self.topic_id = topic_id
-
-    # --- read --------------------------------------------------------------------------------
-
-    def read(
-        self, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
-    ) -> ReadResult | NeedsDisk:
-        """Whole batches from the one that holds `offset` on, all of them below `below`.
-
-        At most `max_bytes` of them, yet the first one whatever its size if `at_least_one`. Empty
-        where there is nothing below `below` yet. From the page cache only.
-
-        ApiError: OFFSET_OUT_OF_RANGE outside start..end, KAFKA_STORAGE_ERROR for bytes that are not
-        what was written (said once in the log, with file and position).
-        """
-        if offset < self.start_offset or offset > self.end_offset:
-            raise self._out_of_range(offset)
-        if offset >= below:
-            return ReadResult(b"", offset)
-        try:
-            return self._read(offset, max_bytes, below, at_least_one, True)
-        except NotCached:
-            return NeedsDisk(offset)
-
-    def read_from_disk(
-        self, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
-    ) -> ReadResult:
-        """`read`, waiting for the disk. For `Disk.run`."""
-        if offset < self.start_offset or offset > self.end_offset:
-            raise self._out_of_range(offset)
-        if offset >= below:
-            return ReadResult(b"", offset)
-        return self._read(offset, max_bytes, below, at_least_one, False)
-
-    def _out_of_range(self, offset: Offset) -> ApiError:
-        return ApiError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"{self.topic_partition} holds {self.start_offset} to {self.end_offset}, not {offset}",
-        )
-
-    def _read(
-        self, offset: Offset, max_bytes: int, below: Offset, at_least_one: bool, cached: bool
-    ) -> ReadResult:
-        try:
-            place = self._ends.get(offset) or self._find(offset, cached)
-            if place is None:
-                return ReadResult(b"", offset)
-            segment, position = place
-            file = segment.file
-            fetch: Fetch = file.read_cached if cached else file.read
-            data, following = read_batches(
-                segment, position, offset, max_bytes, below, at_least_one, fetch
-            )
-        except BadBatch as error:
-            raise self.unreadable(error) from error
-        if data:
-            self._remember_end(following, segment, position + len(data))
-        return ReadResult(data, following)
-
-    def _find(self, offset: Offset, cached: bool) -> tuple[Segment, int] | None:
-        segments = self.segments
-        at = max(bisect_right(self._bases, offset) - 1, 0)
-        while at < len(segments):
-            segment = segments[at]
-            if segment.size:
-                file = segment.file
-                found = segment.find(offset, file.read_cached if cached else file.read)
-                if found is not None:
-                    return segment, found[0]
-            at += 1
-        return None
-
-    def _remember_end(self, following: Offset, segment: Segment, position: int) -> None:
-        """Readers go on where they ended: they need no index then."""
-        ends = self._ends
-        if position >= segment.size and segment is not self.segments[-1]:
-            return
-        if len(ends) >= _ENDS_MAX:
-            ends.clear()
-        ends[following] = (segment, position)
-
-    def unreadable(self, error: CorruptLogError) -> ApiError:
-        """Say once what is damaged; returns what the client is told."""
-        text = str(error)
-        if text not in self._reported:
-            self._reported.add(text)
-            _logger.error("%s: damaged, not served: %s", self.topic_partition, text)
-        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the data at this offset is damaged")
-
-    # --- search ------------------------------------------------------------------------------
-
-    def offset_for_time(self, timestamp: int) -> tuple[int, Offset, LeaderEpoch] | None:
-        """(timestamp, offset, epoch) of the first record not older than `timestamp`; blocking.
-
-        Record by record inside the batch that holds it, which is decompressed for it.
-        """
-        return lookup.offset_for_time(self, timestamp)
-
-    def max_timestamp_offset(self) -> tuple[int, Offset, LeaderEpoch] | None:
-        """(timestamp, offset, epoch) of the newest record (KIP-734), or None; blocking."""
-        return lookup.max_timestamp_offset(self)
-
-    def aborted_transactions(self, start: Offset, end: Offset) -> list[AbortedTransaction]:
-        """Aborted transactions with records in [start, end), for readers of committed data."""
-        return lookup.aborted_transactions(self, start, end)
-
-    def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Where readers of committed data end."""
-        return self.producers.last_stable_offset(high_watermark)
-
-    def first_unstable_offset(self) -> Offset | None:
-        """First offset of the oldest open transaction."""
-        return self.producers.first_unstable_offset()
 
     # --- roll and flush ----------------------------------------------------------------------
 
@@ -495,15 +325,6 @@ class Log:
         For followers, by leader epoch only.
         """
         truncate.truncate_to(self, offset)
-
-    def floor_of(self, offset: Offset) -> Offset:
-        """Base offset of the batch that holds `offset`; blocking."""
-        place = self._find(offset, False)
-        if place is None:
-            return offset
-        for _, header in headers(place[0].file.read, place[1], place[0].size, self.directory):
-            return Offset(min(header.base_offset, offset))
-        return offset
 
     def drop_segments(self, count: int) -> list[Segment]:
         """Take the oldest `count` segments out of the log; renames and removal are the caller's."""

@@ -14,13 +14,13 @@ from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.wire.kafka.batch import BatchHeader, records
 
 if TYPE_CHECKING:
-    from headrace.log.log import Log
+    from headrace.log.readable import ReadableLog
 
 Found = tuple[int, Offset, LeaderEpoch]
 """(timestamp, offset, leader epoch)."""
 
 
-def offset_for_time(log: "Log", timestamp: int) -> Found | None:
+def offset_for_time(log: "ReadableLog", timestamp: int) -> Found | None:
     """The first record, in offset order, not older than `timestamp`; None where there is none.
 
     Kafka's way (LogSegment.findOffsetByTimestamp): the greatest `.timeindex` entry not newer, then
@@ -66,7 +66,7 @@ def _first_in(
     return None
 
 
-def max_timestamp_offset(log: "Log") -> Found | None:
+def max_timestamp_offset(log: "ReadableLog") -> Found | None:
     """The newest record, the first of them where several are equally new (KIP-734)."""
     try:
         filled = [segment for segment in list(log.segments) if segment.size]
@@ -85,7 +85,9 @@ def max_timestamp_offset(log: "Log") -> Found | None:
         raise log.unreadable(error) from error
 
 
-def aborted_transactions(log: "Log", start: Offset, end: Offset) -> list[AbortedTransaction]:
+def aborted_transactions(
+    log: "ReadableLog", start: Offset, end: Offset
+) -> list[AbortedTransaction]:
     """Aborted transactions that overlap [start, end), in the order of their markers.
 
     An entry whose last stable offset has reached `end` ends the search: whatever is decided later

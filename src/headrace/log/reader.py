@@ -48,20 +48,22 @@ def read_batches(
     offset: Offset,
     max_bytes: int,
     below: Offset,
+    limit: Offset,
     at_least_one: bool,
     fetch: Fetch,
 ) -> tuple[Buffer, Offset]:
     """Whole batches from `position` on, as many as `max_bytes` and `below` allow.
 
     Returns them and the offset after the last one; empty where the first is not allowed. The first
-    comes whatever its size if `at_least_one`. BadBatch, NotCached.
+    comes whatever its size if `at_least_one`. `limit`: where the segment's offsets end: the base
+    offset is not under the checksum, so it is held against that. BadBatch, NotCached.
     """
     left = segment.size - position
     size = min(max(max_bytes, HEADER_BYTES), left)
     data = fetch(position, size)
     if data is None:
         raise NotCached
-    cut, following = whole_batches(data, offset, below, segment, position)
+    cut, following = whole_batches(data, offset, below, limit, segment, position)
     if cut == 0:
         wanted = _first_size(data, below, segment, position)
         if wanted == 0 or (wanted > max_bytes and not at_least_one):
@@ -71,14 +73,14 @@ def read_batches(
         data = fetch(position, wanted)
         if data is None:
             raise NotCached
-        cut, following = whole_batches(data, offset, below, segment, position)
+        cut, following = whole_batches(data, offset, below, limit, segment, position)
     elif cut > max_bytes and not at_least_one:
         return b"", offset
     return (data if cut == len(data) else memoryview(data)[:cut]), following
 
 
 def whole_batches(
-    data: Buffer, offset: Offset, below: int, segment: Segment, position: int
+    data: Buffer, offset: Offset, below: int, limit: int, segment: Segment, position: int
 ) -> tuple[int, Offset]:
     """Bytes of the whole, sound batches at the head of `data`, and the offset after them."""
     view = memoryview(data)
@@ -89,13 +91,17 @@ def whole_batches(
     while end - at >= HEADER_BYTES:
         base, length, _, magic, crc, _, delta = unpack(view, at)
         after = at + _OVERHEAD + length
-        if magic != MAGIC or length < LENGTH_MIN or delta < 0 or base < expected:
-            _refuse(view, at, expected, segment, position)
         last = base + delta
+        if magic != MAGIC or length < LENGTH_MIN or delta < 0 or base < expected or last >= limit:
+            if at:
+                break  # what precedes it is sound; whoever reads on meets it
+            _refuse(view, expected, limit, segment, position)
         if after > end or last >= below:
             break
         if crc32c(view[at + CRC_FROM : after]) != crc:
-            raise BadBatch(segment.path(names.LOG), position + at, "the checksum does not match")
+            if at:
+                break
+            raise BadBatch(segment.path(names.LOG), position, "the checksum does not match")
         at = after
         expected = following = last + 1
     return at, following
@@ -112,5 +118,8 @@ def _first_size(data: Buffer, below: int, segment: Segment, position: int) -> in
     return header.batch_length + _OVERHEAD
 
 
-def _refuse(view: memoryview, at: int, expected: int, segment: Segment, position: int) -> None:
-    check_frame(parse_header(view, at), expected, segment.path(names.LOG), position + at)
+def _refuse(view: memoryview, expected: int, limit: int, segment: Segment, position: int) -> None:
+    path = segment.path(names.LOG)
+    header = parse_header(view)
+    check_frame(header, expected, path, position)
+    raise BadBatch(path, position, f"offset {header.base_offset} where all are below {limit}")
