@@ -73,7 +73,9 @@ def test_a_deleted_topic_is_gone_and_its_name_is_free_at_once(tmp_path: Path) ->
             (first,) = await created(here, NewTopic("t", 2))
             waiting = append(here.broker.partition("t", 0))
             told: list[ApiError | None] = []
-            here.broker.partition("t", 0).when_committed(Offset(waiting.commit_offset + 1), told.append)
+            here.broker.partition("t", 0).when_committed(
+                Offset(waiting.commit_offset + 1), told.append
+            )
             outcome = await here.controller.delete_topics(["t", "other"])
             assert outcome["t"] is None
             assert outcome["other"] is not None
@@ -308,8 +310,36 @@ def test_a_failed_directory_takes_its_partitions_offline_and_creation_elsewhere(
                 here.write("t", 0)
             assert here.write("t", 1) == 0
             await created(here, NewTopic("u", 2))
+            offline, fine = here.broker.image.topics["t"].partitions
+            assert (offline.leader, offline.offline) == (-1, (0,))
+            assert (fine.leader, fine.offline) == (0, ())
+            await here.controller.create_partitions("t", 3)
+            assert here.broker.image.topics["t"].partitions[0].leader == -1
             failed = next(one for one in here.broker.directories if one.fenced)
             assert TopicPartition("u", 0) not in failed.logs
+
+    play(story())
+
+
+def test_a_topic_deleted_while_its_disk_had_failed_does_not_come_back(tmp_path: Path) -> None:
+    disk = SimDisk()
+
+    async def story() -> None:
+        async with room(tmp_path, disk, directories=("/one", "/two")) as here:
+            await created(here, NewTopic("t", 2))
+            disk.fail_writes()
+            with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
+                here.write("t", 0)
+            disk.heal()
+            assert await here.controller.delete_topics(["t"]) == {"t": None}
+            assert "t" not in here.broker.image.topics
+            (refused,) = await here.controller.create_topics([NewTopic("t", 1)])
+            assert isinstance(refused, ApiError)
+            assert refused.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        async with room(tmp_path, disk, directories=("/one", "/two")) as here:
+            assert here.broker.image.topics == {}
+            assert await here.store.children(layout.DELETE_TOPICS) == []
+            await created(here, NewTopic("t", 1))
 
     play(story())
 

@@ -60,10 +60,11 @@ class Broker:
         self.directories = tuple(directories)
         self.cluster_id = cluster_id
         self.image = MetadataImage(cluster_id, NO_LEADER)
-        """The present picture of the cluster; replaced, never changed."""
+        """The present picture of the cluster; replaced by `publish`, never changed."""
         self.producer_ids = ProducerIds()
         self.partitions: dict[tuple[str, int], Partition] = {}
         """Led here, by topic and number; those of a failed directory included."""
+        self._offline: set[tuple[str, int]] = set()
         self.opened: list[PartitionWatcher] = []
         """Called with every partition that we begin to lead."""
         self.closed: list[PartitionWatcher] = []
@@ -96,7 +97,7 @@ class Broker:
         topic = self.image.topics.get(name)
         if topic is None or not 0 <= index < len(topic.partitions):
             return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if topic.partitions[index].leader == self.broker_id:
+        if (name, index) in self._offline:
             return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name}-{index} could not be opened")
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -117,7 +118,9 @@ class Broker:
         try:
             directory, log = self._log_for(key, topic_id, config)
         except (StorageError, CorruptLogError, OSError) as error:
+            self._offline.add((topic, index))
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        self._offline.discard((topic, index))
         partition = Partition(
             log,
             leader_epoch=leader_epoch,
@@ -159,18 +162,22 @@ class Broker:
         if all(one.fenced for one in self.directories):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is writable")
 
-    def drop_partition(self, topic: str, index: int) -> None:
+    def drop_partition(self, topic: str, index: int) -> bool:
         """Stop serving a partition and delete its log (renamed now, removed later).
 
-        Durable after `directories_synced`. Whoever waits is told UNKNOWN_TOPIC_OR_PARTITION.
+        Durable after `sync_directories`. Whoever waits is told UNKNOWN_TOPIC_OR_PARTITION. Returns
+        False where the log lies in a failed directory and stays.
         """
         key = TopicPartition(topic, index)
+        self._offline.discard((topic, index))
         partition = self.partitions.pop((topic, index), None)
         if partition is not None:
             self._close(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        gone = True
         for directory in self.directories:
-            if (key in directory.logs or key in directory.quarantined) and not directory.fenced:
-                directory.delete_log(key)
+            if key in directory.logs or key in directory.quarantined:
+                gone = gone and _delete(directory, key)
+        return gone
 
     def sync_directories(self, done: Callable[[BaseException | None], None]) -> None:
         """Make renames and new names in the log directories durable, off the deciding thread."""
@@ -217,13 +224,21 @@ class Broker:
 
     def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
         """Nothing of a failed directory is acknowledged or served any more (G14)."""
-        hit = 0
-        for key, log in directory.logs.items():
-            partition = self.partitions.get((key.topic, key.partition))
-            if partition is not None and partition.log is log:
-                self._close(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-                hit += 1
-        _logger.error("%s failed (%s): %d partitions are offline", directory.path, error, hit)
+        hit = [
+            partition
+            for key, log in directory.logs.items()
+            for partition in (self.partitions.get((key.topic, key.partition)),)
+            if partition is not None and partition.log is log
+        ]
+        self._offline.update((*partition.topic_partition,) for partition in hit)
+        for partition in hit:
+            self._close(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        self.publish(self.image)
+        _logger.error("%s failed (%s): %d partitions are offline", directory.path, error, len(hit))
+
+    def publish(self, image: MetadataImage) -> None:
+        """Show clients a new picture, with what is offline here told as such."""
+        self.image = image.with_offline(self._offline, self.broker_id) if self._offline else image
 
     # --- settings ------------------------------------------------------------------------------
 
@@ -270,3 +285,14 @@ class Broker:
                 failure = error
         if failure is not None:
             raise failure
+
+
+def _delete(directory: LogDirectory, key: TopicPartition) -> bool:
+    """Delete a log unless its directory has failed, before or by this."""
+    if directory.fenced:
+        return False
+    try:
+        directory.delete_log(key)
+    except StorageError:
+        return False  # the directory has said so in the log
+    return True

@@ -99,6 +99,25 @@ class MetadataImage:
                 by_id.pop(topic.topic_id, None)
         return replace(self, version=self.version + 1, topics=topics, topics_by_id=by_id)
 
+    def with_offline(
+        self, offline: Iterable[tuple[str, int]], broker_id: BrokerId
+    ) -> "MetadataImage":
+        """The next picture, these partitions out of service on `broker_id` and not led by it."""
+        hit: dict[str, set[int]] = {}
+        for name, index in offline:
+            hit.setdefault(name, set()).add(index)
+        return self.with_topics(
+            replace(
+                self.topics[name],
+                partitions=tuple(
+                    _offline(one, broker_id) if one.index in indexes else one
+                    for one in self.topics[name].partitions
+                ),
+            )
+            for name, indexes in hit.items()
+            if name in self.topics
+        )
+
     def with_brokers(
         self, brokers: Iterable[BrokerInfo], controller_id: BrokerId
     ) -> "MetadataImage":
@@ -109,3 +128,9 @@ class MetadataImage:
             brokers={broker.broker_id: broker for broker in brokers},
             controller_id=controller_id,
         )
+
+
+def _offline(partition: PartitionInfo, broker_id: BrokerId) -> PartitionInfo:
+    leader = NO_LEADER if partition.leader == broker_id else partition.leader
+    offline = tuple(sorted({*partition.offline, broker_id}))
+    return replace(partition, leader=leader, offline=offline)

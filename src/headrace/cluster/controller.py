@@ -10,6 +10,7 @@ Works through `world.store.Store` only: a cluster's ZooKeeper and one broker's S
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata import Endpoint, PartitionInfo, TopicInfo
@@ -24,7 +25,7 @@ from headrace.cluster.waiting import called_back
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.invariant import invariant
 from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch
-from headrace.world.store import Store, StoreError
+from headrace.world.store import NodeExists, Store, StoreError
 
 _logger = logging.getLogger(__name__)
 
@@ -68,12 +69,13 @@ class Controller:
         topics = await catalog.topics()
         for name in await catalog.deletions():
             found = [one.partition for one in broker.found() if one.topic == name]
-            await self._drop(name, found)
+            if not await self._drop(name, found):
+                _logger.error("topic %s cannot be deleted yet: a log directory has failed", name)
             topics.pop(name, None)
         led = await adopt(catalog, broker, topics)
-        broker.image = broker.image.with_brokers(await catalog.brokers(), broker.broker_id)
+        image = broker.image.with_brokers(await catalog.brokers(), broker.broker_id)
         await self._lead(led)
-        broker.image = broker.image.with_topics(_info(topic) for topic in led)
+        broker.publish(image.with_topics(_info(topic) for topic in led))
 
     async def stop(self) -> None:
         """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""
@@ -125,10 +127,15 @@ class Controller:
             await self._catalog.add_topics(topics)
         except ApiError as error:
             return dict.fromkeys((topic.name for topic in topics), error)
+        except NodeExists:
+            pending = ApiError(
+                ErrorCode.TOPIC_ALREADY_EXISTS, "a topic of that name is still being deleted"
+            )
+            return dict.fromkeys((topic.name for topic in topics), pending)
         except StoreError as error:
             return dict.fromkeys((topic.name for topic in topics), store_failed(error))
         failed = await self._lead(topics)
-        self.broker.image = self.broker.image.with_topics(_info(topic) for topic in topics)
+        self.broker.publish(self.broker.image.with_topics(_info(topic) for topic in topics))
         return failed
 
     async def delete_topics(self, names: Sequence[str]) -> dict[str, ApiError | None]:
@@ -151,7 +158,7 @@ class Controller:
                 # Durable before anything is dropped: a restart goes on with it, and never takes
                 # the half-deleted directories for a topic to adopt.
                 await self._catalog.begin_deletion(going)
-                self.broker.image = image.without_topics(going)
+                self.broker.publish(image.without_topics(going))
                 for name in going:
                     count = len(image.topics[name].partitions)
                     await self._drop(name, range(count))
@@ -198,7 +205,8 @@ class Controller:
             except StoreError as error:
                 raise store_failed(error) from error
             failed = await self._lead([stored])
-            self.broker.image = self.broker.image.with_topics([_info(stored)])
+            grown = replace(topic, partitions=topic.partitions + _info(stored).partitions[first:])
+            self.broker.publish(self.broker.image.with_topics([grown]))
             if name in failed:
                 raise failed[name]
 
@@ -283,12 +291,21 @@ class Controller:
                     await asyncio.sleep(0)
         return failed
 
-    async def _drop(self, name: str, partitions: Iterable[int]) -> None:
-        """Delete a topic's logs for good, then what the store says of it."""
-        for index in partitions:
-            self.broker.drop_partition(name, index)
-        await called_back(self.broker.sync_directories)
-        await self._catalog.end_deletion(name)
+    async def _drop(self, name: str, partitions: Iterable[int]) -> bool:
+        """Delete a topic's logs for good, then what the store says of it.
+
+        False where a failed directory holds some: the store's mark stays, and the next start with
+        a working disk goes on. Forgotten, those logs would come back as a topic to adopt.
+        """
+        gone = [self.broker.drop_partition(name, index) for index in partitions]
+        try:
+            await called_back(self.broker.sync_directories)
+        except OSError as error:
+            _logger.error("deletion of %s may not be durable: %s", name, error)
+            return False
+        if all(gone):
+            await self._catalog.end_deletion(name)
+        return all(gone)
 
     def _limits(self) -> Limits:
         config = self.broker.config

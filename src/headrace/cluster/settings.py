@@ -105,7 +105,7 @@ class Settings:
                 return
             path = layout.topic_config_path(name)
             await self._put_config(path, wanted)
-            self._broker.image = image.with_topics([replace(topic, config=wanted)])
+            self._broker.publish(image.with_topics([replace(topic, config=wanted)]))
             self._broker.reconfigure_topic(name, self.log_config(name, wanted))
 
     async def alter_broker(
