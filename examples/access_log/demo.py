@@ -12,7 +12,6 @@ Everything it writes lies below `--out`. It stops what it started, also when it 
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
 from contextlib import closing
@@ -33,6 +32,7 @@ from examples.access_log import archive, report
 from examples.access_log.broker import BrokerFailed, running_broker
 from examples.access_log.feed import feed, heartbeat
 from examples.access_log.folder import claim
+from examples.access_log.interrupt import Interrupts
 from examples.access_log.live import Pipeline, group_of
 from examples.access_log.picture import draw
 from examples.access_log.tables import TABLES
@@ -42,7 +42,6 @@ from headrace.pipeline import Unbalanced
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
     from examples.access_log.archive import Archive
     from examples.access_log.results import Results
@@ -59,7 +58,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo; 0 when every line is accounted for."""
     args = _parse(arguments)
     console = Console(highlight=False)
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         _run(console, args.out.resolve(), args.speed)
     except KeyboardInterrupt:
@@ -99,12 +97,10 @@ def _speed(text: str) -> float | None:
     return speed
 
 
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 def _run(console: Console, out: Path, speed: float | None) -> None:
     started = time.monotonic()
+    interrupts = Interrupts()
+    interrupts.watch()
     log = archive.load()
     claim(out)
     console.print(
@@ -117,10 +113,11 @@ def _run(console: Console, out: Path, speed: float | None) -> None:
         with console.status("starting Spark"):
             pipeline = Pipeline(bootstrap, out)
         with closing(pipeline):
+            interrupts.watch()  # Spark has its own idea of Ctrl-C
             pipeline.start()
-            _feed(console, log, topic, pipeline, speed)
-            results = _conclude(console, log, topic, pipeline)
-            groups = _groups(topic)
+            _feed(console, log, topic, pipeline, speed, interrupts)
+            results = _conclude(console, log, topic, pipeline, interrupts)
+            groups = _groups(topic, interrupts)
     picture = out / "access_log.png"
     draw(results.windows, picture)
     report.show(console, results, groups, out, picture)
@@ -128,34 +125,38 @@ def _run(console: Console, out: Path, speed: float | None) -> None:
 
 
 def _feed(
-    console: Console, log: Archive, topic: Topic, pipeline: Pipeline, speed: float | None
+    console: Console,
+    log: Archive,
+    topic: Topic,
+    pipeline: Pipeline,
+    speed: float | None,
+    interrupts: Interrupts,
 ) -> None:
     """Feed the log while the queries run, with a bar for each side of the topic."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console) as progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
         fed = progress.add_task("fed into the topic", total=len(log.lines))
         taken = progress.add_task("taken by Spark", total=len(log.lines))
+
+        def all_taken() -> bool:
+            lines = pipeline.lines_taken()
+            progress.update(taken, completed=lines)
+            return lines >= len(log.lines)
+
         looked = time.monotonic()
         for count in feed(log.lines, topic, speed):
+            interrupts.check()
             progress.advance(fed, count)
             if time.monotonic() - looked > LOOK_S:
-                progress.update(taken, completed=pipeline.lines_taken())
+                all_taken()
                 looked = time.monotonic()
-        give_up = time.monotonic() + CATCH_UP_S_MAX
-        while (lines := pipeline.lines_taken()) < len(log.lines):
-            if time.monotonic() > give_up:
-                raise Unbalanced(f"Spark has taken only {lines:,} of {len(log.lines):,} lines")
-            progress.update(taken, completed=lines)
-            time.sleep(LOOK_S / 2)
-        progress.update(taken, completed=lines)
+        if not interrupts.wait_until(all_taken, CATCH_UP_S_MAX):
+            raise Unbalanced(f"Spark has taken only {pipeline.lines_taken():,} lines")
 
 
-def _conclude(console: Console, log: Archive, topic: Topic, pipeline: Pipeline) -> Results:
+def _conclude(
+    console: Console, log: Archive, topic: Topic, pipeline: Pipeline, interrupts: Interrupts
+) -> Results:
     """Close the last windows, read everything back, and hold it against what was fed.
 
     A window is written once the watermark has passed its end, and after the last line nothing moves
@@ -163,24 +164,26 @@ def _conclude(console: Console, log: Archive, topic: Topic, pipeline: Pipeline) 
     their checkpoints, take it and end.
     """
     with console.status("closing the last windows"):
-        pipeline.catch_up()
+        pipeline.stop()
         stored = topic.record_count()
         topic.send_to_all(heartbeat(int(log.last_event_time * 1000) + CLOSING_MS))
-        pipeline.finish()
+        pipeline.start_to_end()
+        if not interrupts.wait_until(pipeline.ended, CATCH_UP_S_MAX):
+            raise Unbalanced("the queries have not come to the end of the topic")
     with console.status("reading back what was written"):
         results = pipeline.read_back(fed=len(log.lines), stored=stored, damaged=log.damaged)
     results.account.check()
     return results
 
 
-def _groups(topic: Topic) -> list[Group]:
+def _groups(topic: Topic, interrupts: Interrupts) -> list[Group]:
     """The queries as consumer groups. Spark tells of a batch a moment after the batch is done."""
-    give_up = time.monotonic() + GROUPS_S_MAX
-    while True:
-        groups = [topic.group(group_of(table)) for table in TABLES]
-        if not any(group.lag for group in groups) or time.monotonic() > give_up:
-            return groups
-        time.sleep(0.2)
+
+    def look() -> list[Group]:
+        return [topic.group(group_of(table)) for table in TABLES]
+
+    interrupts.wait_until(lambda: not any(group.lag for group in look()), GROUPS_S_MAX)
+    return look()
 
 
 if __name__ == "__main__":

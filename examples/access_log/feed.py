@@ -45,24 +45,25 @@ def records(lines: Iterable[bytes]) -> Iterator[Record]:
 
 
 def steps(lines: Iterable[bytes]) -> Iterator[tuple[float, list[Record]]]:
-    """Records of `STEP_S` of event time each, with the seconds since the first record they end at.
+    """Records of `STEP_S` of event time each, and how many seconds after the first they begin.
 
     Every step is acknowledged before the next is sent, so no partition is ahead of another by more
     than a step of event time: far less than the lateness the windows allow.
     """
     step: list[Record] = []
-    first = end = None
+    first: int | None = None
+    begin_ms = 0
     for record in records(lines):
         if record.key is not None:
             first = record.timestamp_ms if first is None else first
-            end = first + STEP_S * 1000 if end is None else end
-            if record.timestamp_ms >= end:
-                yield (end - first) / 1000, step
+            elapsed_ms = record.timestamp_ms - first
+            if elapsed_ms >= begin_ms + STEP_S * 1000:
+                yield begin_ms / 1000, step
                 step = []
-                end += STEP_S * 1000
+                begin_ms = elapsed_ms - elapsed_ms % (STEP_S * 1000)
         step.append(record)
     if step:
-        yield 0.0 if first is None or end is None else (end - first) / 1000, step
+        yield begin_ms / 1000, step
 
 
 def feed(lines: Iterable[bytes], sink: Sink, speed: float | None) -> Iterator[int]:
@@ -71,11 +72,11 @@ def feed(lines: Iterable[bytes], sink: Sink, speed: float | None) -> Iterator[in
     `speed` is seconds of event time per second, None for as fast as they are taken.
     """
     started = time.monotonic()
-    for elapsed, step in steps(lines):
+    for begin_s, step in steps(lines):
+        if speed is not None:
+            time.sleep(max(0.0, started + begin_s / speed - time.monotonic()))
         sink.send(step)
         yield len(step)
-        if speed is not None:
-            time.sleep(max(0.0, started + elapsed / speed - time.monotonic()))
 
 
 def heartbeat(event_time_ms: int) -> Record:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +12,8 @@ import headrace.spark
 from examples.access_log import results, tables, topic
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -36,7 +41,8 @@ class Pipeline:
     def __init__(self, bootstrap: str, out: Path) -> None:
         self._bootstrap = bootstrap
         self._out = out
-        self._spark = headrace.spark.session("access-log", **_SETTINGS)
+        with _stderr_to(out / "spark.log"):
+            self._spark = headrace.spark.session("access-log", **_SETTINGS)
         self._queries: dict[str, StreamingQuery] = {}
         self._taken: dict[int, int] = {}
 
@@ -51,18 +57,20 @@ class Pipeline:
             self._taken[progress["batchId"]] = progress["numInputRows"]
         return sum(self._taken.values())
 
-    def catch_up(self) -> None:
-        """Wait until every query has taken what is in the topic now, then stop them."""
-        for query in self._queries.values():
-            query.processAllAvailable()
-        self._stop()
-
-    def finish(self) -> None:
-        """Go on from the checkpoints to the end of the topic, and end there."""
+    def start_to_end(self) -> None:
+        """Start all queries from their checkpoints, to take what is in the topic now and end."""
         self._queries = {table: self._start(table, live=False) for table in tables.TABLES}
-        for query in self._queries.values():
-            query.awaitTermination()
-        self._stop()
+
+    def ended(self) -> bool:
+        """Whether all queries have; raises what ended one too early."""
+        self._raise_failures()
+        return not any(query.isActive for query in self._queries.values())
+
+    def stop(self) -> None:
+        """Stop the queries where they are; their checkpoints say where that is."""
+        queries, self._queries = self._queries, {}
+        for query in queries.values():
+            query.stop()
 
     def read_back(self, **counts: int) -> Results:
         """What is in the tables; `counts` as `results.read_back` takes them."""
@@ -70,7 +78,7 @@ class Pipeline:
 
     def close(self) -> None:
         """Stop the queries and the session."""
-        self._stop()
+        self.stop()
         self._spark.stop()
 
     def _start(self, table: str, *, live: bool) -> StreamingQuery:
@@ -91,7 +99,17 @@ class Pipeline:
             if (failure := query.exception()) is not None:
                 raise failure
 
-    def _stop(self) -> None:
-        queries, self._queries = self._queries, {}
-        for query in queries.values():
-            query.stop()
+
+@contextmanager
+def _stderr_to(file: Path) -> Iterator[None]:
+    """What is started meanwhile (the JVM, and Python workers by it) writes its complaints there."""
+    sys.stderr.flush()
+    before = os.dup(2)
+    with file.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(before, 2)
+        os.close(before)
