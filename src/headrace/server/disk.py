@@ -44,7 +44,16 @@ class _Gather:
 class RealFile:
     """One open file. `world.disk.DiskFile`."""
 
-    __slots__ = ("_cached_flags", "_fd", "_gather", "_held", "_held_at", "_held_end", "path")
+    __slots__ = (
+        "_cached_flags",
+        "_fd",
+        "_gather",
+        "_held",
+        "_held_at",
+        "_held_end",
+        "path",
+        "unflushed",
+    )
 
     def __init__(self, path: str, fd: int, gather: _Gather) -> None:
         self.path = path
@@ -53,6 +62,8 @@ class RealFile:
         self._gather = gather
         self._held: list[Buffer] = []
         self._held_at = self._held_end = 0
+        self.unflushed = 0
+        """Bytes written since the last flush began."""
 
     def write_held(self) -> None:
         """Write what was held back. OSError: then nothing of it counts, and the file is cut."""
@@ -82,6 +93,7 @@ class RealFile:
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         """Write all of `parts` from `position`; return their size."""
         size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        self.unflushed += size
         if self._gather.active:
             held = self._held
             if not held:
@@ -280,11 +292,14 @@ class RealDisk:
     def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
         """Make what was written to `files` durable on the flush thread, then `done` on the loop."""
         fds = []
+        size = 0
         for file in files:
             if isinstance(file, RealFile):
                 file.write_held()
+                size += file.unflushed
+                file.unflushed = 0
             fds.append(file.fileno())
-        self._workers.flush(lambda: self._strategy.flush(fds), done)
+        self._workers.flush(lambda: self._strategy.flush(fds, size), done)
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Do blocking `work` on a thread, then `done` on the loop with result or error."""

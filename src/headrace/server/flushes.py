@@ -4,7 +4,7 @@ One file is cheapest by fdatasync. For several, each fdatasync is a journal comm
 the device's cache of its own, while one syncfs does both once; but it also writes what others have
 left unwritten in the same file system. Measured on ext4, a few KB each: 4 files 1.9 against 0.3 ms,
 16 files 3.7 against 0.5, 50 files 14 against 1.2; with a gigabyte of somebody else's dirty pages
-there, fdatasync wins. So `auto` goes by what each has cost lately.
+there, or with megabytes of our own, fdatasync wins. So `auto` goes by what each has cost lately.
 """
 
 import os
@@ -16,14 +16,14 @@ from typing import Protocol
 class Flush(Protocol):
     """Makes files durable. Blocks; runs on the flush thread, one call at a time."""
 
-    def flush(self, fds: Sequence[int]) -> None:
-        """Everything written to `fds` is on the platter when this returns. OSError."""
+    def flush(self, fds: Sequence[int], size: int) -> None:
+        """All that was written to `fds`, `size` bytes, is on the platter on return. OSError."""
 
 
 class Fdatasync:
     """Each file by itself."""
 
-    def flush(self, fds: Sequence[int]) -> None:
+    def flush(self, fds: Sequence[int], size: int) -> None:
         """One fdatasync a file."""
         for fd in fds:
             os.fdatasync(fd)
@@ -35,7 +35,7 @@ class Syncfs:
     def __init__(self) -> None:
         self._syncfs: Callable[[int], int] | None = None
 
-    def flush(self, fds: Sequence[int]) -> None:
+    def flush(self, fds: Sequence[int], size: int) -> None:
         """One syncfs for each file system.
 
         Errors of write-back are reported since Linux 5.8, and for any file of the file system: one
@@ -54,6 +54,8 @@ class Syncfs:
 
 _FDATASYNC_SECONDS = 0.0005
 """What one is taken to cost before any was measured."""
+_SMALL_BYTES = 64 << 10
+"""With more than this a file, writing is what costs, and syncfs costs more CPU for it."""
 _WEIGHT = 0.2
 _TRY_EVERY = 64
 """So many flushes of several files go by until the other way is tried again."""
@@ -69,11 +71,11 @@ class Auto:
         self._all_seconds = _FDATASYNC_SECONDS
         self._since_other = 0
 
-    def flush(self, fds: Sequence[int]) -> None:
+    def flush(self, fds: Sequence[int], size: int) -> None:
         """The cheaper way; now and then the other, to know what it costs."""
         count = len(fds)
-        if count == 1:
-            self._each.flush(fds)
+        if count == 1 or size > count * _SMALL_BYTES:
+            self._each.flush(fds, size)
             return
         together = self._all_seconds < self._each_seconds * count
         self._since_other += 1
@@ -82,10 +84,10 @@ class Auto:
             together = not together
         began = perf_counter()
         if together:
-            self._all.flush(fds)
+            self._all.flush(fds, size)
             self._all_seconds += _WEIGHT * (perf_counter() - began - self._all_seconds)
         else:
-            self._each.flush(fds)
+            self._each.flush(fds, size)
             taken = (perf_counter() - began) / count
             self._each_seconds += _WEIGHT * (taken - self._each_seconds)
 
