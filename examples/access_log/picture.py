@@ -81,12 +81,16 @@ def _traffic(axes: Axes, windows: Sequence[dict[str, Any]]) -> None:
     for row in noisy:
         loudest = row["noisy_clients"][0]["client"]
         if loudest != before:
-            at = (row["window_start"], row["requests"])
             axes.annotate(
-                loudest, at, (0, 8), textcoords="offset points", ha="center", fontsize=8, color=INK
+                loudest,
+                (row["window_start"], row["requests"]),
+                xytext=(4, 7),
+                textcoords="offset points",
+                rotation=38,
+                fontsize=8.5,
             )
         before = loudest
-    axes.set_ylim(0, max(row["requests"] for row in windows) * 1.12)
+    axes.set_ylim(0, max(row["requests"] for row in windows) * 1.15)
     _dress(axes, "requests per minute", "{:,.0f}")
 
 
