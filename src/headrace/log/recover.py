@@ -177,7 +177,7 @@ def _recover(log: Log, known: Known) -> None:
             file.sync()
         segment.close_indexes()
     active = log.segments[-1]
-    active.write_out_indexes()
+    active.seal()
     if end > known.recovery_point:
         active.file.sync()
         log.shared.disk.sync_directory(log.directory)
@@ -270,3 +270,5 @@ def _settle(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | No
     active.load_indexes()
     log.producers.expire(known.now_ms, known.producer_expiration_ms)
     replay.remove_stray_snapshots(log)
+    for segment in log.segments:
+        segment.close()  # at rest a partition holds no descriptor
