@@ -1,5 +1,10 @@
 """Which partition of `__consumer_offsets` a group lives in."""
 
+from functools import lru_cache
+
+_REMEMBERED_CHARS_MAX = 256
+"""Hashes of longer names are not remembered: the names are the client's to choose."""
+
 
 def java_string_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 units, in 32 bits with sign."""
@@ -19,5 +24,10 @@ def partition_for(key: str, partitions: int) -> int:
 
     The one value without an absolute value in 32 bits, -2^31, counts as 0.
     """
-    value = java_string_hash(key)
+    value = _remembered(key) if len(key) <= _REMEMBERED_CHARS_MAX else java_string_hash(key)
     return 0 if value == -(1 << 31) else abs(value) % partitions
+
+
+@lru_cache(maxsize=4096)
+def _remembered(key: str) -> int:
+    return java_string_hash(key)
