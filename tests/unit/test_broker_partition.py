@@ -125,6 +125,19 @@ def test_a_duplicate_gets_the_first_answer_and_waits_for_the_first_flush() -> No
     assert first.append_time_ms == again.append_time_ms == -1
 
 
+def test_a_retry_with_acks_all_asks_for_the_flush_that_acks_1_left_for_later() -> None:
+    place = Place()
+    who: dict[str, Any] = {"producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
+    raw = build([Record(0, NOW, None, b"v", ())], **who)
+    for acks in (1, -1):
+        view = memoryview(bytearray(raw))
+        again = place.partition.append(view, parse_header(view), now_ms=NOW, required_acks=acks)
+    assert again.duplicate
+    heard = told(place.partition, again.commit_offset)
+    place.flush()
+    assert heard == [None]
+
+
 def test_a_gap_and_an_old_epoch_are_refused_and_nothing_is_written() -> None:
     place = Place()
     append(place.partition, producer_id=9, producer_epoch=1, base_sequence=0)

@@ -135,8 +135,7 @@ class Partition:
                 raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
             first = log.producers.check(header, now_ms)
             if first is not None:
-                # The first attempt may still wait for its flush: so must this answer.
-                return self._duplicate(first)
+                return self._duplicate(first, required_acks)
         try:
             base_offset, last_offset, append_time_ms = log.append(
                 batch, header, self.leader_epoch, now_ms, Origin.CLIENT
@@ -297,8 +296,11 @@ class Partition:
         """Why the partition serves nothing any more, or None while it does."""
         return self._refusal
 
-    def _duplicate(self, first: Duplicate) -> Appended:
-        # The first attempt may still wait for its flush: so must this answer.
+    def _duplicate(self, first: Duplicate, required_acks: int) -> Appended:
+        # The first attempt may still wait for its flush: so must this answer, and not for long.
+        unflushed = self._flush_on_ack and first.last_offset >= self.high_watermark
+        if unflushed and required_acks == ACKS_ALL:
+            self._flush_soon(self.log)
         stamped = self.log.config.log_append_time
         return Appended(
             first.base_offset,
