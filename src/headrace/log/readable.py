@@ -133,7 +133,7 @@ class ReadableLog:
             )
         except BadBatch as error:
             raise self.unreadable(error) from error
-        if data:
+        if data and cached:  # a worker thread leaves no notes: the log may have rolled meanwhile
             self._remember_end(following, segment, position + len(data))
         return ReadResult(data, following)
 
