@@ -1,5 +1,7 @@
 """JoinGroup: who is let in, who waits for whom, and which protocol is chosen."""
 
+from dataclasses import replace
+
 import pytest
 
 from headrace.broker.groups.states import GroupState
@@ -250,3 +252,12 @@ def test_a_group_that_cannot_be_written_is_not_founded() -> None:
     room.partition.refusal = ErrorCode.KAFKA_STORAGE_ERROR
     assert room.join()[0].error is ErrorCode.NOT_COORDINATOR
     assert room.groups.list_groups() == []
+
+
+def test_ids_given_out_to_members_that_never_come_back_are_bounded() -> None:
+    room = Room()
+    room.join()
+    shard = room.groups.shard("g")
+    shard.limits = replace(shard.limits, pending_joins_max=2)
+    assert room.join()[0].error is ErrorCode.MEMBER_ID_REQUIRED
+    assert room.join()[0].error is ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -91,6 +91,9 @@ def _join_new(
     if not request.needs_member_id:
         _add(shard, group, request, new_id, done)
         return
+    if len(group.pending_joins) >= shard.limits.pending_joins_max:
+        done(JoinAnswer(ErrorCode.GROUP_MAX_SIZE_REACHED))
+        return
     deadline = shard.deadlines.deadline(partial(_never_came_back, shard, group, new_id))
     group.pending_joins[new_id] = deadline
     deadline.set(request.session_timeout_ms / 1000)

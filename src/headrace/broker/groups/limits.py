@@ -47,6 +47,8 @@ class GroupLimits:
     """groups.max (ours): a join or commit that would make one more group is refused."""
     codec: Codec = Codec.NONE
     """offsets.topic.compression.codec."""
+    pending_joins_max: int = 10_000
+    """Our own: ids given out in one group to members that have not come back with them."""
     append_bytes_max: int = 512 * 1024
     """Our own: records of one turn are split into batches of about this size."""
 
