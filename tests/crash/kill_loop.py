@@ -1,7 +1,7 @@
 """kill -9 under load, again and again, while an idempotent librdkafka producer rides through.
 
 `python -m tests.crash.kill_loop --kills 100` prints what was acknowledged, lost, duplicated and out
-of order (the last three must be 0) and how long each start took to answer. Status 1: a promise broke.
+of order (the last three must be 0) and how long each start took. Status 1: a promise broke.
 """
 
 import argparse

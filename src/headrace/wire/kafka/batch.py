@@ -1,4 +1,4 @@
-"""Record batch v2: the one format of messages, on the wire and on disk (facts/kafka.md §2.1).
+"""Record batch v2: the one format of messages, on the wire and on disk (KIP-98).
 
 A batch is its 61-byte header and opaque record bytes. The broker checks it once (`check_produced`),
 stamps it once (`stamp`), and passes the same bytes on. `records` and `build` look inside: for the
