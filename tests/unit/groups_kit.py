@@ -201,6 +201,7 @@ class Settings:
     offset_metadata_max_bytes: int = 4096
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
+    offsets_commit_timeout_ms: int = 5_000
     offsets_topic_compression_codec: int = 0
     offsets_topic_num_partitions: int = 1
 

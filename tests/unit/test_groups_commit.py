@@ -309,3 +309,19 @@ def test_a_resignation_of_an_older_leadership_is_ignored() -> None:
     assert room.commit() == [NONE]
     room.groups.resign(0, 5)
     assert room.commit() == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_a_commit_that_takes_too_long_is_answered_and_counts_once_it_is_committed() -> None:
+    room = Room()
+    room.partition.hold = True
+    answered = room.commit()
+    room.clock.advance(4.9)
+    assert answered == []
+    room.clock.advance(5.2)
+    assert answered == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert room.committed() is None
+    room.partition.flush()
+    assert answered == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert room.committed() == 7
+    room.clock.advance(20)
+    assert room.commit(turn=False) == []

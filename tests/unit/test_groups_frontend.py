@@ -393,7 +393,7 @@ def test_find_coordinator_in_every_version(version: int) -> None:
     found = find()
     assert (found.error_code, found.node_id, found.host, found.port) == (0, 0, "here", 9092)
     if version >= 1:
-        assert find(1).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert find(1).error_code == ErrorCode.UNSUPPORTED_VERSION
         assert find(2).error_code == ErrorCode.INVALID_REQUEST
 
 

@@ -41,24 +41,43 @@ def commit(shard: ShardContext, request: CommitRequest, done: CodeDone) -> None:
         changes.append((place, committed))
         written.append((records.offset_key(place), records.offset_value(committed)))
     group.commits_in_flight += 1
-    shard.journal.append_soon(written, partial(_committed, shard, group, changes, done))
+    answer = _Answer(done)
+    committed_or_not = partial(_committed, shard, group, changes, answer)
+    shard.journal.append_soon(written, committed_or_not, answer.late)
+
+
+class _Answer:
+    """A client's answer, given once: when its commit is settled, or when that takes too long."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self, done: CodeDone) -> None:
+        self._done: CodeDone | None = done
+
+    def give(self, code: ErrorCode) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done(code)
+
+    def late(self) -> None:
+        self.give(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
 
 def _committed(
     shard: ShardContext,
     group: ClassicGroup,
     changes: list[tuple[Place, Committed]],
-    done: CodeDone,
+    answer: _Answer,
     error: ErrorCode | None,
 ) -> None:
     group.commits_in_flight -= 1
     if error is not None:
-        done(error)
+        answer.give(error)
         return
     put = shard.offsets.put
     for place, committed in changes:
         put(place, committed)
-    done(ErrorCode.NONE)
+    answer.give(ErrorCode.NONE)
 
 
 def _checked(shard: ShardContext, request: CommitRequest) -> ClassicGroup:

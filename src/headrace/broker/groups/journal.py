@@ -42,6 +42,7 @@ class JournalPartition(Protocol):
 class _Entry(NamedTuple):
     records: Sequence[KeyValue]
     done: JournalDone
+    late: Callable[[], None] | None = None
 
 
 _ANSWERS = {
@@ -65,8 +66,10 @@ def answer_for(error: ErrorCode) -> ErrorCode:
 class Journal:
     """The appends of one shard, in order."""
 
-    __slots__ = ("_bytes_max", "_clock", "_codec", "_failed", "_in_flight", "_open", "_partition",
-                 "_timer", "_waiting")  # fmt: skip
+    __slots__ = (
+        "_bytes_max", "_clock", "_codec", "_failed", "_in_flight", "_open", "_partition",
+        "_since", "_timeout", "_timer", "_waiting", "_watch",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -74,6 +77,7 @@ class Journal:
         clock: Clock,
         *,
         bytes_max: int,
+        timeout_seconds: float,
         codec: Codec = Codec.NONE,
     ) -> None:
         self._partition = partition
@@ -82,6 +86,10 @@ class Journal:
         self._codec = codec
         self._waiting: list[_Entry] = []
         self._in_flight: deque[list[_Entry]] = deque()
+        self._since: deque[float] = deque()
+        """When each batch in flight was appended."""
+        self._timeout = timeout_seconds
+        self._watch: Timer | None = None
         self._timer: Timer | None = None
         self._open = True
         self._failed = ErrorCode.NOT_COORDINATOR
@@ -91,15 +99,22 @@ class Journal:
         """Whether everything handed in is committed."""
         return not self._waiting and not self._in_flight
 
-    def append_soon(self, records: Sequence[KeyValue], done: JournalDone) -> None:
+    def append_soon(
+        self,
+        records: Sequence[KeyValue],
+        done: JournalDone,
+        late: Callable[[], None] | None = None,
+    ) -> None:
         """Append `records` at the end of this turn, together in one batch.
 
         `done(None)` once they are committed, `done(error)` if that fails; in the order of asking.
+        `late()` before that, perhaps repeatedly, once it has taken longer than the timeout: they
+        may be committed yet, or not.
         """
         if not self._open:
             done(self._failed)
             return
-        self._waiting.append(_Entry(records, done))
+        self._waiting.append(_Entry(records, done, late))
         if self._timer is None:
             self._timer = self._clock.call_later(0, self._turn_ends)
 
@@ -132,8 +147,11 @@ class Journal:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._watch is not None:
+            self._watch.cancel()
         batches = [*self._in_flight, self._waiting]
         self._in_flight.clear()
+        self._since.clear()
         self._waiting = []
         for batch in batches:
             for entry in batch:
@@ -174,7 +192,23 @@ class Journal:
                 entry.done(answer)
             return
         self._in_flight.append(entries)
+        self._since.append(self._clock.monotonic())
+        if self._watch is None:
+            self._watch = self._clock.call_later(self._timeout, self._look_for_late)
         self._partition.when_committed(appended.commit_offset, self._committed)
+
+    def _look_for_late(self) -> None:
+        self._watch = None
+        if not self._in_flight:
+            return
+        overdue = self._clock.monotonic() - self._timeout
+        for since, entries in zip(tuple(self._since), tuple(self._in_flight), strict=True):
+            if since > overdue:
+                break
+            for entry in entries:
+                if entry.late is not None:
+                    entry.late()
+        self._watch = self._clock.call_later(self._timeout, self._look_for_late)
 
     def _settle_with_last(self, entries: list[_Entry]) -> None:
         """Nothing to write: true as soon as all before is."""
@@ -189,5 +223,6 @@ class Journal:
         if not self._in_flight:
             return  # closed meanwhile, and all were answered then
         answer = None if error is None else answer_for(error.code)
+        self._since.popleft()
         for entry in self._in_flight.popleft():
             entry.done(answer)

@@ -17,6 +17,7 @@ class GroupConfig(Protocol):
     offset_metadata_max_bytes: int
     offsets_retention_minutes: int
     offsets_retention_check_interval_ms: int
+    offsets_commit_timeout_ms: int
     offsets_topic_compression_codec: int
     offsets_topic_num_partitions: int
 
@@ -43,6 +44,9 @@ class GroupLimits:
     """How long a new member may wait for its first generation (Kafka: 5 minutes)."""
     partitions: int = 50
     """offsets.topic.num.partitions: counts only until `__consumer_offsets` exists."""
+    commit_timeout_ms: int = 5_000
+    """offsets.commit.timeout.ms: an OffsetCommit not committed by then is answered with an error,
+    and counts all the same if it is committed later."""
     groups_max: int = 100_000
     """groups.max (ours): a join or commit that would make one more group is refused."""
     codec: Codec = Codec.NONE
@@ -64,6 +68,7 @@ class GroupLimits:
             offsets_retention_ms=config.offsets_retention_minutes * 60_000,
             offsets_retention_check_ms=config.offsets_retention_check_interval_ms,
             partitions=config.offsets_topic_num_partitions,
+            commit_timeout_ms=config.offsets_commit_timeout_ms,
             groups_max=config.groups_max,
             codec=Codec(config.offsets_topic_compression_codec),
         )

@@ -60,7 +60,13 @@ class GroupShard:
         self.index = index
         self.epoch = epoch
         self.state = ShardState.LOADING
-        journal = Journal(partition, clock, bytes_max=limits.append_bytes_max, codec=limits.codec)
+        journal = Journal(
+            partition,
+            clock,
+            bytes_max=limits.append_bytes_max,
+            timeout_seconds=limits.commit_timeout_ms / 1000,
+            codec=limits.codec,
+        )
         self.context = ShardContext(clock, random, limits, journal, Deadlines(clock))
         self._check: Timer | None = None
         self._waiting: list[Callable[[], None]] = []

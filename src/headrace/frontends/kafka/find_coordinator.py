@@ -1,7 +1,9 @@
 """FindCoordinator (key 10, v0-v6): which broker coordinates a group.
 
 * `__consumer_offsets` is made when somebody first asks.
-* Transactional ids have no coordinator yet: COORDINATOR_NOT_AVAILABLE, which clients retry.
+* Transactional ids have no coordinator yet: UNSUPPORTED_VERSION, at which Java's, Go's and
+  JavaScript's clients fail at once and by name. COORDINATOR_NOT_AVAILABLE would be retried in
+  silence until their deadline.
 * Share groups' keys (v6) are INVALID_REQUEST, as from a Kafka without share groups.
 v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share groups
 """
@@ -56,7 +58,7 @@ def _entity(make: Make, name: str | None, found: _Found, key: str = "") -> Entit
 
 async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
     if key_type == TRANSACTION:
-        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactions are not served")
+        return _Found(ErrorCode.UNSUPPORTED_VERSION, "transactions are not served")
     if key_type != GROUP:
         return _Found(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
     broker = context.broker
