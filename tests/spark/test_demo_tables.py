@@ -12,6 +12,7 @@ import pytest
 from examples.access_log import tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import Row, SparkSession
@@ -79,9 +80,11 @@ class Topic:
 
 
 @pytest.fixture
-def topic(spark: SparkSession, tmp_path: Path) -> Topic:
+def topic(spark: SparkSession, tmp_path: Path) -> Iterator[Topic]:
+    zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
-    return Topic(spark, tmp_path)
+    yield Topic(spark, tmp_path)
+    spark.conf.set("spark.sql.session.timeZone", zone or "UTC")
 
 
 def test_a_line_goes_to_requests_or_to_the_quarantine_and_a_heartbeat_to_neither(
