@@ -1,8 +1,9 @@
 """CreateTopics (key 19, v2-v7): a topic answered for can be written to at once.
 
 * Each topic for itself; a name that is there twice is refused, both of them.
-* Partitions -1, replication factor -1 (v4+): the broker's defaults. A manual assignment needs both
-  to be -1.
+* Partitions -1, replication factor -1: the broker's defaults, in every version. KIP-464 names v4,
+  but a Kafka 4.3 takes them in v2 and v3 too, and KafkaJS sends them in v3. A manual assignment
+  needs both to be -1.
 * What takes longer than the timeout is answered REQUEST_TIMED_OUT and goes on.
 v5 flexible, number of partitions and all settings in the answer (an empty list, never null: Java
 clients cannot bear null beside a number of partitions) · v6 quota error · v7 topic ids
@@ -26,7 +27,6 @@ from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.api import ApiKey
 
-NAMED_DEFAULTS_SINCE = 4
 CONFIGS_SINCE = 5
 
 
@@ -40,7 +40,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         try:
             if topic.name in twice:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            wanted.append(_wanted(topic, context.version))
+            wanted.append(_wanted(topic))
         except ApiError as error:
             outcome[topic.name] = error
     creating = context.controller.create_topics(wanted, validate_only=request.validate_only)
@@ -55,7 +55,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     )
 
 
-def _wanted(topic: Entity, version: int) -> NewTopic:
+def _wanted(topic: Entity) -> NewTopic:
     assignment: dict[int, tuple[int, ...]] = {}
     for one in topic.assignments or ():
         if one.partition_index in assignment:
@@ -69,13 +69,6 @@ def _wanted(topic: Entity, version: int) -> NewTopic:
         if one.name in settings:
             raise ApiError(ErrorCode.INVALID_CONFIG, f"{one.name} is there twice")
         settings[one.name] = one.value
-    if version < NAMED_DEFAULTS_SINCE and not assignment:
-        if topic.num_partitions == -1:
-            raise ApiError(ErrorCode.INVALID_PARTITIONS, "-1 partitions: needs CreateTopics v4")
-        if topic.replication_factor == -1:
-            raise ApiError(
-                ErrorCode.INVALID_REPLICATION_FACTOR, "replication factor -1: needs CreateTopics v4"
-            )
     return NewTopic(
         topic.name, topic.num_partitions, topic.replication_factor, assignment, settings
     )
