@@ -3,8 +3,8 @@
 * Always a new id with epoch 0, never given before, as Kafka does: a producer that brings its id and
   epoch (v3+, KIP-360) to go on after an error starts afresh, for nothing proves the id is its own.
   Idempotent producers raise their epoch by themselves; each partition refuses older ones.
-* With a transactional id: COORDINATOR_NOT_AVAILABLE, as a Kafka answers whose coordinator is not
-  up; FindCoordinator for transactions says the same, so clients end by their own deadline.
+* With a transactional id: UNSUPPORTED_VERSION, as FindCoordinator says for transactions: clients
+  fail at once instead of retrying until their deadline.
 v2 flexible · v3 epoch bump · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE
 """
 
@@ -32,7 +32,7 @@ async def _next(context: RequestContext, request: Entity) -> tuple[int, int]:
     if request.transactional_id is not None:
         if not request.transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
-        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     former = getattr(request, "producer_id", NO_PRODUCER_ID)
     epoch = getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
     if (former == NO_PRODUCER_ID) != (epoch == NO_PRODUCER_EPOCH):
