@@ -1,7 +1,8 @@
 """Rows per second of a Spark batch read into the noop sink, all columns.
 
 Ours: `format("headrace")` through our broker. The peer: Spark's own Kafka connector against Apache
-Kafka, with its jars from the pom in bench/peers/spark-connector. Same session settings, same records.
+Kafka, with its jars from the pom in bench/peers/spark-connector. Session settings and records are
+the same.
 Each scan runs in a process of its own, since a JVM has one set of jars.
 
     python -m bench.spark_scan fill 127.0.0.1:9092 scan --records 10000000
@@ -38,12 +39,12 @@ BATCH_RECORDS = 130
 """16 KB before compression: a Java producer's default batch."""
 IN_FLIGHT = 64
 CONNECTOR = Path(__file__).parent / "peers" / "spark-connector"
-FIRST_TIME_MS = 1_700_000_000_000
 
 
 def _batches() -> list[bytes]:
     """Some different batches of JSON-like records, compressed by lz4."""
     dice = random.Random(7)
+    first_ms = int(time.time() * 1000)
     made = []
     for number in range(16):
         records = []
@@ -55,7 +56,7 @@ def _batches() -> list[bytes]:
                 "page": f"/shop/item/{dice.randrange(5000)}",
             })  # fmt: skip
             records.append(Record(
-                0, FIRST_TIME_MS + number * BATCH_RECORDS + place,
+                0, first_ms + number * BATCH_RECORDS + place,
                 f"key-{dice.randrange(10 ** (KEY_BYTES - 4)):0{KEY_BYTES - 4}}".encode(),
                 value.ljust(RECORD_BYTES)[:RECORD_BYTES].encode(),
             ))  # fmt: skip

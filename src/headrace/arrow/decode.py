@@ -15,25 +15,27 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+from crc32c import crc32c
 
 from headrace.arrow.columns import COLUMNS, Array, Assembler, Pool
 from headrace.arrow.engine import Decode, decoder
 from headrace.arrow.layout import BATCH_SLOTS, COMPLAINTS, INT64_MAX, Outcome, Slot
 from headrace.arrow.unfold import Bytes, Unfolder
 from headrace.wire.kafka.batch import (
+    CODEC_MASK,
     CONTROL,
+    CRC_FROM,
     HEADER_BYTES,
     LOG_APPEND_TIME,
+    OVERHEAD_BYTES,
     TRANSACTIONAL,
     BatchHeader,
     ControlType,
     codec_of,
-    crc_ok,
     iterate,
     next_offset,
     parse_control,
     records,
-    size_of,
 )
 from headrace.wire.kafka.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch
 
@@ -48,7 +50,9 @@ HEADER_BYTES_ROOM = 1024 * 1024
 Aborted = Sequence[tuple[int, int]]
 """(producer id, first offset) of the aborted transactions a Fetch response lists."""
 
-_BATCH_STATE = struct.Struct(f"={BATCH_SLOTS}q")
+_pack_batch = struct.Struct(f"={BATCH_SLOTS}q").pack_into
+_CODECS = tuple(Codec)
+_OF_TRANSACTIONS = CONTROL | TRANSACTIONAL
 
 
 class AbortedTransactions:
@@ -109,7 +113,9 @@ class PartitionDecoder:
         self._assembler = Assembler(topic, partition, rows_max, columns)
         self._pool = Pool(rows_max, KEY_BYTES, VALUE_BYTES, HEADER_BYTES_ROOM, columns=columns)
         self._buffers = self._pool.take()
-        self._timestamp_type = 0
+        self._time_type = 0
+        """LOG_APPEND_TIME or 0: of the rows gathered. A RecordBatch has one type."""
+        self._source: Array = np.empty(0, np.uint8)
         self._sound_state: Array | None = None
 
     @property
@@ -128,72 +134,83 @@ class PartitionDecoder:
         source.setflags(write=False)
         transactions = AbortedTransactions(aborted)
         for at, header in iterate(view):
-            if header.base_offset >= self.offset_until:
+            base, length, _, _, crc, attributes, last_delta, _, _, _, _, _, count = header
+            if base >= self.offset_until:
                 self.position = max(self.position, self.offset_until)
                 return
-            if next_offset(header) <= self.position:
+            if base + last_delta < self.position:
                 continue
-            batch = view[at : at + size_of(header)]
+            batch = view[at : at + length + OVERHEAD_BYTES]
             self._sound_state = None
             try:
-                if not crc_ok(batch, header):
+                if crc32c(batch[CRC_FROM:]) != crc:
                     raise CorruptBatch("the checksum does not match")
-                if not transactions.leave_out(header, batch):
-                    yield from self._decode_batch(header, batch, source, at)
+                if not (attributes & _OF_TRANSACTIONS and transactions.leave_out(header, batch)):
+                    if (attributes & LOG_APPEND_TIME) != self._time_type or count <= 0:
+                        yield from self._prepare(header, batch)
+                    if count > 0:
+                        outcome = self._decode_batch(header, batch, source, at)
+                        if outcome:
+                            yield from self._go_on(outcome)
             except CorruptBatch as error:
                 yield from self._corrupt(header, error)
-            self.position = next_offset(header)
+            self.position = base + last_delta + 1
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The rows that are left, if any."""
         if self._buffers.state[Slot.ROWS]:
             yield self._emit()
 
-    def _decode_batch(
-        self, header: BatchHeader, batch: memoryview, source: Array, at: int
-    ) -> Iterator[pa.RecordBatch]:
+    def _prepare(self, header: BatchHeader, batch: memoryview) -> Iterator[pa.RecordBatch]:
+        """What few batches need: one emptied by compaction, another type of timestamp."""
         if header.record_count <= 0:
             if header.record_count or len(batch) > HEADER_BYTES:
                 raise CorruptBatch(f"{header.record_count} records in {len(batch)} bytes")
             return  # compaction keeps the header of a batch it emptied
-        timestamp_type = 1 if header.attributes & LOG_APPEND_TIME else 0
-        if timestamp_type != self._timestamp_type:
-            yield from self.flush()
-            self._timestamp_type = timestamp_type
-        codec = codec_of(header)
-        if codec is Codec.NONE:
+        yield from self.flush()
+        self._time_type = header.attributes & LOG_APPEND_TIME
+
+    def _decode_batch(self, header: BatchHeader, batch: memoryview, source: Array, at: int) -> int:
+        """Start on a batch; the kernel's outcome. Runs once per batch, so it is kept flat."""
+        base, _, _, _, _, attributes, last_delta, base_time, max_time, _, _, _, count = header
+        codec = attributes & CODEC_MASK
+        if codec == 0:
             begin, end = at + HEADER_BYTES, at + len(batch)
         else:
-            source = np.frombuffer(self._unfolder.unfold(codec, batch[HEADER_BYTES:]), np.uint8)
+            known = _CODECS[codec] if codec < len(_CODECS) else codec_of(header)
+            source = np.frombuffer(self._unfolder.unfold(known, batch[HEADER_BYTES:]), np.uint8)
             source.setflags(write=False)
             begin, end = 0, len(source)
-        _BATCH_STATE.pack_into(
-            self._buffers.state_bytes, 0,
-            begin, end, header.record_count, header.base_offset, header.last_offset_delta, -1,
-            header.max_timestamp if timestamp_type else header.base_timestamp, timestamp_type,
-            self.position, self.offset_until,
+        self._source = source
+        buffers = self._buffers
+        fixed = self._time_type != 0
+        _pack_batch(
+            buffers.state_bytes, 0, begin, end, count, base, last_delta, -1,
+            max_time if fixed else base_time, fixed, self.position, self.offset_until,
         )  # fmt: skip
-        yield from self._walk(source)
+        if self._on_corrupt is not None:
+            self._sound_state = buffers.state.copy()
+        return self._decode(source, buffers.state, *buffers.outs)
 
-    def _walk(self, source: Array) -> Iterator[pa.RecordBatch]:
-        while True:
-            state = self._buffers.state
-            if self._on_corrupt is not None:
-                self._sound_state = state.copy()
-            outcome = self._decode(source, state, *self._buffers.outs)
-            if outcome == Outcome.DONE:
-                return
+    def _go_on(self, outcome: int) -> Iterator[pa.RecordBatch]:
+        """Hand out full buffers until the batch is done; CorruptBatch where it is none."""
+        while outcome != Outcome.DONE:
             if outcome < 0:
                 raise CorruptBatch(COMPLAINTS[Outcome(outcome)])
+            state = self._buffers.state
             progress = state[:BATCH_SLOTS].copy()
             if state[Slot.ROWS]:
                 yield self._emit()
             else:
                 self._buffers.make_room(int(progress[Slot.END] - progress[Slot.POSITION]))
-            self._buffers.state[:BATCH_SLOTS] = progress
+            state = self._buffers.state
+            state[:BATCH_SLOTS] = progress
+            if self._on_corrupt is not None:
+                self._sound_state = state.copy()
+            outcome = self._decode(self._source, state, *self._buffers.outs)
 
     def _emit(self) -> pa.RecordBatch:
-        filled = self._assembler.assemble(self._buffers, self._timestamp_type)
+        filled = self._assembler.assemble(self._buffers, 1 if self._time_type else 0)
         self._buffers = self._pool.take()
         return filled
 

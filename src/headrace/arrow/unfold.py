@@ -10,8 +10,7 @@ from headrace.wire.kafka.compression import DECOMPRESSED_BYTES_MAX, Codec, decom
 
 Bytes = bytes | bytearray | memoryview
 
-_USUAL_RATIO = 8
-_USUAL_BYTES_MIN = 4096
+_LZ4_RATIO_MAX = 255
 
 
 class Unfolder:
@@ -20,6 +19,7 @@ class Unfolder:
     def __init__(self, limit: int = DECOMPRESSED_BYTES_MAX) -> None:
         self._limit = limit
         self._lz4: Any = None
+        self._lz4_decompress: Any = None
         self._zstd: Any = None
         self._zstd_size: Any = None
 
@@ -33,19 +33,26 @@ class Unfolder:
         return decompress(codec, data, self._limit) if unfolded is None else unfolded
 
     def _quick_lz4(self, data: memoryview) -> bytes | None:
+        # A byte of lz4 stands for 255 at most, so this much needs no limit. The library is
+        # quicker without one, and would allocate the whole of a limit at once.
+        size = len(data)
+        if size * _LZ4_RATIO_MAX > self._limit:
+            return None
         if self._lz4 is None:
             import lz4.frame
 
-            self._lz4 = lz4.frame.LZ4FrameDecompressor()
-        decoder = self._lz4
-        decoder.reset()
+            self._lz4 = lz4.frame.create_decompression_context()
+            self._lz4_decompress = lz4.frame.decompress_chunk
         try:
-            # The library allocates `max_length` at once, so not more than most batches need.
-            room = min(self._limit, _USUAL_RATIO * len(data) + _USUAL_BYTES_MIN)
-            unfolded: bytes = decoder.decompress(data, max_length=room)
+            unfolded: bytes
+            unfolded, read, whole = self._lz4_decompress(self._lz4, data)
         except (RuntimeError, ValueError, EOFError, MemoryError):
+            self._lz4 = None
             return None
-        return unfolded if decoder.eof and not decoder.unused_data else None
+        if whole and read == size:
+            return unfolded
+        self._lz4 = None
+        return None
 
     def _quick_zstd(self, data: memoryview) -> bytes | None:
         import zstandard
