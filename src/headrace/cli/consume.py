@@ -149,16 +149,13 @@ def consume(
         raise UsageError("name at least one topic")
     what.check()
     printer = Printer(how.formatter_for(json=json), what.max_messages)
-    client = cluster.client()
-    try:
+    with cluster.client() as client:
         _check_topics(client, names)
         reader = _Reader(client, names, what)
         try:
             _print_all(reader, printer, what)
         finally:
             reader.close(printer.printed)
-    finally:
-        client.close()
 
 
 def _check_topics(client: Client, names: tuple[str, ...]) -> None:

@@ -26,9 +26,8 @@ GroupFlag = Annotated[tuple[str, ...], Parameter(name="--group", show=False, neg
 @app.command(name="list", alias="ls")
 def list_(*, json: Json = False, cluster: Cluster = Cluster()) -> None:  # noqa: B008
     """List groups."""
-    client = cluster.client()
-    found = run(groups.list_groups(client))
-    client.close()
+    with cluster.client() as client:
+        found = run(groups.list_groups(client))
     if json:
         print_json([one._asdict() for one in found])
     elif not found:
@@ -66,20 +65,19 @@ def describe(
     cluster: Cluster = Cluster(),  # noqa: B008
 ) -> None:
     """Show groups' partitions: committed offset, end, lag, member."""
-    client = cluster.client()
-    wanted = names + group
-    if not wanted:
-        raise UsageError("name at least one group")
-    answers = []
-    for at, name in enumerate(wanted):
-        described, rows = _describe(client, name)
-        if json:
-            answers.append(_json(described, rows))
-        else:
-            if at:
-                print_line("")
-            _print_group(described, rows, members=members)
-    client.close()
+    with cluster.client() as client:
+        wanted = names + group
+        if not wanted:
+            raise UsageError("name at least one group")
+        answers = []
+        for at, name in enumerate(wanted):
+            described, rows = _describe(client, name)
+            if json:
+                answers.append(_json(described, rows))
+            else:
+                if at:
+                    print_line("")
+                _print_group(described, rows, members=members)
     if json:
         print_json(answers)
 
@@ -214,16 +212,15 @@ def seek(
 ) -> None:
     """Move a group's offsets; it must have no members."""
     place = parse_place(to, "--to")
-    client = cluster.client()
-    offsets = run(groups.committed(client, name))
-    partitions = _chosen(client, name, topics, offsets)
-    if not dry_run:
-        _refuse_members(client, name)
-    current = {one: at.offset for one, at in offsets.items()}
-    moved = _moved(client, place, partitions, current)
-    if not dry_run:
-        run(groups.commit(client, name, {one: Committed(at) for one, at in moved.items()}))
-    client.close()
+    with cluster.client() as client:
+        offsets = run(groups.committed(client, name))
+        partitions = _chosen(client, name, topics, offsets)
+        if not dry_run:
+            _refuse_members(client, name)
+        current = {one: at.offset for one, at in offsets.items()}
+        moved = _moved(client, place, partitions, current)
+        if not dry_run:
+            run(groups.commit(client, name, {one: Committed(at) for one, at in moved.items()}))
     rows = [(one, current.get(one), moved[one]) for one in sorted(moved)]
     if json:
         print_json(
@@ -309,14 +306,13 @@ def delete(
     wanted = names + group
     if not wanted:
         raise UsageError("name at least one group")
-    client = cluster.client()
-    known = [one.group for one in run(groups.list_groups(client))]
-    for name in wanted:
-        if name not in known:
-            raise not_found("group", name, known)
-        run(groups.delete_group(client, name))
-        if not json:
-            print_line(f"deleted {name}")
-    client.close()
+    with cluster.client() as client:
+        known = [one.group for one in run(groups.list_groups(client))]
+        for name in wanted:
+            if name not in known:
+                raise not_found("group", name, known)
+            run(groups.delete_group(client, name))
+            if not json:
+                print_line(f"deleted {name}")
     if json:
         print_json([{"group": name, "deleted": True} for name in wanted])

@@ -137,15 +137,14 @@ def produce(
 
         ship(cluster, topic, follow.file, follow.state, records, from_end=follow.from_end)
         return
-    client = cluster.client()
-    producer = records.producer(client)
-    began = time.monotonic()
-    run(producer.partitions(topic))
-    if records.tombstone:
-        run(_tombstone(producer, topic, parser, records.partition))
-    else:
-        _produce_files(producer, topic, files, parser, records.partition)
-    client.close()
+    with cluster.client() as client:
+        producer = records.producer(client)
+        began = time.monotonic()
+        run(producer.partitions(topic))
+        if records.tombstone:
+            run(_tombstone(producer, topic, parser, records.partition))
+        else:
+            _produce_files(producer, topic, files, parser, records.partition)
     _report(producer, topic, time.monotonic() - began, json=json)
 
 

@@ -52,30 +52,29 @@ def create(
     for flag, number in (("-p", partitions), ("-r", replicas)):
         if number is not None and number < 1:
             raise UsageError(f"{flag} {number}: must be at least 1")
-    client = cluster.client()
-    answers = []
-    for name in _needed(names + topic):
-        created = True
-        try:
-            run(
-                admin.create_topic(
-                    client,
-                    name,
-                    partitions=partitions or -1,
-                    replication_factor=replicas or -1,
-                    configs=configs,
+    with cluster.client() as client:
+        answers = []
+        for name in _needed(names + topic):
+            created = True
+            try:
+                run(
+                    admin.create_topic(
+                        client,
+                        name,
+                        partitions=partitions or -1,
+                        replication_factor=replicas or -1,
+                        configs=configs,
+                    )
                 )
-            )
-        except ApiError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS or not if_not_exists:
-                raise _named(error, name) from None
-            created = False
-        answers.append({"topic": name, "created": created})
-        if not json:
-            print_line(f"created {name}" if created else f"{name} exists already")
-    if json:
-        print_json(answers)
-    client.close()
+            except ApiError as error:
+                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS or not if_not_exists:
+                    raise _named(error, name) from None
+                created = False
+            answers.append({"topic": name, "created": created})
+            if not json:
+                print_line(f"created {name}" if created else f"{name} exists already")
+        if json:
+            print_json(answers)
 
 
 @app.command(name="list", alias="ls")
@@ -88,9 +87,8 @@ def list_(
     cluster: Cluster = Cluster(),  # noqa: B008
 ) -> None:
     """List topics."""
-    client = cluster.client()
-    topics = run(client.metadata()).topics
-    client.close()
+    with cluster.client() as client:
+        topics = run(client.metadata()).topics
     shown = [topics[name] for name in sorted(topics) if internal or not topics[name].internal]
     if json:
         print_json(
@@ -133,10 +131,9 @@ def describe(
     cluster: Cluster = Cluster(),  # noqa: B008
 ) -> None:
     """Show topics' partitions, offsets and settings."""
-    client = cluster.client()
-    known = run(client.metadata())
-    found = [_describe(client, _existing(known, name)) for name in _needed(names + topic)]
-    client.close()
+    with cluster.client() as client:
+        known = run(client.metadata())
+        found = [_describe(client, _existing(known, name)) for name in _needed(names + topic)]
     if json:
         print_json([_description_json(one, all_configs=all_configs) for one in found])
         return
@@ -240,22 +237,21 @@ def alter(
     deleted = [name for text in delete_config for name in text.split(",") if name]
     if partitions is None and not configs and not deleted:
         raise UsageError("nothing to alter: give -p, -c key=value or -d key")
-    client = cluster.client()
-    known = run(client.metadata())
-    wanted = [_existing(known, name) for name in _needed(names + topic)]
-    for one in wanted:
-        if configs or deleted:
-            change = admin.alter_configs(
-                client, admin.TOPIC_RESOURCE, one.name, set_=configs, delete=deleted
-            )
-            run(change)
-        if partitions is not None and partitions != len(one.partitions):
-            run(admin.create_partitions(client, one.name, partitions))
-        if not json:
-            print_line(f"altered {one.name}")
-    if json:
-        print_json([{"topic": one.name, "altered": True} for one in wanted])
-    client.close()
+    with cluster.client() as client:
+        known = run(client.metadata())
+        wanted = [_existing(known, name) for name in _needed(names + topic)]
+        for one in wanted:
+            if configs or deleted:
+                change = admin.alter_configs(
+                    client, admin.TOPIC_RESOURCE, one.name, set_=configs, delete=deleted
+                )
+                run(change)
+            if partitions is not None and partitions != len(one.partitions):
+                run(admin.create_partitions(client, one.name, partitions))
+            if not json:
+                print_line(f"altered {one.name}")
+        if json:
+            print_json([{"topic": one.name, "altered": True} for one in wanted])
 
 
 @app.command(alias="rm")
@@ -269,21 +265,20 @@ def delete(
     cluster: Cluster = Cluster(),  # noqa: B008
 ) -> None:
     """Delete topics with all their records."""
-    client = cluster.client()
-    known = run(client.metadata())
-    answers = []
-    for name in _needed(names + topic):
-        if if_exists and name not in known.topics:
-            answers.append({"topic": name, "deleted": False})
-            continue
-        _existing(known, name)
-        run(admin.delete_topic(client, name))
-        answers.append({"topic": name, "deleted": True})
-        if not json:
-            print_line(f"deleted {name}")
-    if json:
-        print_json(answers)
-    client.close()
+    with cluster.client() as client:
+        known = run(client.metadata())
+        answers = []
+        for name in _needed(names + topic):
+            if if_exists and name not in known.topics:
+                answers.append({"topic": name, "deleted": False})
+                continue
+            _existing(known, name)
+            run(admin.delete_topic(client, name))
+            answers.append({"topic": name, "deleted": True})
+            if not json:
+                print_line(f"deleted {name}")
+        if json:
+            print_json(answers)
 
 
 def _needed(names: tuple[str, ...]) -> tuple[str, ...]:

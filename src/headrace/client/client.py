@@ -5,7 +5,7 @@ threads.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from headrace.client.calls import RETRIABLE, Call
 from headrace.client.handshake import VersionsCall, find_coordinator_call
@@ -53,6 +53,12 @@ class Client:
         """The metadata fetched last, of the topics asked for then."""
         self._links: dict[Address, Link] = {}
         self._coordinators: dict[tuple[int, str], Address] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close all connections."""
