@@ -1,0 +1,161 @@
+"""The real disk: gathered writes, cached reads, locks, flushes."""
+
+import asyncio
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.server.disk import RealDisk, RealFile
+from headrace.server.flushes import FLUSHES, Auto
+from headrace.server.threads import Workers
+
+
+@pytest.fixture
+def disk() -> Iterator[RealDisk]:
+    loop = asyncio.new_event_loop()
+    yield RealDisk(Workers(loop))
+    loop.close()
+
+
+def opened(disk: RealDisk, path: Path) -> RealFile:
+    file = disk.open(str(path), create=True)
+    assert isinstance(file, RealFile)
+    return file
+
+
+def test_parts_are_written_one_after_the_other(disk: RealDisk, tmp_path: Path) -> None:
+    file = opened(disk, tmp_path / "f")
+    assert file.write_at(0, [b"ab", memoryview(b"cd"), bytearray(b"e")]) == 5
+    assert file.write_at(5, [b"f"] * 3000) == 3000
+    assert file.read(0, 6) == b"abcdef"
+    assert file.size() == 3005
+    file.close()
+
+
+def test_gathered_writes_are_seen_by_reads_and_done_at_the_end(
+    disk: RealDisk, tmp_path: Path
+) -> None:
+    file = opened(disk, tmp_path / "f")
+    disk.begin_gather()
+    file.write_at(0, [b"one"])
+    file.write_at(3, [b"two"])
+    assert (tmp_path / "f").read_bytes() == b""
+    assert file.read(0, 100) == b"onetwo"
+    file.write_at(6, [b"three"])
+    file.write_at(0, [b"ONE"])
+    assert disk.end_gather() == []
+    assert (tmp_path / "f").read_bytes() == b"ONEtwothree"
+    file.write_at(11, [b"!"])
+    assert (tmp_path / "f").read_bytes() == b"ONEtwothree!"
+    file.close()
+
+
+def test_a_gathered_write_that_fails_names_its_file_and_leaves_the_others(
+    disk: RealDisk, tmp_path: Path
+) -> None:
+    good, bad = (
+        opened(disk, tmp_path / "good"),
+        RealFile("/dev/full", os.open("/dev/full", os.O_RDWR), disk._gather),
+    )
+    disk.begin_gather()
+    bad.write_at(0, [b"x"])
+    good.write_at(0, [b"y"])
+    ((path, error),) = disk.end_gather()
+    assert path == "/dev/full"
+    assert error.errno == errno.ENOSPC
+    assert (tmp_path / "good").read_bytes() == b"y"
+    good.close()
+    bad.close()
+
+
+def test_cached_reads_are_short_only_at_the_end(disk: RealDisk, tmp_path: Path) -> None:
+    file = opened(disk, tmp_path / "f")
+    file.write_at(0, [b"0123456789"])
+    assert file.read_cached(2, 3) == b"234"
+    assert file.read_cached(8, 100) == b"89"
+    assert file.read_cached(10, 5) == b""
+    file.close()
+
+
+def test_replace_is_whole_and_leaves_no_temporary_file(disk: RealDisk, tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    disk.replace(str(path), b"first")
+    disk.replace(str(path), b"second")
+    assert path.read_bytes() == b"second"
+    assert disk.list(str(tmp_path)) == ["checkpoint"]
+
+
+def test_a_lock_keeps_the_second_out_until_it_is_released(disk: RealDisk, tmp_path: Path) -> None:
+    release = disk.lock(str(tmp_path / ".lock"))
+    with pytest.raises(BlockingIOError):
+        disk.lock(str(tmp_path / ".lock"))
+    release()
+    disk.lock(str(tmp_path / ".lock"))()
+
+
+@pytest.mark.parametrize("strategy", sorted(FLUSHES))
+@pytest.mark.parametrize("count", [1, 20])
+def test_every_strategy_flushes_and_calls_back_on_the_loop(
+    tmp_path: Path, strategy: str, count: int
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        workers = Workers(loop)
+        disk = RealDisk(workers, strategy)
+        files = [disk.open(str(tmp_path / str(at)), create=True) for at in range(count)]
+        for file in files:
+            file.write_at(0, [b"x"])
+        done: asyncio.Future[OSError | None] = loop.create_future()
+        disk.flush(files, done.set_result)
+        assert await asyncio.wait_for(done, 20) is None
+        for file in files:
+            file.close()
+        failed: asyncio.Future[OSError | None] = loop.create_future()
+        disk.flush(files, failed.set_result)
+        error = await asyncio.wait_for(failed, 20)
+        assert isinstance(error, OSError)
+        workers.stop()
+
+    asyncio.run(main())
+
+
+def test_auto_takes_what_has_been_cheaper_and_tries_the_other_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[str] = []
+    auto = Auto()
+
+    def each(fds: list[int], size: int) -> None:
+        calls.append("each")
+
+    def together(fds: list[int], size: int) -> None:
+        calls.append("all")
+
+    monkeypatch.setattr(auto._each, "flush", each)
+    monkeypatch.setattr(auto._all, "flush", together)
+    auto.flush([1], 10)
+    auto.flush([1, 2, 3], 3 << 20)
+    assert calls == ["each", "each"], "one file, and large ones, each by itself"
+    auto._each_seconds, auto._all_seconds = 1.0, 0.001
+    for _ in range(200):
+        auto.flush([1, 2, 3], 100)
+    assert set(calls[2:]) == {"each", "all"}
+
+
+def test_work_comes_back_with_its_result_or_its_error() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        workers = Workers(loop)
+        results: list[object] = []
+        workers.run(lambda: 42, results.append)
+        workers.run(lambda: 1 // 0, results.append)
+        while len(results) < 2:  # noqa: ASYNC110 - of two threads' results
+            await asyncio.sleep(0.01)
+        assert 42 in results
+        assert any(isinstance(one, ZeroDivisionError) for one in results)
+        workers.stop()
+
+    asyncio.run(main())
