@@ -44,18 +44,20 @@ class Pipeline:
         with _stderr_to(out / "spark.log"):
             self._spark = headrace.spark.session("access-log", **_SETTINGS)
         self._queries: dict[str, StreamingQuery] = {}
-        self._taken: dict[int, int] = {}
+        self._taken: dict[str, dict[int, int]] = {}
 
     def start(self) -> None:
         """Start all queries live."""
         self._queries = {table: self._start(table, live=True) for table in tables.TABLES}
 
     def lines_taken(self) -> int:
-        """How many lines have gone through the query of `requests`; raises what ended a query."""
+        """How many lines have gone through every query; raises what ended one."""
         self._raise_failures()
-        for progress in self._queries["requests"].recentProgress:
-            self._taken[progress["batchId"]] = progress["numInputRows"]
-        return sum(self._taken.values())
+        for table, query in self._queries.items():
+            taken = self._taken.setdefault(table, {})
+            for progress in query.recentProgress:
+                taken[progress["batchId"]] = progress["numInputRows"]
+        return min(sum(taken.values()) for taken in self._taken.values())
 
     def start_to_end(self) -> None:
         """Start all queries from their checkpoints, to take what is in the topic now and end."""
