@@ -55,15 +55,17 @@ NETWORK: tuple[Definition, ...] = (
     key(
         "socket.send.buffer.bytes",
         Kind.INT,
-        102400,
-        "SO_SNDBUF of a client's socket; -1 leaves the choice to the operating system.",
+        -1,
+        "SO_SNDBUF of a client's socket; -1 leaves the choice to the operating system. Kafka's"
+        " default of 102400 keeps a consumer of large batches waiting.",
         at_least=-1,
     ),
     key(
         "socket.receive.buffer.bytes",
         Kind.INT,
-        102400,
-        "SO_RCVBUF of a client's socket; -1 leaves the choice to the operating system.",
+        -1,
+        "SO_RCVBUF of a client's socket; -1 leaves the choice to the operating system. Kafka's"
+        " default of 102400 costs an eighth more CPU a GB of 1 MB batches.",
         at_least=-1,
     ),
     key(
