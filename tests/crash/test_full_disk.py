@@ -1,0 +1,136 @@
+"""A disk that is really full: a file system of 8 MB, filled by a producer."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.process import BrokerProcess
+
+DISK_BYTES = 8 << 20
+BALLAST_BYTES = 2 << 20
+"""Of the disk, taken by something else at first: what the operator frees."""
+VALUE_BYTES = 10_000
+TOPIC = "fills"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A directory that holds `DISK_BYTES` and no more."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(place)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no file system of its own: mounting is not permitted here ({error})")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+class Filler:
+    """Produces numbered records with acks=all, without retries, and keeps what was answered."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        settings = {"bootstrap.servers": broker.bootstrap, "acks": "all", "retries": 0}
+        settings |= {"linger.ms": 2, "batch.size": 100_000, "log_level": 0}
+        self._producer = Producer(settings)
+        self._sent = 0
+        self.acknowledged: dict[int, bytes] = {}
+        """Value by offset."""
+        self.refusals: list[int] = []
+
+    def until_refused(self) -> None:
+        """Write until the broker refuses, several times what fits at most."""
+        while not self.refusals and self._sent * VALUE_BYTES < 4 * DISK_BYTES:
+            self.write(20)
+
+    def write(self, count: int) -> None:
+        for _ in range(count):
+            value = b"%08d" % self._sent + bytes(VALUE_BYTES)
+            self._sent += 1
+            self._producer.produce(TOPIC, value, partition=0, on_delivery=self._answered)
+        assert self._producer.flush(30) == 0
+
+    def _answered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.refusals.append(error.code())
+            return
+        offset, value = message.offset(), message.value()
+        assert offset is not None
+        assert isinstance(value, bytes)
+        self.acknowledged[offset] = value
+
+
+def read_all(broker: BrokerProcess) -> dict[int, bytes]:
+    """Value by offset of everything that is readable."""
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "checks"}
+    consumer = Consumer(settings | {"enable.auto.commit": False})
+    try:
+        start = TopicPartition(TOPIC, 0, 0)
+        _, end = consumer.get_watermark_offsets(start, timeout=10)
+        consumer.assign([start])
+        found: dict[int, bytes] = {}
+        while len(found) < end:
+            for message in consumer.consume(500, timeout=0.5):
+                assert message.error() is None, message.error()
+                offset, value = message.offset(), message.value()
+                assert offset is not None
+                assert isinstance(value, bytes)
+                found[offset] = value
+        return found
+    finally:
+        consumer.close()
+
+
+def lost(broker: BrokerProcess, filler: Filler) -> set[int]:
+    """Offsets that were acknowledged and do not hold their value now."""
+    found = read_all(broker)
+    return {at for at, value in filler.acknowledged.items() if found.get(at) != value}
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+def test_a_full_disk_is_refused_by_name_and_what_was_acknowledged_returns(
+    small_disk: Path, tmp_path: Path, killed: bool
+) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(BALLAST_BYTES))
+    broker = BrokerProcess(tmp_path / "broker", log_dirs=small_disk / "log")
+    try:
+        broker.start()
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(10)
+        filler = Filler(broker)
+        filler.until_refused()
+        assert set(filler.refusals) == {KafkaError.KAFKA_STORAGE_ERROR}
+        assert filler.acknowledged
+
+        filler.refusals.clear()
+        filler.write(1)
+        assert filler.refusals, "a fenced directory takes nothing"
+        assert broker.process is not None
+        assert broker.process.poll() is None
+        assert admin.list_topics(timeout=5).brokers, "other requests are answered"
+        assert str(small_disk / "log") in broker.output
+
+        if killed:
+            broker.kill()
+        else:
+            assert broker.stop() == 0
+        broker.start()  # on the full disk: to read, no space is needed
+        assert not lost(broker, filler)
+        broker.kill()
+
+        ballast.unlink()
+        broker.start()
+        assert not lost(broker, filler)
+        again = Filler(broker)
+        again.write(5)
+        assert len(again.acknowledged) == 5
+        assert not again.refusals
+        assert min(again.acknowledged) > max(filler.acknowledged)
+    finally:
+        broker.kill()
