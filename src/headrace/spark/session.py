@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 _LOG_SETTINGS = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
+# Spark announces a log level of its own for Python unless this logger has the root's.
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
@@ -65,7 +68,6 @@ def _defaults() -> dict[str, object]:
     cores = len(os.sched_getaffinity(0))
     defaults: dict[str, object] = {
         "spark.driver.extraJavaOptions": " ".join(options),
-        "spark.log.level": "ERROR",
         "spark.ui.enabled": False,
         "spark.ui.showConsoleProgress": False,
         "spark.sql.shuffle.partitions": min(cores, _SHUFFLE_PARTITIONS_MAX),
