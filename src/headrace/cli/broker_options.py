@@ -24,6 +24,7 @@ class Cluster:
         Parameter(
             name=["--bootstrap-server", "-b", "--bootstrap", "--brokers", "--broker-list"],
             env_var="HEADRACE_BOOTSTRAP",
+            show_default=True,
             help="Brokers to ask first, as host:port,host:port.",
         ),
     ] = DEFAULT_BOOTSTRAP
@@ -35,7 +36,11 @@ class Cluster:
     ] = ()
     seconds: Annotated[
         float,
-        Parameter(name="--request-timeout", help="How long to wait for an answer, in seconds."),
+        Parameter(
+            name="--request-timeout",
+            show_default=True,
+            help="How long to wait for an answer, in seconds.",
+        ),
     ] = 15.0
 
     def client(self, *, patient: bool = False, retry_seconds: float | None = None) -> Client:

@@ -1,5 +1,6 @@
 """`headrace consume`: print records as they come."""
 
+import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -149,10 +150,13 @@ def consume(
         raise UsageError("name at least one topic")
     what.check()
     printer = Printer(how.formatter_for(json=json), what.max_messages)
+    # As Ctrl-C: a member's offsets are left and its partitions given back at once.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with cluster.client() as client:
         _check_topics(client, names)
         reader = _Reader(client, names, what)
         try:
+            reader.begin()
             _print_all(reader, printer, what)
         finally:
             reader.close(printer.printed)
@@ -205,6 +209,9 @@ class _Reader:
         reset = LATEST if what.place() == Place("time", LATEST) else EARLIEST
         self.consumer = Consumer(client, {}, read_committed=committed, reset=reset)
         self._committed_at = time.monotonic()
+
+    def begin(self) -> None:
+        """Find where to begin, or join the group."""
         if self.member is None:
             self.consumer.positions = self._start(self._wanted())
         else:

@@ -15,7 +15,11 @@ from headrace.log.dump import Row, UnknownFile, kind_of
 from headrace.log.dump import dump as dump_file
 from headrace.model.errors import CorruptLogError
 
-app = App(name="log", help="Look into a broker's files.")
+app = App(
+    name="log",
+    help="Look into a broker's files.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
 
 
 @app.command

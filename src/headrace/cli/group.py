@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from headrace.cli.broker_options import Cluster, Json
 from headrace.cli.failure import CommandError, UsageError, not_found
-from headrace.cli.output import note, print_json, print_line, print_table
+from headrace.cli.output import counted, note, print_json, print_line, print_table
 from headrace.cli.places import Place, parse_place, resolve_places
 from headrace.client import groups
 from headrace.client.client import Client
@@ -18,7 +18,11 @@ from headrace.client.offsets import LATEST, list_offsets
 from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
 
-app = App(name="group", help="List, describe, seek and delete consumer groups.")
+app = App(
+    name="group",
+    help="List, describe, seek and delete consumer groups.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
 
 GroupFlag = Annotated[tuple[str, ...], Parameter(name="--group", show=False, negative=())]
 
@@ -154,7 +158,7 @@ def _print_group(described: DescribedGroup, rows: list[_Row], *, members: bool) 
     protocol = f", {described.protocol}" if described.protocol else ""
     print_line(
         f"{described.group}: {described.state}{protocol},"
-        f" {len(described.members)} members, lag {lag}"
+        f" {counted(len(described.members), 'member')}, lag {lag}"
     )
     if members:
         print_table(

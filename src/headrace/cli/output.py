@@ -22,6 +22,11 @@ def print_line(text: str) -> None:
     print(text)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 record`, `2 records`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def note(text: str) -> None:
     """A remark that is no part of the answer: to standard error."""
     print(text, file=sys.stderr)

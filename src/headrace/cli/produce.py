@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from headrace.cli.broker_options import Cluster, Json
 from headrace.cli.failure import UsageError
 from headrace.cli.lines import LineParser, parse_headers, unescape
-from headrace.cli.output import note, print_json
+from headrace.cli.output import counted, note, print_json
 from headrace.client.client import Client
 from headrace.client.producer import Producer
 from headrace.client.sync import run
@@ -266,9 +266,8 @@ def _report(producer: Producer, topic: str, seconds: float, *, json: bool) -> No
         )
         return
     places = ", ".join(f"{topic}-{number}@{offset}" for number, offset in offsets.items())
-    plural = "record" if producer.acknowledged == 1 else "records"
     where = f", last at {places}" if 0 < len(offsets) <= 4 else ""
-    note(f"{producer.acknowledged} {plural} to {topic} in {seconds:.2f} s{where}")
+    note(f"{counted(producer.acknowledged, 'record')} to {topic} in {seconds:.2f} s{where}")
 
 
 def now_ms() -> int:

@@ -7,7 +7,7 @@ from cyclopts import App, Parameter
 
 from headrace.cli.broker_options import Cluster, Json, pairs
 from headrace.cli.failure import UsageError, not_found
-from headrace.cli.output import note, print_json, print_line, print_table
+from headrace.cli.output import counted, note, print_json, print_line, print_table
 from headrace.client import admin
 from headrace.client.client import Client
 from headrace.client.metadata import Metadata, TopicMetadata
@@ -16,7 +16,11 @@ from headrace.client.sync import run
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 
-app = App(name="topic", help="Create, list, describe, alter and delete topics.")
+app = App(
+    name="topic",
+    help="Create, list, describe, alter and delete topics.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
 
 Partitions = Annotated[
     int | None, Parameter(name=["-p", "--partitions"], help="How many partitions.")
@@ -188,8 +192,9 @@ def _print_description(one: _Description, *, all_configs: bool) -> None:
     topic = one.topic
     records = sum(one.ends[at] - one.starts[at] for at in one.ends)
     print_line(
-        f"{topic.name}: {len(topic.partitions)} partitions, {_replicas(topic)} replicas,"
-        f" {records} offsets" + (", internal" if topic.internal else "")
+        f"{topic.name}: {counted(len(topic.partitions), 'partition')},"
+        f" {counted(_replicas(topic), 'replica')}, {counted(records, 'offset')}"
+        + (", internal" if topic.internal else "")
     )
     rows = [
         [entry.name, "***" if entry.sensitive else entry.value, entry.source]

@@ -110,6 +110,10 @@ class BlockingLink:
                 raise TimedOut(f"{self._address}: no answer in time") from None
             except OSError as error:
                 raise self._lost(error) from None
+            except BaseException:
+                # Interrupted amid an answer: what would be read next is not the start of one.
+                self.close()
+                raise
             if count == 0:
                 raise self._lost("closed by the broker")
             at += count
