@@ -34,6 +34,12 @@ def test_without_anything_it_is_loopback_durable_and_silent() -> None:
     assert warnings == []
 
 
+def test_an_empty_name_of_a_log_directory_is_refused_not_replaced_by_the_default() -> None:
+    assert refusals(log_dirs="") == ["log.dirs=: names no directory"]
+    assert refusals(log_dirs=" , ") == ["log.dirs=: names no directory"]
+    assert refusals(log_dir="") == ["log.dir=: names no directory"]
+
+
 def test_every_default_passes_its_own_check() -> None:
     for definition in [*BROKER.values(), *TOPIC.values()]:
         if definition.default is not None:

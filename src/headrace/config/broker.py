@@ -231,6 +231,9 @@ def _combine(config: BrokerConfig, values: Mapping[str, Value]) -> list[str]:
     config.log_dirs = tuple(filter(None, _words(values["log.dirs"])))
     if not config.log_dirs:
         config.log_dirs = (str(values["log.dir"]),)
+        named = "log.dir" if values["log.dirs"] is None else "log.dirs"
+        if values["log.dirs"] is not None or not values["log.dir"]:
+            problems.append(_problem(named, "", "names no directory"))
     if len(set(config.log_dirs)) < len(config.log_dirs):
         problems.append(_problem("log.dirs", ",".join(config.log_dirs), "a directory twice"))
     _combine_times(config, values)
