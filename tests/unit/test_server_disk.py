@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.server.aio import ParallelFdatasync
 from headrace.server.disk import RealDisk, RealFile
 from headrace.server.flushes import FLUSHES, Auto
 from headrace.server.threads import Workers
@@ -127,22 +128,31 @@ def test_auto_takes_what_has_been_cheaper_and_tries_the_other_now_and_then(
 ) -> None:
     calls: list[str] = []
     auto = Auto()
-
-    def each(fds: list[int], size: int) -> None:
-        calls.append("each")
-
-    def together(fds: list[int], size: int) -> None:
-        calls.append("all")
-
-    monkeypatch.setattr(auto._each, "flush", each)
-    monkeypatch.setattr(auto._all, "flush", together)
-    auto.flush([1], 10)
-    auto.flush([1, 2, 3], 3 << 20)
-    assert calls == ["each", "each"], "one file, and large ones, each by itself"
+    monkeypatch.setattr(auto._each, "flush", lambda fds, size: calls.append("each"))
+    monkeypatch.setattr(auto._all, "flush", lambda fds, size: calls.append("all"))
+    auto.flush([1, 2, 3], 10)
+    auto.flush([1] * 100, 100 << 20)
+    assert calls == ["each", "each"], "few files, and large ones, each by itself"
     auto._each_seconds, auto._all_seconds = 1.0, 0.001
-    for _ in range(200):
-        auto.flush([1, 2, 3], 100)
+    for _ in range(300):
+        auto.flush([1] * 100, 100)
     assert set(calls[2:]) == {"each", "all"}
+
+
+def test_parallel_flushes_tell_the_first_error_and_finish_the_others(tmp_path: Path) -> None:
+    aio = ParallelFdatasync.open()
+    if aio is None:
+        pytest.skip("this system has no asynchronous fdatasync")
+    fds = [os.open(tmp_path / str(at), os.O_RDWR | os.O_CREAT) for at in range(300)]
+    for fd in fds:
+        os.write(fd, b"x")
+    aio.flush(fds)
+    read_end, write_end = os.pipe()
+    with pytest.raises((OSError, NotImplementedError)):
+        aio.flush([*fds[:2], read_end])
+    aio.flush(fds[:3])
+    for fd in (*fds, read_end, write_end):
+        os.close(fd)
 
 
 def test_work_comes_back_with_its_result_or_its_error() -> None:
