@@ -32,6 +32,8 @@ class Load:
     """An idempotent producer in a thread; remembers what was acknowledged, and where."""
 
     bootstrap: str
+    event_ms: int = 0
+    """Timestamp of all records; 0: the time of sending."""
     acknowledged: dict[tuple[int, int], int] = field(default_factory=dict)
     """(partition, number) → offset."""
     failed: list[str] = field(default_factory=list)
@@ -76,7 +78,9 @@ class Load:
                 self.acknowledged[partition, number] = message.offset()  # type: ignore[attr-defined]
 
         value = b"%012d" % number + bytes(88)
-        self._producer.produce(TOPIC, value, partition=partition, on_delivery=delivered)
+        self._producer.produce(
+            TOPIC, value, partition=partition, timestamp=self.event_ms, on_delivery=delivered
+        )
 
     def finish(self) -> None:
         """Stop sending and wait until every record has its answer."""
@@ -148,15 +152,17 @@ def judge(load: Load, bootstrap: str, starts: list[float], between: int) -> Verd
     return Verdict(*counts, load.failed, starts, between)
 
 
-def ride(directory: Path, kills: int, seed: int) -> Verdict:
+def ride(directory: Path, kills: int, seed: int, event_ms: int = 0) -> Verdict:
     """Kill the broker `kills` times at random moments of load and judge what it kept."""
     chance = random.Random(seed)
     broker = BrokerProcess(directory)
     starts = [broker.start()]
     admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
-    for future in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
+    for future in admin.create_topics(
+        [NewTopic(TOPIC, PARTITIONS, 1, config={"retention.ms": "-1"})]
+    ).values():
         future.result(30)
-    load = Load(broker.bootstrap)
+    load = Load(broker.bootstrap, event_ms)
     between_min = sys.maxsize
     try:
         for _ in range(kills):

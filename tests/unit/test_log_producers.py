@@ -122,6 +122,16 @@ def test_a_damaged_snapshot_is_not_taken() -> None:
             read_snapshot(bytes(content[:size]), "x.snapshot")
 
 
+def test_a_producer_of_yesterdays_events_is_silent_only_since_it_was_heard() -> None:
+    states = ProducerStates()
+    states.update(header(0), 0, heard_ms=NOW_MS + 5000)
+    assert states.expire(NOW_MS + 5999, 1000) == 0
+    again = ProducerStates()
+    again.load(states.snapshot(), "x.snapshot", heard_ms=lambda _: NOW_MS + 5000)
+    assert again.expire(NOW_MS + 5999, 1000) == 0
+    assert again.expire(NOW_MS + 6000, 1000) == 1
+
+
 def test_expiry_spares_open_transactions() -> None:
     states = sent(0)
     states.update(header(0, producer=2, transactional=True), 1)

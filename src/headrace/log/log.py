@@ -120,7 +120,7 @@ class Log(ReadableLog):
         except OSError as error:
             raise self._append_failed(active, error) from error
         if header.producer_id >= 0:
-            self._note_producer(batch, header, base, active)
+            self._note_producer(batch, header, base, active, now_ms)
         self.end_offset = following = Offset(last + 1)
         if following - self.flushed_offset >= config.flush_messages and shared.flush_soon:
             shared.flush_soon(self)
@@ -161,10 +161,10 @@ class Log(ReadableLog):
         return self.shared.fail(error, path)
 
     def _note_producer(
-        self, batch: Buffer, header: BatchHeader, base: Offset, segment: Segment
+        self, batch: Buffer, header: BatchHeader, base: Offset, segment: Segment, now_ms: int
     ) -> None:
         if not header.attributes & CONTROL:
-            self.producers.update(header, base)
+            self.producers.update(header, base, now_ms)
             return
         marker = parse_control(next(iter(records(batch))))
         aborted = self.producers.update_marker(header, marker, base)

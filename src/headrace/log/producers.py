@@ -8,6 +8,7 @@ from the log's batch headers, so it knows nothing that the log does not say.
 calls `update` itself; `check` is the partition's to call, for only it can answer a duplicate.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from headrace.log.snapshot import SnapshotEntry, read_snapshot, write_snapshot
@@ -46,12 +47,22 @@ class _Batch(NamedTuple):
 class _Producer:
     """One producer id."""
 
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "timestamp", "txn_first_offset")
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "heard_ms",
+        "timestamp",
+        "txn_first_offset",
+    )
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: list[_Batch] = []
         self.timestamp = _NONE
+        # By our clock. Kafka goes by the records' own times alone and so forgets, at the next tick,
+        # whoever sends yesterday's events: a retry of theirs would be written twice.
+        self.heard_ms = _NONE
         self.coordinator_epoch = _NONE
         self.txn_first_offset = _NONE
 
@@ -79,7 +90,7 @@ class ProducerStates:
         Returns the first answer to a batch that is among the last five of its producer. ApiError:
         INVALID_PRODUCER_EPOCH for an epoch that was succeeded, OUT_OF_ORDER_SEQUENCE_NUMBER for a
         gap or an older duplicate. A producer that is not known (new, expired or retained away) may
-        start at any sequence: seeds.md, Kafka since 2.5.
+        start at any sequence, as in Kafka since 2.5.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
@@ -107,9 +118,13 @@ class ProducerStates:
             raise _out_of_order(header, str(expected))
         return None
 
-    def update(self, header: BatchHeader, base_offset: int) -> None:
-        """Remember a data batch that lies at `base_offset` (the header's own one is not read)."""
+    def update(self, header: BatchHeader, base_offset: int, heard_ms: int = _NONE) -> None:
+        """Remember a data batch that lies at `base_offset` (the header's own one is not read).
+
+        `heard_ms`: when it was written, by the broker's clock, as far as that is known.
+        """
         producer = self._of_epoch(header.producer_id, header.producer_epoch)
+        producer.heard_ms = heard_ms
         first = header.base_sequence
         delta = header.last_offset_delta
         if first >= 0:
@@ -179,7 +194,8 @@ class ProducerStates:
         silent = [
             producer_id
             for producer_id, producer in self._producers.items()
-            if producer.txn_first_offset < 0 and now_ms - producer.timestamp >= expiration_ms
+            if producer.txn_first_offset < 0
+            and now_ms - max(producer.timestamp, producer.heard_ms) >= expiration_ms
         ]
         for producer_id in silent:
             del self._producers[producer_id]
@@ -215,8 +231,11 @@ class ProducerStates:
             )
         return found
 
-    def load(self, content: bytes, path: str) -> None:
-        """Take over a `.snapshot` in place of everything known. CorruptLogError."""
+    def load(self, content: bytes, path: str, heard_ms: Callable[[int], int] | None = None) -> None:
+        """Take over a `.snapshot` in place of everything known. CorruptLogError.
+
+        `heard_ms(offset)`: when the batch with that offset was written, about.
+        """
         entries = read_snapshot(content, path)
         self.clear()
         for entry in entries:
@@ -226,6 +245,8 @@ class ProducerStates:
             producer.txn_first_offset = entry.current_txn_first_offset
             if entry.last_sequence >= 0:
                 first_sequence = (entry.last_sequence - entry.offset_delta) & _SEQUENCE_MASK
+                if heard_ms is not None:
+                    producer.heard_ms = heard_ms(entry.last_offset)
                 producer.batches.append(
                     _Batch(
                         first_sequence,

@@ -1,7 +1,9 @@
 """Producers and epochs, rebuilt from snapshots and batch headers."""
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.log import names
@@ -45,7 +47,7 @@ def _newest_snapshot(log: "Log", end: Offset) -> Offset | None:
         if offset <= end:
             file = disk.open(path, writable=False)
             try:
-                log.producers.load(file.read(0, file.size()), path)
+                log.producers.load(file.read(0, file.size()), path, partial(_written_ms, log))
                 log.snapshot_offset = Offset(offset)
                 return Offset(offset)
             except CorruptLogError as error:
@@ -54,6 +56,12 @@ def _newest_snapshot(log: "Log", end: Offset) -> Offset | None:
                 file.close()
         disk.remove(path)
     return None
+
+
+def _written_ms(log: "Log", offset: int) -> int:
+    """When the batch with `offset` was written at the latest: its segment's last change."""
+    at = bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1
+    return log.segments[at].mtime_ms() if at >= 0 else -1
 
 
 def snapshot_offsets(log: "Log") -> list[int]:
@@ -146,7 +154,7 @@ def note_batch(
     if header.producer_id < 0:
         return
     if not header.attributes & CONTROL:
-        log.producers.update(header, header.base_offset)
+        log.producers.update(header, header.base_offset, segment.mtime_ms())
         return
     marker = next(iter(records(view)), None)
     if marker is None:
