@@ -2,9 +2,11 @@
 
 import errno
 import logging
+from collections.abc import Collection
 
 import pytest
 
+from headrace.log.flusher import Done
 from headrace.log.log import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageError
 from headrace.model.nouns import Offset, TopicPartition
@@ -225,3 +227,43 @@ def test_an_index_that_makes_no_sense_is_rebuilt_after_a_clean_stop(
         assert found is not None
         assert found[1] == number
     after.close()
+
+
+def test_a_flush_under_way_while_all_is_closed_fences_nothing_whatever_becomes_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Closing flushes by itself; the late flush then only finds files that are closed."""
+    ended: list[Done] = []
+
+    def late(disk: object, files: object, done: Done) -> None:
+        ended.append(done)
+
+    world = World(strategy=late)
+    log = world.log()
+    append(log, b"a")
+    world.directory.flusher.flush_soon(log)
+    world.settle()
+    world.directory.close(clean=True)
+    (done,) = ended
+    with caplog.at_level(logging.WARNING):
+        done(OSError(errno.EBADF, "Bad file descriptor"))
+    assert world.directory.shared.failure is None
+    assert not caplog.records
+
+
+def test_a_flush_of_nothing_but_closed_logs_bothers_no_disk() -> None:
+    asked: list[int] = []
+
+    def at_once(disk: object, files: Collection[object], done: Done) -> None:
+        asked.append(len(files))
+        done(None)
+
+    world = World(strategy=at_once)
+    log = world.log()
+    append(log, b"a")
+    world.directory.flusher.flush_soon(log)
+    world.directory.delete_log(PLACE)
+    world.settle()
+    assert 0 not in asked
+    assert world.directory.flusher.idle
+    world.close()

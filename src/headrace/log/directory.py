@@ -319,6 +319,7 @@ class LogDirectory:
         if self._closed:
             return
         self._closed = True
+        self.flusher.close()
         self._housekeeping.stop()
         try:
             for log in self.logs.values():

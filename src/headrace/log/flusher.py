@@ -34,6 +34,7 @@ class Flusher:
     __slots__ = (
         "_after",
         "_clock",
+        "_closed",
         "_gathering",
         "_running",
         "_scheduled",
@@ -52,6 +53,7 @@ class Flusher:
         self._scheduled = False
         self._running = False
         self._urgent = False
+        self._closed = False
         self._gathering: Timer | None = None
         self.strategy = strategy
         self.flushes = 0
@@ -92,6 +94,8 @@ class Flusher:
             self._gathering = None
         if self._shared.failure is not None or self._running or not self._waiting:
             return
+        if self._closed:
+            return
         waiting, self._waiting = self._waiting, {}
         work = [(log, log.flush_work()) for log in waiting if not log.closed]
         directories = [path for _, part in work for path in part.directories]
@@ -113,7 +117,9 @@ class Flusher:
                     disk.sync_directory(path)
 
         def done(result: BaseException | None) -> None:
-            if isinstance(result, OSError):
+            if self._closed:
+                self._settled()
+            elif isinstance(result, OSError):
                 self._failed(result, directories[0])
             elif isinstance(result, BaseException):
                 raise result
@@ -126,6 +132,9 @@ class Flusher:
         files = [file for log, part in work if not log.closed for file in part.files]
 
         def done(error: OSError | None) -> None:
+            if self._closed:
+                self._settled()
+                return
             if error is not None:
                 self._failed(error, files[0].path)
                 return
@@ -136,7 +145,21 @@ class Flusher:
             if self._waiting and not self._scheduled:
                 self._schedule()
 
-        self.strategy(self._shared.disk, files, done)
+        if files:
+            self.strategy(self._shared.disk, files, done)
+        else:  # all that waited has been closed or deleted meanwhile
+            done(None)
+
+    def close(self) -> None:
+        """Begin nothing more and let what runs end unheard: its files are closed under it.
+
+        Whoever closes the logs flushes them himself; an error about a closed file fences nothing.
+        """
+        self._closed = True
+        self._waiting.clear()
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
 
     def _failed(self, error: OSError, path: str) -> None:
         self._settled()
