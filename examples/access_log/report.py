@@ -125,6 +125,7 @@ def groups_table(groups: Sequence[Group]) -> Table:
 def further(out: Path, picture: Path) -> str:
     """Where everything is, and what to try next."""
     out, picture = _near(out), _near(picture)
+    table = f"print(pandas.read_parquet('{out}/windows').iloc[:, :7])"
     listeners = "--listeners PLAINTEXT://127.0.0.1:9092"
     return f"""[bold]Parquet[/]  {out}/windows
          {out}/requests
@@ -132,7 +133,7 @@ def further(out: Path, picture: Path) -> str:
 [bold]Picture[/]  {picture}
 
 [bold]Look further[/]
-  one table   .venv/bin/python -c "import pandas; print(pandas.read_parquet('{out}/windows'))"
+  one table   .venv/bin/python -c "import pandas; {table}"
   the topic   .venv/bin/headrace serve {out}/broker/server.properties {listeners}
               .venv/bin/headrace consume access-log --from-beginning -n 5
               .venv/bin/headrace group describe access-log-windows
