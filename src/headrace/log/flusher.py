@@ -15,7 +15,7 @@ from headrace.log.shared import Shared
 from headrace.world.clock import Clock, Timer
 from headrace.world.disk import Disk, DiskFile
 
-GATHER_SECONDS = 0.002
+GATHER_SECONDS = 0.001
 """How long `flush_later` may wait for more: so much later do records with acks 0 and 1 become
 visible. Without it a stream of them keeps the disk flushing without a pause, for nobody."""
 
