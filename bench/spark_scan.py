@@ -122,6 +122,7 @@ def scan(
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.log.level": "ERROR",
+        "spark.python.unix.domain.socket.enabled": "true",
     }
     if connector:
         settings["spark.jars"] = ",".join(map(str, sorted(connector_jars())))
