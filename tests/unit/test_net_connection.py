@@ -30,7 +30,7 @@ class Echo:
         data = bytes(frame)
         self.frames.append(data if len(data) < 100 else data[:100])
         if data.startswith(b"wait"):
-            pending = Pending()
+            pending = Pending(large=b"large" in data)
             pending.head = lambda body: framed(body) if isinstance(body, bytes) else body
             self.pending.append(pending)
             return pending
@@ -250,6 +250,36 @@ def test_a_client_that_does_not_read_is_asked_no_more_and_dropped_at_the_deadlin
             assert len(world.sessions[0].frames) < 100
 
     on_loop(test, Limits(write_buffer_bytes_high=1 << 20, slow_reader_seconds_max=0.5))
+
+
+def test_the_answers_of_one_read_are_bounded_too() -> None:
+    """Requests are small and what they ask for is not: 256 KB of Fetch could ask for gigabytes."""
+
+    async def test(world: World) -> None:
+        async with world.client() as (reader, writer):
+            writer.write(framed(b"big") * 500)
+            await until(lambda: bool(world.sessions and world.sessions[0].frames))
+            await asyncio.sleep(0.1)
+            assert len(world.sessions[0].frames) < 20  # a few fit the sockets' buffers
+            for _ in range(500):
+                assert len(await read_frame(reader)) == 1 << 20
+
+    on_loop(test, Limits(write_buffer_bytes_high=2 << 20))
+
+
+def test_one_large_answer_at_a_time_is_waited_for() -> None:
+    async def test(world: World) -> None:
+        async with world.client() as (reader, writer):
+            writer.write(framed(b"wait-large") * 3 + framed(b"after"))
+            for i in range(3):
+                await until(lambda i=i: bool(world.sessions) and len(world.sessions[0].pending) > i)  # type: ignore[misc]
+                await asyncio.sleep(0.02)
+                assert len(world.sessions[0].frames) == i + 1
+                world.sessions[0].pending[i].resolve(b"%d" % i)
+                assert await read_frame(reader) == b"%d" % i
+            assert await read_frame(reader) == b"after"
+
+    on_loop(test)
 
 
 def test_a_client_that_reads_late_gets_everything() -> None:

@@ -65,6 +65,8 @@ class Connection(BufferedProtocol):
         self._session: Session | None = None
         self._waiting: deque[Body | Pending] = deque()
         self._out: list[Buffer] = []
+        self._held = 0
+        """Bytes of answers given since nothing was left to send."""
         self._in_pass = False
         self._dirty = False
         self._blocked = False
@@ -161,6 +163,8 @@ class Connection(BufferedProtocol):
         self._send()
         if problem is not None:
             self._refuse(problem)
+        elif self._blocked and not self._must_wait():
+            self._make_dirty()  # it took all: the others have their turn, then this one goes on
 
     def _handle_frames(self, session: Session) -> int:
         """Hand over whole frames; return where the first unhandled one begins."""
@@ -168,6 +172,7 @@ class Connection(BufferedProtocol):
         view, filled = self._inbox.view, self._inbox.filled
         limits = self._table.limits
         frame_max, waiting_max = limits.frame_bytes_max, limits.waiting_answers_max
+        held_max = limits.write_buffer_bytes_high
         waiting, out, handle = self._waiting, self._out, session.frame
         while filled - at >= LENGTH_BYTES:
             (size,) = _unpack_length(view, at)
@@ -176,13 +181,18 @@ class Connection(BufferedProtocol):
             end = at + LENGTH_BYTES + size
             if end > filled:
                 break
-            if self.write_blocked_since is not None or len(waiting) >= waiting_max:
+            if (
+                self.write_blocked_since is not None
+                or self._held > held_max
+                or (waiting and (len(waiting) >= waiting_max or self._large_waits()))
+            ):
                 self._block()
                 break
             answer = handle(view[at + LENGTH_BYTES : end])
             at = end
             self.frames += 1
             if type(answer) is bytes and not waiting:
+                self._held += len(answer)
                 out.append(answer)
             elif answer is not None:
                 self._queue(answer)
@@ -193,7 +203,9 @@ class Connection(BufferedProtocol):
             if not answer.done:
                 answer.wait_in(self)
             self._waiting.append(answer)
-        elif self._waiting:
+            return
+        self._held += len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
+        if self._waiting:
             self._waiting.append(answer)
         elif isinstance(answer, list):
             self._out += answer
@@ -233,10 +245,22 @@ class Connection(BufferedProtocol):
             self._table.blocked += 1
             self._pause_reading()
 
+    def _large_waits(self) -> bool:
+        """Whether the request handed over last has a large answer that has not left yet."""
+        last = self._waiting[-1]
+        return isinstance(last, Pending) and last.large
+
+    def _must_wait(self) -> bool:
+        """Whether the requests held back stay where they are."""
+        limits, waiting = self._table.limits, self._waiting
+        if self.write_blocked_since is not None or self._held > limits.write_buffer_bytes_high:
+            return True
+        return len(waiting) > limits.waiting_answers_max // 2 or (
+            bool(waiting) and self._large_waits()
+        )
+
     def _unblock(self) -> None:
-        if self.write_blocked_since is not None:
-            return
-        if len(self._waiting) > self._table.limits.waiting_answers_max // 2:
+        if self._must_wait():
             return
         self._blocked = False
         self._pass()
@@ -297,6 +321,8 @@ class Connection(BufferedProtocol):
 
     def _send(self) -> None:
         out = self._out
+        if not self._waiting:
+            self._held = 0
         if not out:
             return
         self._out = []
