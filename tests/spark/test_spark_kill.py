@@ -14,7 +14,7 @@ from headrace.model.nouns import TopicPartition
 from tests.spark.kit import Topics, values_of
 
 DRIVER = Path(__file__).with_name("counting_driver.py")
-RECORDS = 12_000
+RECORDS = 6_000
 
 
 def start(
@@ -38,7 +38,7 @@ def test_no_record_is_lost_or_read_twice_when_the_driver_is_killed(
     topic = topics.create(partitions=2)
     topics.number(topic, 0, 0, RECORDS // 2)
     topics.number(topic, 1, RECORDS // 2, RECORDS // 2)
-    for least in (2, 6):
+    for least in (2, 5):
         driver = start(topics, topic, tmp_path)
         while batches_done(tmp_path) < least:
             assert driver.poll() is None, "ended before it could be killed"
