@@ -98,14 +98,15 @@ def test_processing_longer_than_max_poll_interval_loses_the_partitions_to_anothe
 
 
 DIES = """
-import sys
+import sys, time
 from confluent_kafka import Consumer
 bootstrap, name, session_ms = sys.argv[1:]
 consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": name, "session.timeout.ms":
     session_ms, "auto.offset.reset": "earliest", "enable.auto.commit": False})
 consumer.subscribe([name])
-values = []
+values, end = [], time.monotonic() + 20
 while len(values) < 4:
+    assert time.monotonic() < end, values
     message = consumer.poll(1)
     if message is not None and message.error() is None:
         values.append(message.value())

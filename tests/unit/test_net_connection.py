@@ -344,6 +344,24 @@ def test_connections_beyond_the_bounds_are_refused_and_places_come_free() -> Non
     on_loop(test, Limits(connections_per_address_max=1))
 
 
+def test_announcements_alone_hold_little_of_the_memory_for_large_frames() -> None:
+    async def test(world: World) -> None:
+        size = SCRATCH_BYTES * 8
+        async with world.client() as (_, liar), world.client() as (reader, honest):
+            liar.write(struct.pack(">i", size) + b"no more than this")
+            await until(lambda: world.table.pool.bytes_out > 0)
+            body = bytes(range(256)) * (size // 256)
+            for piece in (10, 1000, 100_000, size):  # room grows, several times
+                honest.write(framed(body)[:piece])
+                await honest.drain()
+                await asyncio.sleep(0.02)
+                honest.write(framed(body)[piece:] + framed(b"next"))
+                assert await read_frame(reader) == body
+                assert await read_frame(reader) == b"next"
+
+    on_loop(test, Limits(request_bytes_max=SCRATCH_BYTES * 17))
+
+
 def test_large_frames_wait_for_the_memory_of_others_and_small_ones_do_not() -> None:
     async def test(world: World) -> None:
         size = SCRATCH_BYTES * 4

@@ -17,9 +17,13 @@ class BufferPool:
         self.bytes_out = 0
         """Capacity of all buffers handed out now."""
 
-    def fits(self, size: int) -> bool:
-        """Whether a buffer for `size` bytes is within the budget; one alone always is."""
-        return self.bytes_out == 0 or self.bytes_out + _capacity(size) <= self._bytes_max
+    def fits(self, size: int, given_back: int = 0) -> bool:
+        """Whether a buffer for `size` bytes is within the budget; one alone always is.
+
+        `given_back`: capacity of the buffer that it replaces.
+        """
+        others = self.bytes_out - given_back
+        return others == 0 or others + _capacity(size) <= self._bytes_max
 
     def take(self, size: int) -> bytearray:
         """A buffer of at least `size` bytes, its content left from earlier use."""

@@ -4,14 +4,19 @@ from headrace.net.buffers import BufferPool
 
 LENGTH_BYTES = 4
 
+FIRST_ROOM_BYTES = (64 << 10) - LENGTH_BYTES
+"""What an announcement alone gets. The frame has its whole room when that much of it has come: else
+three announcements of 100 MB, with nothing behind them, would hold the budget of everybody. Of a
+batch of 1 MB one read usually brings as much."""
+
 
 class Inbox:
     """Receives into the buffer all connections share, or its own while a frame is unfinished.
 
     Safe because one read is received and handled before the loop turns to another connection. What
-    is left of an unfinished frame is carried over into an own buffer that holds the whole of it; a
-    buffer larger than the shared one is kept for the next frames, so that a stream of large frames
-    is received in place: the bytes are copied once, by the kernel.
+    is left of an unfinished frame is carried over into an own buffer that comes to hold all of
+    it; a buffer larger than the shared one is kept for the next frames, so that a stream of large
+    frames is received in place: the bytes are copied once, by the kernel.
     """
 
     __slots__ = ("_need", "_own", "_pool", "_reach", "_scratch", "filled", "view")
@@ -39,8 +44,8 @@ class Inbox:
         return self.view[filled : max(self._reach, filled + LENGTH_BYTES)]
 
     def whole_frame_possible(self) -> bool:
-        """False while a frame of known size is still unfinished: not worth a look."""
-        return self.filled >= self._need
+        """False while a frame of known size is unfinished and has room: not worth a look."""
+        return self.filled >= self._need or self.filled >= self._reach > 0
 
     def keep(self, at: int, need: int) -> bool:
         """Keep what lies at and after `at`, where a frame of `need` bytes in all begins.
@@ -55,25 +60,23 @@ class Inbox:
             if not self.holds_large:
                 self.release()
             return True
-        size = max(need, rest)
+        size = _room(need, rest)
         if self._own is not None and len(self._own) >= size + LENGTH_BYTES:
             if at > 0:
                 self.view[:rest] = self.view[at : self.filled]
             self.filled = rest
-            self._reach = need or self._reach
+            self._reach = min(need, len(self._own) - LENGTH_BYTES) or self._reach
             return True
         fits = self._fits(size)
-        self._move(at, rest, size if fits else rest)
-        self._need = self._reach = need
+        self._move(at, rest, need, size if fits else rest)
         return fits
 
     def grow(self) -> bool:
         """Make the room that `keep` could not have; False if the budget is still spent."""
-        if not self._fits(self._need):
+        size = _room(self._need, self.filled)
+        if not self._fits(size):
             return False
-        need = self._need
-        self._move(0, self.filled, need)
-        self._need = self._reach = need
+        self._move(0, self.filled, self._need, size)
         return True
 
     def release(self) -> None:
@@ -85,11 +88,18 @@ class Inbox:
             self._pool.give(own)
 
     def _fits(self, need: int) -> bool:
-        return need <= len(self._scratch) or self._pool.fits(need + LENGTH_BYTES)
+        given_back = 0 if self._own is None else len(self._own)
+        return need <= len(self._scratch) or self._pool.fits(need + LENGTH_BYTES, given_back)
 
-    def _move(self, at: int, rest: int, capacity: int) -> None:
+    def _move(self, at: int, rest: int, need: int, capacity: int) -> None:
         fresh = self._pool.take(capacity + LENGTH_BYTES)
         view = memoryview(fresh)
         view[:rest] = self.view[at : at + rest]
         self.release()
         self._own, self.view, self.filled = fresh, view, rest
+        self._need, self._reach = need, min(need, len(fresh) - LENGTH_BYTES)
+
+
+def _room(need: int, rest: int) -> int:
+    """What an unfinished frame of `need` bytes gets when `rest` of it have come."""
+    return need if rest >= FIRST_ROOM_BYTES else max(rest, min(need, FIRST_ROOM_BYTES))
