@@ -59,17 +59,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--peer", choices=["kafka"], help="run Apache Kafka 4.3.1 in turn with us")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--rows", default="", help="only rows whose title holds this")
+    parser.add_argument("--rows", default="", help="only rows whose title holds one of these, separated by ;")
     parser.add_argument("--list", action="store_true", help="name the rows and end")
     given = parser.parse_args()
-    rows = [row for row in ROWS if given.rows in row.title]
+    wanted = given.rows.split(";")
+    rows = [row for row in ROWS if any(part in row.title for part in wanted)]
     if given.list:
         print("\n".join(row.title for row in rows))
         return 0
     names = ["headrace", *([given.peer] if given.peer else [])]
     touch_memory(Path("/tmp") / "headrace-bench-touch")
     table = Table()
-    if not given.rows or given.rows in "start":
+    if any(part in "start" for part in wanted):
         for _ in range(given.rounds):
             for name in names:
                 for unit, value in start_figures(SUBJECTS[name]).items():

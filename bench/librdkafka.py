@@ -73,6 +73,9 @@ def consume(
             "fetch.message.max.bytes": 4_000_000,
             "queued.max.messages.kbytes": 131_072,
             "queued.min.messages": 500_000,
+            # by default a full queue is not looked at again for a second: the client would be
+            # measured asleep
+            "fetch.queue.backoff.ms": 1,
             "check.crcs": False,
             "log_level": 0,
         }
@@ -82,7 +85,8 @@ def consume(
         seen = len(consumer.consume(1, 30))
         started = time.monotonic()
         while seen < records:
-            got = consumer.consume(10_000, 30)
+            # asked for more than there is, it would wait out its 30 s
+            got = consumer.consume(min(10_000, records - seen), 30)
             if not got:
                 raise KafkaException(f"{seen} of {records} records, then nothing for 30 s")
             seen += len(got)
