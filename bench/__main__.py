@@ -59,7 +59,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--peer", choices=["kafka"], help="run Apache Kafka 4.3.1 in turn with us")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--rows", default="", help="only rows whose title holds one of these, separated by ;")
+    parser.add_argument(
+        "--rows", default="", help="only rows whose title holds one of these, separated by ;"
+    )
     parser.add_argument("--list", action="store_true", help="name the rows and end")
     given = parser.parse_args()
     wanted = given.rows.split(";")
