@@ -2,60 +2,122 @@
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 
 from headrace.cli.broker_options import Json
 from headrace.cli.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.cli.formats import jsonable_line
 from headrace.cli.output import note, print_line
-from headrace.log.dump import Row, UnknownFile, kind_of
+from headrace.log.dump import KafkaDump, KafkaOptions, Row, UnknownFile, kind_of
 from headrace.log.dump import dump as dump_file
+from headrace.log.dump.as_kafka import MAX_BYTES, MAX_MESSAGE_SIZE
+from headrace.log.dump.coordinators import MissingKey
 from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from headrace.server.disk import RealDisk
+from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS, TRANSACTION_STATE
 
-app = App(
-    name="log",
-    help="Look into a broker's files.",
-    default_parameter=Parameter(show_default=False, negative=()),
-)
+Format = Literal["text", "json", "kafka"]
+_TABLES = {OFFSETS_TOPIC: CONSUMER_OFFSETS, TRANSACTIONS_TOPIC: TRANSACTION_STATE}
 
 
-@app.command
+@Parameter(name="*")
+@dataclass(frozen=True)
+class KafkaFlags:
+    """DumpLogSegments' own flags."""
+
+    verify_index_only: Annotated[
+        bool,
+        Parameter(negative=(), help="--format kafka: check indexes, print no entries."),
+    ] = False
+    index_sanity_check: Annotated[
+        bool,
+        Parameter(negative=(), help="--format kafka: only what a start checks."),
+    ] = False
+    skip_record_metadata: Annotated[
+        bool, Parameter(negative=(), help="--format kafka: keys and values alone.")
+    ] = False
+    max_bytes: Annotated[
+        int, Parameter(help="--format kafka: read no more than that of each segment.")
+    ] = MAX_BYTES
+    max_message_size: Annotated[
+        int, Parameter(help="--format kafka: the largest batch to expect at an index entry.")
+    ] = MAX_MESSAGE_SIZE
+
+
 def dump(
     *files: Annotated[Path, Parameter(help="Files of a log directory, or directories of them.")],
     files_flag: Annotated[tuple[str, ...], Parameter(name="--files", show=False, negative=())] = (),
     records: Annotated[
         bool,
         Parameter(
-            name=["-r", "--records", "--print-data-log", "--deep-iteration"],
+            name=["-r", "--records", "--print-data-log"],
             negative=(),
-            help="The records of each batch too.",
+            help="The records of each batch too: keys, values, headers.",
         ),
     ] = False,
+    format_: Annotated[
+        Format,
+        Parameter(
+            name="--format",
+            show_default=True,
+            help="kafka: line for line what Kafka's DumpLogSegments prints.",
+        ),
+    ] = "text",
     json: Json = False,
+    offsets_decoder: Annotated[
+        bool, Parameter(negative=(), help="Read the records as those of __consumer_offsets.")
+    ] = False,
+    transaction_log_decoder: Annotated[
+        bool, Parameter(negative=(), help="Read the records as those of __transaction_state.")
+    ] = False,
+    deep_iteration: Annotated[
+        bool, Parameter(negative=(), help="The records of each batch too; kafka: without contents.")
+    ] = False,
+    kafka: KafkaFlags | None = None,
 ) -> int | None:
     """Print what stands in segments, indexes, snapshots and checkpoints.
 
     Each file is read by what its name says. Checksums are verified; damage is named with its
     place and makes the command fail, after all other files were printed.
     """
-    paths = [*files, *(Path(one) for text in files_flag for one in text.split(","))]
+    paths = [*files, *(Path(one) for text in files_flag for one in text.split(",") if one)]
     if not paths:
         raise UsageError("name at least one file")
-    damaged = False
-    for path, chosen in _expanded(paths):
-        try:
-            _print_file(path, records=records, json=json)
-        except CorruptLogError as error:
-            note(f"headrace: damaged data: {error}")
-            damaged = True
-        except UnknownFile as error:
-            # In a directory other files may lie about; one that was named must be known.
-            if chosen:
-                raise CommandError(str(error), EXIT_FAILED) from None
-    return EXIT_FAILED if damaged else None
+    if offsets_decoder and transaction_log_decoder:
+        raise UsageError("--offsets-decoder and --transaction-log-decoder: give one of them")
+    topic = OFFSETS_TOPIC if offsets_decoder else None
+    topic = TRANSACTIONS_TOPIC if transaction_log_decoder else topic
+    flags = kafka or KafkaFlags()
+    if format_ == "kafka":
+        if json:
+            raise UsageError("--json and --format kafka: give one of them")
+        options = KafkaOptions(
+            print_data_log=records,
+            deep_iteration=deep_iteration,
+            verify_index_only=flags.verify_index_only,
+            index_sanity_check=flags.index_sanity_check,
+            skip_record_metadata=flags.skip_record_metadata,
+            max_bytes=flags.max_bytes,
+            max_message_size=flags.max_message_size,
+            tables=None if topic is None else _TABLES[topic],
+        )
+        return EXIT_FAILED if _print_as_kafka(paths, options) else None
+    if flags != KafkaFlags():
+        raise UsageError(
+            "--verify-index-only, --index-sanity-check, --skip-record-metadata, --max-bytes and "
+            "--max-message-size belong to --format kafka; to check indexes: headrace log verify"
+        )
+    printer = _Printer(
+        records=records or deep_iteration or topic is not None,
+        json=json or format_ == "json",
+        topic=topic,
+    )
+    return EXIT_FAILED if printer.print_all(paths) else None
 
 
 def _expanded(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -67,28 +129,72 @@ def _expanded(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
             yield path, True
 
 
-def _print_file(path: Path, *, records: bool, json: bool) -> None:
-    # The directory's name says which topic it is: `log dump 0….log` is run in it, too.
-    name = str(path.absolute())
-    kind = kind_of(name)
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        size = os.fstat(descriptor).st_size
-        if not json:
-            print_line(f"{path} ({kind}, {size} bytes)")
-        rows = dump_file(
-            name,
-            size,
-            lambda position, count: os.pread(descriptor, count, position),
-            records=records,
-        )
-        for row in rows:
-            if json:
-                print_line(jsonable_line({"file": str(path), **row}))
-            else:
-                _print_row(row)
-    finally:
-        os.close(descriptor)
+def _print_as_kafka(paths: Iterable[Path], options: KafkaOptions) -> bool:
+    """DumpLogSegments' answer; whether a file was damaged."""
+    kafka = KafkaDump(RealDisk(None), options)
+    damaged = False
+    for path, _ in _expanded(paths):
+        if not KafkaDump.knows(path.name):
+            print_line(f"Dumping {path}")
+            note(f"Ignoring unknown file {path}")
+            continue
+        try:
+            for line in kafka.lines(str(path.absolute()), str(path)):
+                print_line(line)
+        except (CorruptLogError, MissingKey) as error:
+            note(f"headrace: damaged data: {error}")
+            damaged = True
+    for line in kafka.remarks():
+        note(line)
+    return damaged
+
+
+class _Printer:
+    """Prints files in our own words."""
+
+    def __init__(self, *, records: bool, json: bool, topic: str | None) -> None:
+        self._records = records
+        self._json = json
+        self._topic = topic
+
+    def print_all(self, paths: Iterable[Path]) -> bool:
+        """Print files and directories; whether one was damaged."""
+        damaged = False
+        for path, chosen in _expanded(paths):
+            try:
+                self._print_file(path)
+            except CorruptLogError as error:
+                note(f"headrace: damaged data: {error}")
+                damaged = True
+            except UnknownFile as error:
+                # In a directory other files may lie about; one that was named must be known.
+                if chosen:
+                    raise CommandError(str(error), EXIT_FAILED) from None
+        return damaged
+
+    def _print_file(self, path: Path) -> None:
+        # The directory's name says which topic it is: `log dump 0….log` is run in it, too.
+        name = str(path.absolute())
+        kind = kind_of(name)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            if not self._json:
+                print_line(f"{path} ({kind}, {size} bytes)")
+            rows = dump_file(
+                name,
+                size,
+                lambda position, count: os.pread(descriptor, count, position),
+                records=self._records,
+                topic=self._topic,
+            )
+            for row in rows:
+                if self._json:
+                    print_line(jsonable_line({"file": str(path), **row}))
+                else:
+                    _print_row(row)
+        finally:
+            os.close(descriptor)
 
 
 def _print_row(row: Row) -> None:

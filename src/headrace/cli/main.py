@@ -48,7 +48,11 @@ app.command(
     alias="groups",
     help="List, describe, seek and delete consumer groups.",
 )
-app.command("headrace.cli.dump:app", name="log", help="Look into a broker's files.")
+app.command(
+    "headrace.cli.log:app",
+    name="log",
+    help="Look into a broker's files, check them, mend them, bring them in and out.",
+)
 app.command("headrace.cli.completion:completion", help="Print a shell's completion script.")
 app.register_install_completion_command(add_to_startup=True)
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Sequence
 from threading import get_ident
 from typing import TypeVar
 
+from headrace.model.invariant import InvariantError
 from headrace.server.flushes import FLUSHES
 from headrace.server.threads import Workers
 from headrace.world.disk import Buffer, DiskFile
@@ -190,8 +191,11 @@ def _write_all(fd: int, position: int, parts: Sequence[Buffer]) -> int:
 class RealDisk:
     """The file system below the log directories. `world.disk.Disk`."""
 
-    def __init__(self, workers: Workers, strategy: str = "auto") -> None:
-        """`strategy` (log.flush.strategy): fdatasync, syncfs, or auto by the number of files."""
+    def __init__(self, workers: Workers | None, strategy: str = "auto") -> None:
+        """`strategy` (log.flush.strategy): fdatasync, syncfs, or auto by the number of files.
+
+        Without `workers` (tools, which have no loop) `run` works at once; there is no `flush`.
+        """
         self._workers = workers
         self._gather = _Gather()
         self._strategy = FLUSHES[strategy]()
@@ -291,6 +295,9 @@ class RealDisk:
 
     def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
         """Make what was written to `files` durable on the flush thread, then `done` on the loop."""
+        workers = self._workers
+        if workers is None:
+            raise InvariantError("a disk without workers was asked to flush")
         fds = []
         size = 0
         for file in files:
@@ -299,8 +306,11 @@ class RealDisk:
                 size += file.unflushed
                 file.unflushed = 0
             fds.append(file.fileno())
-        self._workers.flush(lambda: self._strategy.flush(fds, size), done)
+        workers.flush(lambda: self._strategy.flush(fds, size), done)
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Do blocking `work` on a thread, then `done` on the loop with result or error."""
-        self._workers.run(work, done)
+        if self._workers is None:
+            done(work())
+        else:
+            self._workers.run(work, done)

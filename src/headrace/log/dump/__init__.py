@@ -6,10 +6,14 @@ written and no index is believed. A damaged entry ends the rows with CorruptLogE
 the file and the byte; rows before it have been yielded. A name that no log directory has raises
 UnknownFile.
 
+`KafkaDump` prints the same files in the words of Kafka's DumpLogSegments.
+
 * `batches` `.log`, and KRaft's `.checkpoint` snapshots · `decoded` the coordinators' records
+* `as_kafka` DumpLogSegments' text · `coordinators`, `java` its JSON and its strings
 * `beside` `.index`, `.timeindex`, `.txnindex`, `.snapshot` · `texts` checkpoints and their kin
 """
 
+from headrace.log.dump.as_kafka import KafkaDump, KafkaOptions
 from headrace.log.dump.files import Row, UnknownFile, dump, kind_of
 
-__all__ = ["Row", "UnknownFile", "dump", "kind_of"]
+__all__ = ["KafkaDump", "KafkaOptions", "Row", "UnknownFile", "dump", "kind_of"]

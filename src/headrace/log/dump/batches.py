@@ -19,9 +19,11 @@ from headrace.wire.kafka.batch import (
 from headrace.wire.kafka.batch import records as records_of
 
 
-def dump_batches(path: str, size: int, read_at: ReadAt, *, records: bool) -> Iterator[Row]:
+def dump_batches(
+    path: str, size: int, read_at: ReadAt, *, records: bool, topic: str | None = None
+) -> Iterator[Row]:
     """One row per batch, its checksum verified; after it its records' rows, if asked for."""
-    decode = decoder_for(path)
+    decode = decoder_for(path, topic)
     for batch in batches(read_at, 0, size, path):
         yield _batch_row(batch)
         if records:

@@ -12,7 +12,8 @@ from headrace.model.errors import CorruptLogError
 _CHUNK_ENTRIES = 4096
 
 
-def _base(path: str) -> int:
+def base_of(path: str) -> int:
+    """The base offset in a file's name."""
     parsed = names.parse_segment_file(path.rpartition("/")[2])
     return parsed[0] if parsed else 0
 
@@ -35,7 +36,7 @@ def _entries(
 
 def dump_index(path: str, size: int, read_at: ReadAt) -> Iterator[Row]:
     """`.index`: a batch's last offset and where the batch begins."""
-    base, last = _base(path), -1
+    base, last = base_of(path), -1
     for at, (relative, position) in _entries(path, size, read_at, OFFSET_ENTRY):
         if at == 0 and relative == 0 and position == 0:
             return
@@ -47,7 +48,7 @@ def dump_index(path: str, size: int, read_at: ReadAt) -> Iterator[Row]:
 
 def dump_time_index(path: str, size: int, read_at: ReadAt) -> Iterator[Row]:
     """`.timeindex`: the greatest timestamp up to an offset."""
-    base, last = _base(path), -1
+    base, last = base_of(path), -1
     for at, (timestamp, relative) in _entries(path, size, read_at, TIME_ENTRY):
         if at == 0 and timestamp == 0 and relative == 0:
             return

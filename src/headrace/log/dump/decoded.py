@@ -12,13 +12,12 @@ from headrace.wire.kafka.records import consumer_offsets, transaction_state
 Decoder = Callable[[bytes | None, bytes | None], Row]
 
 
-def decoder_for(path: str) -> Decoder | None:
+def decoder_for(path: str, topic: str | None = None) -> Decoder | None:
     """How the records of the file's topic are read; None where they are the users' own."""
-    directory = path.rpartition("/")[0].rpartition("/")[2]
-    place = names.parse_directory(directory)
-    if place is None:
-        return None
-    return {OFFSETS_TOPIC: _offsets_row, TRANSACTIONS_TOPIC: _transactions_row}.get(place.topic)
+    if topic is None:
+        place = names.parse_directory(path.rpartition("/")[0].rpartition("/")[2])
+        topic = None if place is None else place.topic
+    return {OFFSETS_TOPIC: _offsets_row, TRANSACTIONS_TOPIC: _transactions_row}.get(topic or "")
 
 
 def _plain(value: object) -> object:

@@ -53,16 +53,18 @@ def kind_of(path: str) -> str:
     )
 
 
-def dump(path: str, size: int, read_at: ReadAt, *, records: bool = False) -> Iterator[Row]:
+def dump(
+    path: str, size: int, read_at: ReadAt, *, records: bool = False, topic: str | None = None
+) -> Iterator[Row]:
     """The file's entries as dicts of plain values, read through `read_at(position, size)`.
 
     `records`: a batch's row is followed by one for each of its records; those of
-    `__consumer_offsets` and `__transaction_state` (told by the directory's name) come decoded.
-    UnknownFile at once, CorruptLogError on the way.
+    `__consumer_offsets` and `__transaction_state` come decoded (told by `topic`, or by the name of
+    the directory). UnknownFile at once, CorruptLogError on the way.
     """
     kind = kind_of(path)
     if kind in {names.LOG, ".checkpoint"}:
-        return dump_batches(path, size, read_at, records=records)
+        return dump_batches(path, size, read_at, records=records, topic=topic)
     if kind in _BY_SUFFIX:
         return _BY_SUFFIX[kind](path, size, read_at)
     return _BY_NAME[kind](path, read_at(0, size))

@@ -25,29 +25,6 @@ VALUE_VERSION_WRITTEN = 3
 _FLEXIBLE_FROM = 4
 _TOPIC_ID_TAG = 0
 
-KEY_TYPE_NAMES = {
-    0: "offset_commit",
-    1: "offset_commit",
-    2: "group_metadata",
-    3: "consumer_group_metadata",
-    4: "consumer_group_partition_metadata",
-    5: "consumer_group_member_metadata",
-    6: "consumer_group_target_assignment_metadata",
-    7: "consumer_group_target_assignment_member",
-    8: "consumer_group_current_member_assignment",
-    9: "share_group_partition_metadata",
-    10: "share_group_member_metadata",
-    11: "share_group_metadata",
-    12: "share_group_target_assignment_metadata",
-    13: "share_group_target_assignment_member",
-    14: "share_group_current_member_assignment",
-    15: "share_group_state_partition_metadata",
-    16: "consumer_group_regular_expression",
-    17: "streams_group_metadata",
-    18: "streams_group_topology",
-}
-"""What each key type is about, for dumps. Types above 2 are kept as they are (`OtherKey`)."""
-
 Tags = tuple[tuple[int, bytes], ...]
 
 

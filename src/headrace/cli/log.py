@@ -1,0 +1,12 @@
+"""`headrace log …`: the tools that work on a broker's files, not through a broker."""
+
+from cyclopts import App, Parameter
+
+app = App(
+    name="log",
+    help="Look into a broker's files, check them, mend them, bring them in and out.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+app.command(
+    "headrace.cli.dump:dump", help="Print what stands in segments, indexes and checkpoints."
+)
