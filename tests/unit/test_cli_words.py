@@ -1,6 +1,8 @@
 """What people write at the command line, and the lines they get back."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -210,6 +212,13 @@ def test_wrong_words_are_one_line_and_exit_code_2(
     assert out == ""
     assert len(err.splitlines()) == 1
     assert err.startswith("headrace: ")
+
+
+def test_python_m_headrace_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace", "version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("headrace ")
 
 
 def test_several_wrong_settings_are_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:

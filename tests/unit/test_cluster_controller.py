@@ -336,6 +336,9 @@ def test_a_topic_deleted_while_its_disk_had_failed_does_not_come_back(tmp_path: 
             (refused,) = await here.controller.create_topics([NewTopic("t", 1)])
             assert isinstance(refused, ApiError)
             assert refused.code is ErrorCode.TOPIC_ALREADY_EXISTS
+            asked = (await here.controller.auto_create(["t"]))["t"]
+            assert asked is not None
+            assert asked.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         async with room(tmp_path, disk, directories=("/one", "/two")) as here:
             assert here.broker.image.topics == {}
             assert await here.store.children(layout.DELETE_TOPICS) == []

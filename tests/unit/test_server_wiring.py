@@ -42,10 +42,49 @@ def test_a_taken_port_is_said_in_one_line_and_nothing_stays_locked(tmp_path: Pat
         taken.listen()
         port = taken.getsockname()[1]
         config = {"listeners": f"PLAINTEXT://127.0.0.1:{port}"}
-        with pytest.raises(ConfigError, match=rf"listeners: .*:{port}.*in use"):
+        with pytest.raises(ConfigError, match=rf"listeners=.*:{port}: .*in use"):
             BrokerThread(config, directory=str(tmp_path)).start()
     with BrokerThread(directory=str(tmp_path)) as again:
         assert produce(again.bootstrap, "t", 1) == []
+
+
+def test_a_taken_port_for_metrics_is_said_with_its_key(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError) as refusal:
+            BrokerThread({"metrics.listener": f"127.0.0.1:{port}"}, directory=str(tmp_path)).start()
+    assert str(refusal.value) == f"metrics.listener=127.0.0.1:{port}: address already in use"
+
+
+def _directories(where: Path) -> dict[str, tuple[str, str]]:
+    """Values of log.dirs that cannot be, by what is wrong: the value and what is said of it."""
+    file = where / "file"
+    file.touch()
+    (where / "store" / "headrace-metadata.db").mkdir(parents=True)
+    for name in ("one", "two"):
+        with BrokerThread(directory=str(where / name)):
+            pass
+    (where / "link").symlink_to(where / "one")
+    one, two, link = (where / name for name in ("one", "two", "link"))
+    return {
+        "a file": (f"{file}", f"log.dirs={file}: not a directory"),
+        "below a file": (f"{file}/x", f"log.dirs={file}/x: not a directory"),
+        "under two names": (f"{one},{link}", f"log.dirs={link}: the same directory as {one}"),
+        "of two clusters": (f"{one},{two}", f"log.dirs={two}: meta.properties says it belongs"),
+        "no store": (f"{where}/store", f"metadata store {where}/store/headrace-metadata.db: "),
+    }
+
+
+def test_log_directories_that_cannot_be_used_are_one_line_with_key_value_and_reason(
+    tmp_path: Path,
+) -> None:
+    for wrong, (value, expected) in _directories(tmp_path).items():
+        with pytest.raises(ConfigError) as refusal:
+            BrokerThread({"log.dirs": value}, directory=str(tmp_path / "unused")).start()
+        assert str(refusal.value).startswith(expected), wrong
+        assert "\n" not in str(refusal.value), wrong
 
 
 def test_several_listeners_tell_each_client_its_own_address() -> None:

@@ -243,9 +243,12 @@ class Controller:
         (outcome,) = await self.create_topics([wanted])
         if isinstance(outcome, TopicInfo):
             return outcome
-        if outcome.code is ErrorCode.TOPIC_ALREADY_EXISTS:  # somebody was faster
-            return self.broker.image.topics[wanted.name]
-        raise outcome
+        if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise outcome
+        found = self.broker.image.topics.get(wanted.name)
+        if found is None:  # on its way out, or gone again at once: clients ask once more
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted.name} is being deleted")
+        return found  # somebody was faster
 
     # --- producer ids --------------------------------------------------------------------------
 

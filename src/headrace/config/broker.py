@@ -338,6 +338,16 @@ def _warnings(config: BrokerConfig) -> list[str]:
             f"log.segment.bytes={config.log_segment_bytes}: Kafka 4 refuses less than 1 MiB;"
             " many small files cost time"
         )
+    if config.default_replication_factor > 1:
+        warnings.append(
+            f"default.replication.factor={config.default_replication_factor}: there is one broker;"
+            " topics that name no factor of their own cannot be created"
+        )
+    if config.min_insync_replicas > 1:
+        warnings.append(
+            f"min.insync.replicas={config.min_insync_replicas}: there is one broker; acks=all is"
+            " answered NOT_ENOUGH_REPLICAS"
+        )
     if _words(config.values["controller.listener.names"]):
         warnings.append(
             "controller.listener.names: there is no KRaft controller here to listen for"

@@ -22,7 +22,10 @@ def parse(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         key, value = _split(line)
-        found[_unescape(key)] = _unescape(value)
+        try:
+            found[_unescape(key)] = _unescape(value)
+        except ValueError as error:
+            raise ConfigError(f"{line}: {error}") from None
     return found
 
 
@@ -88,7 +91,7 @@ def _unescape(text: str) -> str:
 
 def _unicode(digits: str) -> str:
     if len(digits) != 4 or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
-        raise ConfigError(f"\\u{digits}: not four hexadecimal digits")
+        raise ValueError(f"\\u{digits} has not four hexadecimal digits")
     return chr(int(digits, 16))
 
 

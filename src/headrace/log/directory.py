@@ -93,7 +93,7 @@ class LogDirectory:
         try:
             self._unlock = disk.lock(f"{path}/{names.LOCK}")
         except BlockingIOError:
-            raise ConfigError(f"log.dirs: {path} is in use by another process") from None
+            raise ConfigError(f"log.dirs={path}: in use by another process") from None
         try:
             self.identity = Identity.claim(disk, path, broker_id, cluster_id)
             marker = f"{path}/{names.CLEAN_SHUTDOWN}"

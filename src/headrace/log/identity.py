@@ -30,11 +30,12 @@ class Identity:
             return cls(0, broker_id, cluster_id)
         if found.cluster_id != cluster_id:
             raise ConfigError(
-                f"log.dirs: {where} belongs to cluster {found.cluster_id!r}, not {cluster_id!r}"
+                f"log.dirs={path}: {names.META_PROPERTIES} says it belongs to cluster"
+                f" {found.cluster_id!r}, not {cluster_id!r}"
             )
         if found.broker_id != broker_id:
             raise ConfigError(
-                f"broker.id: {where} belongs to broker {found.broker_id}, not {broker_id}"
+                f"broker.id={broker_id}: {where} says it belongs to broker {found.broker_id}"
             )
         return found
 

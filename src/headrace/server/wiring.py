@@ -1,8 +1,8 @@
 """Configuration in, a running broker out; and the way back."""
 
 import asyncio
-import contextlib
 import logging
+import os
 import socket
 from collections.abc import Callable, Collection
 from time import perf_counter
@@ -112,15 +112,7 @@ class Server:
 
     def _open_directories(self) -> None:
         config = self.config
-        broker_id, cluster_id = config.broker_id, ""
-        for path in config.log_dirs:
-            with contextlib.suppress(FileNotFoundError):
-                found = read_identity(self.disk, path)
-                if found is not None:
-                    cluster_id = cluster_id or found.cluster_id
-                    broker_id = found.broker_id if broker_id < 0 else broker_id
-        broker_id = max(broker_id, 0)
-        cluster_id = cluster_id or encode_uuid(self.random.uuid())
+        broker_id, cluster_id = self._identity()
         for path in config.log_dirs:
             try:
                 directory = LogDirectory.open(
@@ -138,7 +130,7 @@ class Server:
                     strategy=self._timed_flush,
                 )
             except OSError as problem:
-                raise ConfigError(f"log.dirs: {path}: {problem.strerror}") from problem
+                raise _unusable(path, problem) from problem
             self.directories.append(directory)
         self.broker = Broker(
             config,
@@ -150,6 +142,25 @@ class Server:
             metrics=self.metrics,
             cluster_id=cluster_id,
         )
+
+    def _identity(self) -> tuple[int, str]:
+        """The broker's and the cluster's id: as configured, as the directories say, or new."""
+        broker_id, cluster_id = self.config.broker_id, ""
+        named: dict[str, str] = {}
+        for path in self.config.log_dirs:
+            other = named.setdefault(os.path.realpath(path), path)
+            if other != path:
+                raise ConfigError(f"log.dirs={path}: the same directory as {other}")
+            try:
+                found = read_identity(self.disk, path)
+            except FileNotFoundError:
+                continue
+            except OSError as problem:
+                raise _unusable(path, problem) from problem
+            if found is not None:
+                cluster_id = cluster_id or found.cluster_id
+                broker_id = found.broker_id if broker_id < 0 else broker_id
+        return max(broker_id, 0), cluster_id or encode_uuid(self.random.uuid())
 
     def _timed_flush(
         self,
@@ -185,7 +196,7 @@ class Server:
                 )
             except OSError as problem:
                 reason = problem.strerror or str(problem)
-                raise ConfigError(f"listeners: {one}: {reason}") from problem
+                raise ConfigError(f"listeners={one}: {reason.lower()}") from problem
 
     async def _load(self) -> None:
         self._store = EmbeddedStore(f"{self.config.log_dirs[0]}/{FILE_NAME}")
@@ -326,6 +337,10 @@ class Server:
         for directory in self.directories:
             directory.close(clean=False)
         self.workers.stop()
+
+
+def _unusable(path: str, problem: OSError) -> ConfigError:
+    return ConfigError(f"log.dirs={path}: {(problem.strerror or str(problem)).lower()}")
 
 
 class _Gathering:

@@ -45,7 +45,12 @@ class Tree:
     def __init__(self, path: str) -> None:
         """Open or make the file. ConfigError where it is no store of ours or is newer."""
         # Isolation by hand: BEGIN IMMEDIATE … COMMIT round each change.
-        self._db = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        try:
+            self._db = sqlite3.connect(
+                path, timeout=0, isolation_level=None, check_same_thread=False
+            )
+        except sqlite3.Error as error:
+            raise ConfigError(f"metadata store {path}: {error}") from error
         try:
             # Ours alone while it is open: another process would end our session's nodes.
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")

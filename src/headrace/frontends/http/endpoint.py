@@ -7,6 +7,7 @@ and takes no parameters.
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable
 
 from headrace.model.errors import ConfigError
@@ -46,8 +47,10 @@ class Endpoint:
                 self._serve, host, port, limit=REQUEST_BYTES_MAX
             )
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise ConfigError(f"metrics.listener={host}:{port}: {reason}") from None
+            # asyncio's own words repeat the address. A name nobody knows has no positive number.
+            number = error.errno or 0
+            reason = os.strerror(number) if number > 0 else str(error.strerror or error)
+            raise ConfigError(f"metrics.listener={host}:{port}: {reason.lower()}") from None
         address: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
         return address
 
