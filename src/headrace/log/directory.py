@@ -263,6 +263,8 @@ class LogDirectory:
         self.checkpoints.forget(topic_partition)
         if log is not None:
             log.retire()
+            if self.shared.before_cut is not None:
+                self.shared.before_cut(log, None)
         source = f"{self.path}/{topic_partition}"
         target = f"{self.path}/{names.delete_directory(topic_partition, self.random.uuid())}"
         try:

@@ -254,8 +254,10 @@ class Log(ReadableLog):
 
     def set_segments(self, segments: list[Segment]) -> None:
         """Take over segments that are there, oldest first."""
-        self.segments = segments
+        # Readers on other threads take `segments` first: with the old list and the new bases they
+        # begin too early at worst, never too late.
         self._bases = [segment.base_offset for segment in segments]
+        self.segments = segments
         self._ends.clear()
 
     def directory_changed(self, directory: str) -> None:
@@ -329,9 +331,7 @@ class Log(ReadableLog):
     def drop_segments(self, count: int) -> list[Segment]:
         """Take the oldest `count` segments out of the log; renames and removal are the caller's."""
         gone = self.segments[:count]
-        del self.segments[:count]
-        del self._bases[:count]
-        self._ends.clear()
+        self.set_segments(self.segments[count:])
         return gone
 
     def forget_unflushed(self, gone: list[Segment]) -> None:

@@ -103,7 +103,11 @@ class ReadableLog:
             raise self._out_of_range(offset)
         if offset >= below:
             return ReadResult(b"", offset)
-        return self._read(offset, max_bytes, below, at_least_one, False)
+        try:
+            return self._read(offset, max_bytes, below, at_least_one, False)
+        except FileNotFoundError:
+            # A segment was renamed away between its name being asked and its file being opened.
+            return self._read(offset, max_bytes, below, at_least_one, False)
 
     def _out_of_range(self, offset: Offset) -> ApiError:
         return ApiError(

@@ -7,6 +7,7 @@ size deletes anything: what a compacted topic holds is the newest word on each k
 """
 
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from headrace.log import names
@@ -50,7 +51,7 @@ def _expired(log: "Log", now_ms: int, bound: Offset) -> int:
         return 0
     count = 0
     for at, segment in enumerate(log.segments):
-        if not segment.size or _end_of(log, at) > bound:
+        if _is_empty_active(log, at) or _end_of(log, at) > bound:
             break
         if now_ms - segment.largest_timestamp() <= retention_ms:
             break
@@ -65,15 +66,22 @@ def _oversized(log: "Log", bound: Offset) -> int:
     count = 0
     for at, segment in enumerate(log.segments):
         over -= segment.size
-        if not segment.size or over < 0 or _end_of(log, at) > bound:
+        if _is_empty_active(log, at) or over < 0 or _end_of(log, at) > bound:
             break
         count += 1
     return count
 
 
+def _is_empty_active(log: "Log", at: int) -> bool:
+    """An empty segment further in front is what compaction left of one: it goes like any other."""
+    return at == len(log.segments) - 1 and not log.segments[at].size
+
+
 def _delete(log: "Log", count: int, why: str) -> int:
     if count == 0:
         return 0
+    if log.shared.before_cut is not None:
+        log.shared.before_cut(log, log.end_offset)
     if count == len(log.segments):
         log.roll()
     try:
@@ -86,7 +94,7 @@ def _delete(log: "Log", count: int, why: str) -> int:
         gone = log.drop_segments(count)
         for segment in gone:
             segment.rename_away(names.DELETED)
-            _remove_snapshot(log, segment.base_offset)
+            remove_snapshots(log, [segment.base_offset])
     except OSError as error:
         raise log.shared.fail(error, log.directory) from error
     _logger.info(
@@ -113,10 +121,12 @@ def remove_files(log: "Log", segments: list[Segment]) -> None:
                 return
 
 
-def _remove_snapshot(log: "Log", base: Offset) -> None:
-    path = f"{log.directory}/{names.segment_file(base, names.SNAPSHOT)}"
-    if log.shared.disk.exists(path):
-        log.shared.disk.remove(path)
+def remove_snapshots(log: "Log", bases: Iterable[Offset]) -> None:
+    """Remove the producers' snapshots that belong to segments which are gone. OSError."""
+    for base in bases:
+        path = f"{log.directory}/{names.segment_file(base, names.SNAPSHOT)}"
+        if log.shared.disk.exists(path):
+            log.shared.disk.remove(path)
 
 
 def delete_records(log: "Log", before: Offset) -> Offset:

@@ -49,13 +49,14 @@ class Segment:
         *,
         index_bytes_max: int,
         jitter_ms: int = 0,
+        suffix: str = "",
     ) -> None:
         self._disk = disk
         self._file: DiskFile | None = None
         self.directory = directory
         self.base_offset = base_offset
-        self.suffix = ""
-        """`.deleted` once the segment has been renamed away."""
+        self.suffix = suffix
+        """`.deleted` once the segment has been renamed away, `.cleaned` while it is being made."""
         self.size = 0
         self.index = OffsetIndex(disk, self.path(names.INDEX), base_offset, index_bytes_max)
         self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX), base_offset, index_bytes_max)
@@ -249,6 +250,9 @@ class Segment:
         for source, target in pairs:
             self._disk.rename(source, target)
         self.suffix = suffix
+        # Another segment may take the old names: what is not loaded yet must not come from there.
+        for beside in (self.index, self.time_index, self.txn_index):
+            beside.path += suffix
 
     # --- finding -----------------------------------------------------------------------------
 

@@ -28,6 +28,8 @@ class Shared:
     """Writes the checkpoints, blocking: before a log is cut below what they say. OSError."""
     starts_moved: Callable[[], None] | None = None
     """Told that a log's start was moved by a client: the checkpoint is due."""
+    before_cut: "Callable[[Log, Offset | None], None] | None" = None
+    """Told before segments of a log go: the log, and where it will end (None: all of it goes)."""
     delay_removal: Callable[[int, Callable[[], None]], None] | None = None
     """(delay in ms, removal): do it later; at once where there is nobody to do it."""
 

@@ -18,6 +18,8 @@ def truncate_to(log: "Log", offset: Offset) -> None:
     if offset >= log.end_offset:
         return
     _logger.info("%s: truncated from %d to %d", log.topic_partition, log.end_offset, offset)
+    if log.shared.before_cut is not None:
+        log.shared.before_cut(log, offset)
     try:
         if offset < log.flushed_offset:
             # A recovery point above the log's end would be taken for damage after a crash.

@@ -84,6 +84,10 @@ class SimFile:
         """Last modification, milliseconds since 1970."""
         return self._disk.nodes[self.node].mtime_ms
 
+    def set_mtime_ms(self, mtime_ms: int) -> None:
+        """Change that time."""
+        self._disk.nodes[self.node].mtime_ms = mtime_ms
+
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         """Write; with a fault, part of it and an OSError."""
         content = self._content()

@@ -28,6 +28,9 @@ class DiskFile(Protocol):
     def mtime_ms(self) -> int:
         """Last modification, in milliseconds since 1970."""
 
+    def set_mtime_ms(self, mtime_ms: int) -> None:
+        """Make that the time of the last modification."""
+
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
         """Write all of `parts` one after the other from `position`; return their size in bytes.
 

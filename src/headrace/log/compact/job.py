@@ -1,0 +1,101 @@
+"""What the one who compacts is handed, and what he tells: plain values, made to cross a pipe."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+Sources = tuple[tuple[int, int], ...]
+"""Segments as (base offset, size in bytes), in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One log to be compacted. Offsets and sizes as they were when it was given."""
+
+    directory: str
+    partition: str
+    segments: Sources
+    """All segments below `upper`."""
+    first_dirty: int
+    """Records from here on have not been compacted yet."""
+    upper: int
+    """Nothing from here on is touched: the base of a segment (the first uncleanable offset)."""
+    aborted: tuple[tuple[int, int, int, int], ...]
+    """`.txnindex` entries that overlap the segments, in order."""
+    producers: tuple[tuple[int, int, int], ...]
+    """Of each known producer: id, offset of its last data record (-1: none), epoch."""
+    now_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    map_bytes: int
+    load_factor: float
+    io_buffer_bytes: int
+    io_bytes_per_second: float
+    inflated_bytes_max: int
+
+
+@dataclass(slots=True)
+class Counts:
+    """What was read, what was kept, and what had no key."""
+
+    records_read: int = 0
+    records_kept: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    keyless: int = 0
+    """Records without a key that were left out: nothing tells what they supersede."""
+    map_bytes_read: int = 0
+    map_records: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """A segment was made, complete and flushed, under `.cleaned` names."""
+
+    base_offset: int
+    size: int
+    files: tuple[str, ...]
+    """Suffixes of its files, `.log` first."""
+    sources: Sources
+    """The segments it takes the place of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """All is made. Everything below `end` is clean once the last segment is swapped in."""
+
+    end: int
+    counts: Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """The log cannot be compacted: what is wrong, with file and position."""
+
+    reason: str
+
+
+Event = Cleaned | Done | Damaged
+_KINDS: dict[str, type[Any]] = {"Cleaned": Cleaned, "Done": Done, "Damaged": Damaged, "Job": Job}
+
+
+def write(message: Event | Job) -> bytes:
+    """One line of JSON."""
+    return json.dumps({"kind": type(message).__name__} | asdict(message)).encode() + b"\n"
+
+
+def read(line: bytes) -> Event | Job:
+    """What `write` wrote."""
+    values = json.loads(line)
+    kind = _KINDS[values.pop("kind")]
+    made: Event | Job = kind(**{name: _tuples(value) for name, value in values.items()})
+    if isinstance(made, Done):
+        counts = values["counts"]
+        return Done(made.end, Counts(**{one.name: counts[one.name] for one in fields(Counts)}))
+    return made
+
+
+def _tuples(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
+    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value

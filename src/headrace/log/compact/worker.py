@@ -1,0 +1,75 @@
+"""Who does a compaction's work, as the cleaner sees him; and one who does it on the spot."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.log.compact.engine import compact, keys_max
+from headrace.log.compact.job import Damaged, Done, Event, Job
+from headrace.log.compact.records import PLAIN_ENTRY_BYTES, PlainRecords
+from headrace.world.disk import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The work has ended early and nobody works on it any more: asked to, failed, or killed."""
+
+    reason: str
+
+
+Told = Callable[[Event | Stopped], None]
+
+
+class Worker(Protocol):
+    """Does one job at a time, away from the deciding thread."""
+
+    def start(self, job: Job, told: Told) -> None:
+        """Begin; `told` every event on the deciding thread, the last one Done, Damaged or Stopped.
+
+        Whatever fails is told as Stopped.
+        """
+
+    def stop(self) -> None:
+        """Stop at once what is under way, if anything; Stopped is told when it has stopped."""
+
+    def close(self) -> None:
+        """Stop for good, and tell nobody."""
+
+
+class InlineWorker:
+    """Works on the disk's own threads, a segment at a time: for simulations, without a process."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._told: Told | None = None
+        self._stopped = False
+
+    def start(self, job: Job, told: Told) -> None:
+        """As `Worker.start`."""
+        self._told, self._stopped = told, False
+        keys = PlainRecords(keys_max(job, PLAIN_ENTRY_BYTES))
+        self._next(compact(job, self._disk, keys, lambda _: None))
+
+    def _next(self, events: Iterator[Event]) -> None:
+        def done(result: Event | BaseException | None) -> None:
+            told = self._told
+            if told is None:
+                return
+            if self._stopped:
+                told(Stopped("asked to"))
+            elif isinstance(result, (BaseException, type(None))):
+                told(Stopped(repr(result)))
+            else:
+                if not isinstance(result, (Done, Damaged)):
+                    self._next(events)
+                told(result)
+
+        self._disk.run(lambda: next(events, None), done)
+
+    def stop(self) -> None:
+        """As `Worker.stop`."""
+        self._stopped = True
+
+    def close(self) -> None:
+        """As `Worker.close`."""
+        self._told = None

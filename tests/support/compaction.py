@@ -1,0 +1,152 @@
+"""Logs to compact on a simulated disk, and what a compacted log must still hold."""
+
+from collections.abc import Callable
+
+from headrace.config.topic import LogConfig
+from headrace.log.compact.cleaner import CleanerSettings, LogCleaner
+from headrace.log.compact.engine import compact
+from headrace.log.compact.job import Counts, Done, Event, Job
+from headrace.log.compact.records import PlainRecords, Records
+from headrace.log.compact.worker import InlineWorker
+from headrace.log.log import Appended, Log, Origin, ReadResult
+from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.testing.disk import SimDisk
+from headrace.wire.kafka import batch as wire
+from tests.support.log import NOW_MS, World
+
+Row = tuple[int, bytes | None, bytes | None]
+"""Offset, key, value."""
+
+COMPACTED = LogConfig(
+    segment_bytes=900,
+    index_interval_bytes=150,
+    segment_index_bytes=4096,
+    cleanup_policy=frozenset({"compact"}),
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=1000,
+    file_delete_delay_ms=500,
+)
+
+
+def put(
+    log: Log,
+    *pairs: tuple[bytes | None, bytes | None],
+    timestamp: int = NOW_MS,
+    codec: wire.Codec = wire.Codec.NONE,
+    producer: tuple[int, int, int] | None = None,
+    transactional: bool = False,
+) -> Appended:
+    """Append one batch of (key, value); `producer`: id, epoch, first sequence."""
+    producer_id, epoch, sequence = producer or (-1, -1, -1)
+    made = wire.build(
+        [wire.new_record(value, key, timestamp + at) for at, (key, value) in enumerate(pairs)],
+        compression=codec,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+    view = memoryview(bytearray(made))
+    return log.append(view, wire.parse_header(view), LeaderEpoch(0), NOW_MS, Origin.COORDINATOR)
+
+
+def batches_of(log: Log, start: int | None = None) -> list[tuple[wire.BatchHeader, bytes]]:
+    """Every batch of the log, as a reader gets them."""
+    found = []
+    at = Offset(log.start_offset if start is None else start)
+    while at < log.end_offset:
+        result = log.read(at, 1 << 20, below=log.end_offset)
+        assert isinstance(result, ReadResult)
+        if not result.data:
+            break
+        data = bytes(result.data)
+        for position, header in wire.iterate(data):
+            whole = data[position : position + wire.size_of(header)]
+            assert wire.crc_ok(whole, header)
+            found.append((header, whole))
+        at = result.next_offset
+    return found
+
+
+def rows(log: Log, *, committed: bool = False) -> list[Row]:
+    """Every data record; of committed transactions only if `committed`."""
+    aborted = log.aborted_transactions(log.start_offset, log.end_offset) if committed else []
+    found: list[Row] = []
+    for header, data in batches_of(log):
+        if header.attributes & wire.CONTROL:
+            continue
+        if header.attributes & wire.TRANSACTIONAL and any(
+            one.producer_id == header.producer_id
+            and one.first_offset <= header.base_offset <= one.last_offset
+            for one in aborted
+        ):
+            continue
+        found += [(one.offset, one.key, one.value) for one in wire.records(data)]
+    return found
+
+
+def newest(found: list[Row]) -> dict[bytes, tuple[int, bytes | None]]:
+    """Of each key the last offset and value."""
+    return {key: (offset, value) for offset, key, value in found if key is not None}
+
+
+def cleaner_of(world: World, **settings: float) -> LogCleaner:
+    """A cleaner that works in steps of the simulated disk, started."""
+    made = LogCleaner(
+        [world.directory],
+        clock=world.clock,
+        disk=world.disk,
+        worker=InlineWorker(world.disk),
+        settings=CleanerSettings(backoff_ms=1000, **settings),  # type: ignore[arg-type]
+    )
+    made.start()
+    world.settle()
+    return made
+
+
+def compact_now(world: World, cleaner: LogCleaner) -> None:
+    """Let the cleaner look until nothing is left to do, and late removals happen."""
+    world.clock.advance(1.0)
+    world.settle()
+    world.clock.advance(1.0)
+    world.settle()
+
+
+def job_of(log: Log, **changes: object) -> Job:
+    """A job for everything below the active segment."""
+    upper = log.segments[-1].base_offset
+    values: dict[str, object] = {
+        "directory": log.directory,
+        "partition": str(log.topic_partition),
+        "segments": tuple((int(one.base_offset), one.size) for one in log.segments[:-1]),
+        "first_dirty": int(log.start_offset),
+        "upper": int(upper),
+        "aborted": tuple(tuple(one) for one in log.aborted_transactions(Offset(0), upper)),
+        "producers": tuple(
+            (one.producer_id, one.last_offset, one.producer_epoch)
+            for one in log.producers.entries()
+        ),
+        "now_ms": NOW_MS,
+        "delete_retention_ms": 1000,
+        "segment_bytes": log.config.segment_bytes,
+        "segment_index_bytes": log.config.segment_index_bytes,
+        "index_interval_bytes": log.config.index_interval_bytes,
+        "map_bytes": 1 << 20,
+        "load_factor": 0.9,
+        "io_buffer_bytes": 4096,
+        "io_bytes_per_second": float("inf"),
+        "inflated_bytes_max": 1 << 24,
+    }
+    return Job(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def run_job(
+    job: Job, disk: SimDisk, engine: Records | None = None
+) -> tuple[list[Event], Counts | None]:
+    """All events of a job, and its counts where it came to its end."""
+    events = list(compact(job, disk, engine or PlainRecords(1000), lambda _: None))
+    last = events[-1]
+    return events, last.counts if isinstance(last, Done) else None
+
+
+Act = Callable[[], object]
