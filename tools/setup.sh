@@ -36,5 +36,7 @@ fi
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 say "setup: installing headrace[$extra] into .venv (about 0.7 GB downloaded the first time)"
 .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[$extra]"
+# Where the environment forbids Python to write bytecode, each start would compile all of it again.
+.venv/bin/python -m compileall -q src
 printf '%s\n' "$want" > ".venv/.ready-$extra"
 say "setup: done; the command is .venv/bin/headrace"

@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.cli import serve as serving
 from headrace.cli.broker_options import Cluster, pairs
 from headrace.cli.failure import CommandError, UsageError, line_of, not_found
 from headrace.cli.formats import json_formatter, text_formatter
@@ -15,6 +17,8 @@ from headrace.cli.lines import LineParser, parse_headers, unescape
 from headrace.cli.main import run
 from headrace.cli.output import print_table
 from headrace.cli.places import Place, parse_place
+from headrace.cli.start import plain_words
+from headrace.cli.tree import app
 from headrace.client.offsets import EARLIEST, LATEST
 from headrace.client.transport import Address, CannotConnect
 from headrace.model.errors import ApiError, ErrorCode
@@ -255,3 +259,57 @@ def test_json_stays_json(capsys: pytest.CaptureFixture[str]) -> None:
         "key": None,
         "value_base64": "/w==",
     }
+
+
+PLAIN = [
+    [],
+    ["server.properties"],
+    ["--listeners", "PLAINTEXT://127.0.0.1:0", "--log-dirs=/tmp/x"],
+    ["--data", "here", "server.properties", "--set", "num.partitions=3", "--override", "a=b=c"],
+    ["--insecure", "--node-id=4", "--log-level", "debug", "--set=log.dirs=there", "--log-dir", "d"],
+    ["--metrics", "127.0.0.1:1", "--advertised-listeners", "PLAINTEXT://h:1"],
+]
+
+
+@pytest.mark.parametrize("words", PLAIN, ids=" ".join)
+def test_plain_words_of_serve_mean_what_the_tree_of_commands_reads(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[Path | None, dict[str, str]]] = []
+
+    def start(properties: Path | None, flags: dict[str, str], **_: object) -> int:
+        seen.append((properties, flags))
+        return 0
+
+    monkeypatch.setattr(serving, "start", start)
+    app(["serve", *words], result_action="return_value")
+    plain = plain_words(["serve", *words])
+    assert plain is not None
+    assert seen == [tuple(plain)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["topic", "list"],
+        ["serve", "--help"],
+        ["serve", "-d"],
+        ["serve", "one.properties", "two.properties"],
+        ["serve", "--listeners"],
+        ["serve", "--listeners", "--insecure"],
+        ["serve", "--data", "a", "--log-dirs", "b"],
+        ["serve", "--no-such-flag", "1"],
+    ],
+    ids=" ".join,
+)
+def test_words_that_are_not_plain_are_left_to_the_tree_of_commands(words: list[str]) -> None:
+    assert plain_words(words) is None
+
+
+def test_a_broker_starts_without_the_library_of_the_command_line() -> None:
+    code = (
+        "import sys, headrace.cli.main, headrace.cli.start, headrace.server.main;"
+        "print(*{'cyclopts', 'rich', 'importlib.metadata', 'kio', 'argparse'} & set(sys.modules))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == []

@@ -90,7 +90,7 @@ class World:
 def on_loop(test: Callable[[World], Awaitable[None]], limits: Limits | None = None) -> None:
     async def main() -> None:
         world = World(limits or Limits())
-        await world.listener.accept(10)
+        await world.listener.accept()
         try:
             await asyncio.wait_for(test(world), 30)
         finally:
@@ -110,6 +110,21 @@ async def until(condition: Callable[[], bool]) -> None:
             return
         await asyncio.sleep(0.005)
     raise AssertionError("it never came true")
+
+
+def test_a_client_that_comes_before_the_broker_is_ready_waits_for_it() -> None:
+    async def main() -> None:
+        world = World(Limits())
+        async with world.client() as (reader, writer):
+            writer.write(framed(b"early"))
+            await asyncio.sleep(0.02)
+            await world.listener.accept()
+            assert await asyncio.wait_for(read_frame(reader), 30) == b"early"
+        world.listener.close()
+        world.table.close()
+        await asyncio.sleep(0.01)
+
+    asyncio.run(main())
 
 
 def test_frames_cut_anywhere_arrive_whole_and_in_order() -> None:

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-from crc32c import crc32c
 
 from headrace.arrow.columns import COLUMNS, Array, Assembler, Pool
 from headrace.arrow.engine import Decode, decoder
 from headrace.arrow.layout import BATCH_SLOTS, COMPLAINTS, INT64_MAX, Outcome, Slot
 from headrace.arrow.unfold import Bytes, Unfolder
+from headrace.wire.checksum import crc32c
 from headrace.wire.kafka.batch import (
     CODEC_MASK,
     CONTROL,

@@ -1,7 +1,8 @@
 """The command `headrace`.
 
-* `main` — the tree of commands, and the one place where errors become a line and an exit code.
-* `serve` — the broker itself; `stop`. Imports nothing that a broker does not need.
+* `main` — where it begins, and the one place where errors become a line and an exit code.
+* `tree` — the tree of commands. `start` — the broker itself, without what a broker does not need.
+* `serve`, `stop` — the broker's commands.
 * `topic`, `group`, `produce`, `follow`, `consume`, `dump` — a file each, on `headrace.client`.
 * `broker_options`, `output`, `failure` — what they share: where the cluster is, tables and JSON,
   errors as one line.

@@ -1,7 +1,5 @@
 """Errors as people get them: one line, saying what to do; and the exit codes scripts get."""
 
-from difflib import get_close_matches
-
 from headrace.model.errors import (
     ApiError,
     ConfigError,
@@ -55,6 +53,8 @@ class UsageError(CommandError):
 
 def not_found(kind: str, name: str, known: "list[str]") -> CommandError:
     """An error for a topic or group nobody has, with the names most like it."""
+    from difflib import get_close_matches  # not where no name was wrong
+
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     if near:
         advice = f"did you mean {' or '.join(near)}?"

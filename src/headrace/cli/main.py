@@ -1,15 +1,14 @@
-"""`headrace`: the tree of commands, and where every error ends as one line.
+"""`headrace`: where it begins, and where every error ends as one line.
 
-Command modules are named, not imported: each costs only those who use it, and `serve` starts lean.
+The tree of commands comes with a large library for its words. `serve` in its plain spelling does
+without: a broker is counted from exec.
 """
 
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from cyclopts import App, CycloptsError, Parameter
-
-from headrace import __version__
 from headrace.cli.failure import (
     EXIT_BROKEN_PIPE,
     EXIT_FAILED,
@@ -19,48 +18,8 @@ from headrace.cli.failure import (
 )
 from headrace.model.errors import HeadraceError
 
-app = App(
-    name="headrace",
-    version=__version__,
-    help="A message broker for Kafka clients, and the tools to use it.\n\nA first minute: headrace"
-    " serve; then elsewhere: echo hello | headrace produce t; headrace consume t --from-beginning",
-    # "default: False" and "default: ()" tell nobody anything; where a default matters it is shown.
-    default_parameter=Parameter(show_default=False, negative=()),
-)
-app.command(
-    "headrace.cli.serve:serve",
-    help="Run a broker until SIGTERM or Ctrl-C.\n\nSettings are Kafka's; flags win over HEADRACE_…"
-    " variables (HEADRACE_LOG_DIRS for log.dirs), those over the file. All of them are in"
-    " docs/configuration.md.",
-)
-app.command("headrace.cli.stop:stop", help="Stop a broker that runs here.")
-app.command(
-    "headrace.cli.topic:app",
-    name="topic",
-    alias="topics",
-    help="Create, list, describe, alter and delete topics.",
-)
-app.command("headrace.cli.produce:produce", help="Send lines, or a growing file, to a topic.")
-app.command("headrace.cli.consume:consume", help="Print records of topics.")
-app.command(
-    "headrace.cli.group:app",
-    name="group",
-    alias="groups",
-    help="List, describe, seek and delete consumer groups.",
-)
-app.command(
-    "headrace.cli.log:app",
-    name="log",
-    help="Look into a broker's files, check them, mend them, bring them in and out.",
-)
-app.command("headrace.cli.completion:completion", help="Print a shell's completion script.")
-app.register_install_completion_command(add_to_startup=True)
-
-
-@app.command
-def version() -> None:
-    """Print the version."""
-    print(f"headrace {__version__}")
+if TYPE_CHECKING:
+    from cyclopts import CycloptsError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -71,12 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code. Nothing a user does ends in a traceback."""
     try:
-        result = app(
-            list(arguments), exit_on_error=False, print_error=False, result_action="return_value"
-        )
+        code = _served(arguments) if arguments[:1] == ["serve"] else _commanded(arguments)
         sys.stdout.flush()
-    except CycloptsError as error:
-        return _complain(_usage_line(error), EXIT_USAGE)
     except HeadraceError as error:
         return _complain(*line_of(error))
     except KeyboardInterrupt:
@@ -87,6 +42,27 @@ def run(arguments: Sequence[str]) -> int:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _complain(f"{where}{(error.strerror or str(error)).lower()}", EXIT_FAILED)
+    return code
+
+
+def _served(arguments: Sequence[str]) -> int:
+    from headrace.cli import start
+
+    plain = start.plain_words(arguments)
+    return _commanded(arguments) if plain is None else start.start(*plain)
+
+
+def _commanded(arguments: Sequence[str]) -> int:
+    from cyclopts import CycloptsError
+
+    from headrace.cli.tree import app
+
+    try:
+        result = app(
+            list(arguments), exit_on_error=False, print_error=False, result_action="return_value"
+        )
+    except CycloptsError as error:
+        return _complain(_usage_line(error), EXIT_USAGE)
     return result if isinstance(result, int) else 0
 
 
@@ -96,7 +72,7 @@ def _complain(text: str, code: int) -> int:
     return code
 
 
-def _usage_line(error: CycloptsError) -> str:
+def _usage_line(error: "CycloptsError") -> str:
     """Cyclopts' complaint on one line, with the way to the help."""
     text = " ".join(str(error).split())
     command = " ".join(["headrace", *(error.command_chain or ())])

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from headrace.cli.failure import EXIT_FAILED, EXIT_NOT_FOUND, CommandError
 from headrace.cli.output import print_line
 from headrace.cli.pidfile import default_pid_path, holder
-from headrace.cli.serve import load_config
+from headrace.cli.start import load_config
 
 _POLL_SECONDS = 0.05
 

@@ -69,10 +69,20 @@ class Catalog:
         self._told: list[tuple[float, str]] = []
 
     async def prepare(self) -> None:
-        """Make the persistent paths that are missing."""
-        for path in layout.ROOTS:
-            with suppress(NodeExists):
-                await self.store.create(path, b"", parents=True)
+        """Make the persistent paths that are missing, all of them as one change."""
+        wanted = {path: b"" for root in layout.ROOTS for path in _with_parents(root)}
+        wanted[layout.CONTROLLER_EPOCH] = b"0"
+        while True:
+            found = await self.store.get_all(list(wanted))
+            missing = [
+                Create(path, value)
+                for (path, value), node in zip(wanted.items(), found, strict=True)
+                if node is None
+            ]
+            if not missing:
+                return
+            with suppress(NodeExists):  # another broker was faster: see what it left
+                await self.store.multi(missing)
 
     async def cluster_id(self, own: str) -> None:
         """Make sure that the store is of cluster `own`, a new one's from now on. ConfigError."""
@@ -114,11 +124,7 @@ class Catalog:
 
     async def elect(self, broker: BrokerId, now_ms: int) -> bool:
         """Become the controller if nobody is; says whether we are."""
-        try:
-            node = await self.store.get(layout.CONTROLLER_EPOCH)
-        except NoNode:
-            await self.store.create(layout.CONTROLLER_EPOCH, b"0")
-            node = await self.store.get(layout.CONTROLLER_EPOCH)
+        node = await self.store.get(layout.CONTROLLER_EPOCH)
         epoch = int(node.value) + 1
         value = layout.encode_controller(broker, now_ms)
         try:
@@ -295,6 +301,12 @@ class Catalog:
         while self._told and now - self._told[0][0] >= NOTICE_SECONDS:
             with suppress(NoNode):
                 await self.store.delete(self._told.pop(0)[1])
+
+
+def _with_parents(path: str) -> list[str]:
+    """The path and those above it, the topmost first."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
 
 
 def _creation(topic: StoredTopic, controller_epoch: int) -> list[Operation]:

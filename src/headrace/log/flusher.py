@@ -101,17 +101,33 @@ class Flusher:
         directories = [path for _, part in work for path in part.directories]
         self._running = True
         self.flushes += 1
-        if directories:
-            self._flush_directories(directories, work)
-        else:
-            self._flush_files(work)
+        self._flush_files(work, directories)
 
-    def _flush_directories(self, directories: list[str], work: list[tuple[Log, FlushWork]]) -> None:
-        # A file whose directory entry is lost is lost whatever its own fsync said.
+    def _flush_files(self, work: list[tuple[Log, FlushWork]], directories: list[str]) -> None:
+        files = [file for log, part in work if not log.closed for file in part.files]
+
+        def done(error: OSError | None) -> None:
+            if self._closed:
+                self._settled()
+            elif error is not None:
+                self._failed(error, files[0].path)
+            elif directories:
+                self._flush_directories(work, directories)
+            else:
+                self._flushed(work)
+
+        if files:
+            self.strategy(self._shared.disk, files, done)
+        else:  # all that waited has been closed or deleted meanwhile
+            done(None)
+
+    def _flush_directories(self, work: list[tuple[Log, FlushWork]], directories: list[str]) -> None:
+        # A file whose directory entry is lost is lost whatever its own fsync said. After the files:
+        # no name is durable before what it stands for, and the journal has most of it by then.
         disk = self._shared.disk
 
         def sync() -> None:
-            for path in directories:
+            for path in dict.fromkeys(directories):
                 # A partition deleted meanwhile has no directory of that name any more.
                 if disk.is_directory(path):
                     disk.sync_directory(path)
@@ -124,31 +140,17 @@ class Flusher:
             elif isinstance(result, BaseException):
                 raise result
             else:
-                self._flush_files(work)
+                self._flushed(work)
 
         disk.run(sync, done)
 
-    def _flush_files(self, work: list[tuple[Log, FlushWork]]) -> None:
-        files = [file for log, part in work if not log.closed for file in part.files]
-
-        def done(error: OSError | None) -> None:
-            if self._closed:
-                self._settled()
-                return
-            if error is not None:
-                self._failed(error, files[0].path)
-                return
-            self._settled()
-            now_ms = self._clock.wall_ms()
-            for log, part in work:
-                log.flushed(part, now_ms)
-            if self._waiting and not self._scheduled:
-                self._schedule()
-
-        if files:
-            self.strategy(self._shared.disk, files, done)
-        else:  # all that waited has been closed or deleted meanwhile
-            done(None)
+    def _flushed(self, work: list[tuple[Log, FlushWork]]) -> None:
+        self._settled()
+        now_ms = self._clock.wall_ms()
+        for log, part in work:
+            log.flushed(part, now_ms)
+        if self._waiting and not self._scheduled:
+            self._schedule()
 
     def close(self) -> None:
         """Begin nothing more and let what runs end unheard: its files are closed under it.

@@ -7,8 +7,6 @@ a copy to a socket at one or two.
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from headrace.log import names
 from headrace.log.scan import (
     CRC_FROM,
@@ -21,6 +19,7 @@ from headrace.log.scan import (
 )
 from headrace.log.segment import Segment
 from headrace.model.nouns import Offset
+from headrace.wire.checksum import crc32c
 from headrace.wire.kafka.batch import HEADER_BYTES, parse_header
 from headrace.world.disk import Buffer
 

@@ -8,9 +8,8 @@ with file and position: a reader reports it, recovery decides whether it is a to
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from headrace.model.errors import CorruptLogError
+from headrace.wire.checksum import crc32c
 from headrace.wire.kafka.batch import HEADER, HEADER_BYTES, BatchHeader, parse_header
 from headrace.world.disk import Buffer
 

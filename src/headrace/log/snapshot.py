@@ -8,9 +8,8 @@ from collections.abc import Iterable
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from headrace.model.errors import CorruptLogError
+from headrace.wire.checksum import crc32c
 
 VERSION = 1
 _PREFIX = Struct(">hI")

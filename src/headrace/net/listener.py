@@ -8,7 +8,7 @@ from functools import partial
 from headrace.net.connection import Connection
 from headrace.net.table import ConnectionTable
 
-_BACKLOG_MIN = 128
+BACKLOG_MIN = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,15 @@ class Address:
 class Listener:
     """One open listening address."""
 
-    def __init__(self, name: str, sockets: list[socket.socket], table: ConnectionTable) -> None:
+    def __init__(
+        self, name: str, sockets: list[socket.socket], table: ConnectionTable, backlog: int
+    ) -> None:
         self.name = name
         self.port: int = sockets[0].getsockname()[1]
         """The port listened on, chosen by the system where 0 was asked for."""
         self._sockets = sockets
         self._table = table
+        self._backlog = backlog
         self._servers: list[asyncio.Server] = []
 
     @classmethod
@@ -37,14 +40,16 @@ class Listener:
         address: Address,
         table: ConnectionTable,
         *,
+        backlog: int = BACKLOG_MIN,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
     ) -> "Listener":
         """Take the address; OSError where that is impossible. Nothing is accepted yet.
 
-        Bound before the broker is ready, so that a taken port is said at once and clients that come
-        early wait in the backlog instead of being refused.
+        Bound before the broker is ready, so that a taken port is said at once; and listened on, so
+        that up to `backlog` clients that come early wait instead of being refused, as with Kafka.
         """
+        backlog = max(backlog, BACKLOG_MIN)
         sockets: list[socket.socket] = []
         port = address.port
         try:
@@ -56,20 +61,21 @@ class Listener:
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
                 if receive_buffer_bytes > 0:
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+                one.listen(backlog)
         except OSError:
             for one in sockets:
                 one.close()
             raise
-        return cls(address.name, sockets, table)
+        return cls(address.name, sockets, table, backlog)
 
-    async def accept(self, backlog: int) -> None:
-        """Begin to accept, with room for `backlog` connections that wait."""
+    async def accept(self) -> None:
+        """Begin to accept."""
         loop = asyncio.get_running_loop()
         for one in self._sockets:
             server = await loop.create_server(
                 partial(Connection, self._table, self.name),
                 sock=one,
-                backlog=max(backlog, _BACKLOG_MIN),
+                backlog=self._backlog,
             )
             self._servers.append(server)
 
@@ -85,7 +91,9 @@ def _resolve(address: Address) -> list[tuple[int, str]]:
     host = address.host
     if host in {"", "*"}:
         return [(socket.AF_INET, "0.0.0.0")]  # noqa: S104 - asked for by name in the configuration
-    found = socket.getaddrinfo(host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    # Bytes where that will do: text goes through the idna codec, and half a megabyte of its tables.
+    name = host.encode() if host.isascii() else host
+    found = socket.getaddrinfo(name, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     unique = dict.fromkeys((int(family), str(where[0])) for family, _, _, _, where in found)
     return list(unique)
 

@@ -61,10 +61,12 @@ class Parallel:
     def __init__(self) -> None:
         self._aio: ParallelFdatasync | None = None
         self._tried = False
+        self._flushes = 0
 
     def flush(self, fds: Sequence[int], size: int) -> None:
         """One fdatasync a file, side by side."""
-        if not self._tried:
+        self._flushes += 1
+        if not self._tried and (self._flushes > _FIRST_FLUSHES or len(fds) > _FEW_FILES):
             from headrace.server.aio import ParallelFdatasync  # with ctypes: not at start
 
             self._tried = True
@@ -79,6 +81,9 @@ class Parallel:
             os.fdatasync(fd)
 
 
+_FIRST_FLUSHES = 4
+_FEW_FILES = 4
+"""The first flushes of few files do without ctypes: importing it takes longer than they do."""
 _FDATASYNC_SECONDS = 0.0001
 _SYNCFS_SECONDS = 0.001
 """What they are taken to cost, for one file and for all, before any was measured."""

@@ -91,7 +91,7 @@ class Server:
     async def start(self) -> None:
         """Open, load, join, listen. ConfigError says in one line why that is impossible.
 
-        The address is taken before the logs are loaded: clients that come early wait.
+        The address is listened on before the logs are loaded: clients that come early wait.
         """
         try:
             self._open_directories()
@@ -100,7 +100,7 @@ class Server:
             await self._join()
             self.broker.start()
             for listener in self.listeners:
-                await listener.accept(self.config.socket_listen_backlog_size)
+                await listener.accept()
             await self._open_http()
         except BaseException:
             await self._undo()
@@ -190,6 +190,7 @@ class Server:
                     Listener.bind(
                         Address(one.name, one.host, one.port),
                         self.table,
+                        backlog=config.socket_listen_backlog_size,
                         send_buffer_bytes=config.socket_send_buffer_bytes,
                         receive_buffer_bytes=config.socket_receive_buffer_bytes,
                     )

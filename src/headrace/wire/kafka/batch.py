@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.wire.checksum import crc32c
 from headrace.wire.kafka.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch
 from headrace.wire.kafka.record import (
     ControlMarker,

@@ -1,0 +1,146 @@
+"""`headrace serve` once its words are understood; and its plain words, understood fast."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.cli.failure import EXIT_FAILED, CommandError, UsageError
+from headrace.cli.pidfile import PidFile, default_pid_path
+from headrace.config.broker import BrokerConfig, load
+from headrace.model.errors import ConfigError
+from headrace.observe import logs
+
+if TYPE_CHECKING:
+    from headrace.server.wiring import Server
+
+KEYS = {
+    "--listeners": "listeners",
+    "--advertised-listeners": "advertised.listeners",
+    "--log-dirs": "log.dirs",
+    "--log-dir": "log.dirs",
+    "--data": "log.dirs",
+    "--broker-id": "broker.id",
+    "--node-id": "broker.id",
+    "--metrics": "metrics.listener",
+    "--log-level": "log.level",
+}
+"""Flags that stand for a key of the configuration."""
+PAIR_FLAGS = ("--set", "--override")
+"""Flags whose value is key=value."""
+
+
+def flags_of(key: str) -> list[str]:
+    """The flags that stand for `key`."""
+    return [flag for flag, name in KEYS.items() if name == key]
+
+
+class Plain(NamedTuple):
+    """`serve`, a file or none, and settings by key."""
+
+    properties: Path | None
+    flags: dict[str, str]
+
+
+def plain_words(arguments: Sequence[str]) -> Plain | None:
+    """What a plain `serve [FILE] [--flag value]…` says, as the tree of commands would read it.
+
+    None for everything else, mistakes included: the tree knows what to say to those.
+    """
+    if not arguments or arguments[0] != "serve":
+        return None
+    properties: Path | None = None
+    pairs: list[str] = []
+    flags: dict[str, str] = {}
+    words = iter(arguments[1:])
+    for word in words:
+        if not word.startswith("-"):
+            if properties is not None or not word:
+                return None
+            properties = Path(word)
+            continue
+        if word == "--insecure":
+            flags["insecure.listeners"] = "true"
+            continue
+        flag, equals, value = word.partition("=")
+        if not equals:
+            value = next(words, "")
+        if not value or value.startswith("-"):
+            return None
+        if flag in PAIR_FLAGS:
+            pairs.append(value)
+        elif flag in KEYS and KEYS[flag] not in flags:
+            flags[KEYS[flag]] = value
+        else:
+            return None
+    return Plain(properties, {**parse_pairs(pairs), **flags})
+
+
+def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
+    """The values of `--set key=value`, the later wins. UsageError."""
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise UsageError(f"--set {pair}: must be key=value")
+        found[name.strip()] = value
+    return found
+
+
+def start(
+    properties: Path | None,
+    flags: Mapping[str, str],
+    *,
+    daemon: bool = False,
+    log_file: Path | None = None,
+    pid_file: Path | None = None,
+) -> int:
+    """Run a broker until it is told to stop; returns the exit code. ConfigError, CommandError."""
+    config, warnings = load_config(properties, flags)
+    pid_path = pid_file or default_pid_path(config.log_dirs)
+    if daemon:
+        from headrace.cli.daemon import detach
+
+        detach(log_file or Path(config.log_dirs[0]) / "headrace.log")
+    return _run(config, warnings, pid_path, daemon=daemon)
+
+
+def load_config(
+    properties: Path | None, flags: Mapping[str, str]
+) -> tuple[BrokerConfig, list[str]]:
+    """The configuration with its warnings. ConfigError: a line for each wrong value."""
+    text = ""
+    if properties is not None:
+        try:
+            text = properties.read_text("utf-8")
+        except OSError as error:
+            raise ConfigError(f"{properties}: {(error.strerror or str(error)).lower()}") from None
+        except UnicodeDecodeError:
+            raise ConfigError(f"{properties}: is not UTF-8 text") from None
+    return load(text, os.environ, flags)
+
+
+def _run(config: BrokerConfig, warnings: list[str], pid_path: Path, *, daemon: bool) -> int:
+    logs.set_up(config.log_level)
+    for warning in warnings:
+        print(f"headrace: warning: {warning}", file=sys.stderr)
+    from headrace.server.main import serve as run_broker
+
+    pid = PidFile(pid_path)
+
+    def started(_: "Server") -> None:
+        pid.take()
+        if daemon:
+            from headrace.cli.daemon import release_parent
+
+            release_parent()
+
+    try:
+        return run_broker(config, started=started)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        reason = (error.strerror or str(error)).lower()
+        raise CommandError(f"cannot start: {where}{reason}", EXIT_FAILED) from None
+    finally:
+        pid.give_up()

@@ -1,0 +1,51 @@
+"""The tree of commands, as Cyclopts parses it.
+
+Command modules are named, not imported: each costs only those who use it.
+"""
+
+from cyclopts import App, Parameter
+
+from headrace import __version__
+
+app = App(
+    name="headrace",
+    version=__version__,
+    help="A message broker for Kafka clients, and the tools to use it.\n\nA first minute: headrace"
+    " serve; then elsewhere: echo hello | headrace produce t; headrace consume t --from-beginning",
+    # "default: False" and "default: ()" tell nobody anything; where a default matters it is shown.
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+app.command(
+    "headrace.cli.serve:serve",
+    help="Run a broker until SIGTERM or Ctrl-C.\n\nSettings are Kafka's; flags win over HEADRACE_…"
+    " variables (HEADRACE_LOG_DIRS for log.dirs), those over the file. All of them are in"
+    " docs/configuration.md.",
+)
+app.command("headrace.cli.stop:stop", help="Stop a broker that runs here.")
+app.command(
+    "headrace.cli.topic:app",
+    name="topic",
+    alias="topics",
+    help="Create, list, describe, alter and delete topics.",
+)
+app.command("headrace.cli.produce:produce", help="Send lines, or a growing file, to a topic.")
+app.command("headrace.cli.consume:consume", help="Print records of topics.")
+app.command(
+    "headrace.cli.group:app",
+    name="group",
+    alias="groups",
+    help="List, describe, seek and delete consumer groups.",
+)
+app.command(
+    "headrace.cli.log:app",
+    name="log",
+    help="Look into a broker's files, check them, mend them, bring them in and out.",
+)
+app.command("headrace.cli.completion:completion", help="Print a shell's completion script.")
+app.register_install_completion_command(add_to_startup=True)
+
+
+@app.command
+def version() -> None:
+    """Print the version."""
+    print(f"headrace {__version__}")
