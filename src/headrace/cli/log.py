@@ -10,3 +10,7 @@ app = App(
 app.command(
     "headrace.cli.dump:dump", help="Print what stands in segments, indexes and checkpoints."
 )
+app.command(
+    "headrace.cli.log_verify:verify", help="Read everything to the last byte; say what is wrong."
+)
+app.command("headrace.cli.log_repair:repair", help="Mend a stopped broker's log directory.")

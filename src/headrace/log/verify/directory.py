@@ -1,0 +1,179 @@
+"""A whole log directory: identity, checkpoints, every partition, and whether they agree."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+
+from headrace.log import files, names
+from headrace.log.identity import read_identity
+from headrace.log.recover import read_file
+from headrace.log.verify.partition import (
+    PartitionFacts,
+    Surroundings,
+    segment_files,
+    verify_partition,
+)
+from headrace.log.verify.report import Kind, Report
+from headrace.model.errors import ConfigError, CorruptLogError
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.world.disk import Disk
+
+_OFFSET_FILES = (
+    names.RECOVERY_POINTS,
+    names.LOG_STARTS,
+    names.HIGH_WATERMARKS,
+    names.CLEANER_OFFSETS,
+)
+Offsets = Mapping[TopicPartition, Offset]
+
+
+def is_log_directory(disk: Disk, path: str) -> bool:
+    """Whether `path` holds partitions, rather than being one."""
+    found = disk.list(path)
+    return any(name in found for name in (names.META_PROPERTIES, *_OFFSET_FILES)) or any(
+        names.parse_directory(name) and disk.is_directory(f"{path}/{name}") for name in found
+    )
+
+
+def partitions_in(disk: Disk, path: str) -> dict[TopicPartition, str]:
+    """The partitions of a log directory and their paths; KRaft's own log is none."""
+    found = {}
+    for name in disk.list(path):
+        place = names.parse_directory(name)
+        if (
+            place is not None
+            and name != names.KRAFT_METADATA
+            and disk.is_directory(f"{path}/{name}")
+        ):
+            found[place] = f"{path}/{name}"
+    return found
+
+
+def bytes_in(disk: Disk, path: str) -> int:
+    """Bytes of all segments below `path`, a log directory or a partition: for a progress bar."""
+    places = partitions_in(disk, path).values() if is_log_directory(disk, path) else [path]
+    total = 0
+    for place in places:
+        for file, _ in segment_files(disk, place):
+            with closing(disk.open(file, writable=False)) as opened:
+                total += opened.size()
+    return total
+
+
+class Checkpoints:
+    """All that stands in a log directory's checkpoints, as far as they can be read."""
+
+    def __init__(self, disk: Disk, path: str, report: Report) -> None:
+        self.clean = disk.exists(f"{path}/{names.CLEAN_SHUTDOWN}") and not report.live
+        self.broken: list[str] = []
+        self._offsets: dict[str, Offsets] = {}
+        for name in _OFFSET_FILES:
+            where = f"{path}/{name}"
+            content = read_file(disk, where)
+            try:
+                self._offsets[name] = {} if content is None else files.read_offsets(content, where)
+            except CorruptLogError as error:
+                self._offsets[name] = {}
+                self.broken.append(name)
+                report.damage(Kind.CHECKPOINT, where, str(error).removeprefix(f"{where}: "))
+
+    def offset(self, name: str, place: TopicPartition) -> int | None:
+        """What the checkpoint `name` says of a partition."""
+        return self._offsets[name].get(place)
+
+    def all_of(self, name: str) -> dict[TopicPartition, int]:
+        """All that the checkpoint `name` says."""
+        return dict(self._offsets[name])
+
+    def around(self, place: TopicPartition) -> Surroundings:
+        """What they say of one partition."""
+        return Surroundings(
+            clean=self.clean,
+            recovery_point=self.offset(names.RECOVERY_POINTS, place) or 0,
+            start_offset=self.offset(names.LOG_STARTS, place) or 0,
+            high_watermark=self.offset(names.HIGH_WATERMARKS, place),
+            compacted=bool(self.offset(names.CLEANER_OFFSETS, place)),
+        )
+
+
+def verify_directory(disk: Disk, path: str, report: Report) -> Iterator[PartitionFacts]:
+    """Check a log directory; yields what each partition's log says, for those who go on with it."""
+    checkpoints = Checkpoints(disk, path, report)
+    _check_identity(disk, path, report)
+    ids: dict[str, bytes] = {}
+    found = partitions_in(disk, path)
+    for name in disk.list(path):
+        if name.endswith(names.DELETE_SUFFIX) and disk.is_directory(f"{path}/{name}"):
+            text = "a deleted partition; the next start removes it"
+            report.remark(Kind.LEFTOVER, f"{path}/{name}", text)
+    for place, where in found.items():
+        around = checkpoints.around(place)
+        try:
+            facts = verify_partition(disk, where, report, around)
+        except FileNotFoundError:
+            if not report.live:
+                raise
+            report.remark(Kind.FILE, where, "was deleted meanwhile")
+            continue
+        _check_topic_id(place, facts, ids, report)
+        if not report.live:
+            _check_against(checkpoints, place, facts, path, report)
+        yield facts
+
+
+def verify_path(disk: Disk, path: str, report: Report) -> None:
+    """Check a log directory or a partition's directory, whichever `path` is. OSError."""
+    if is_log_directory(disk, path):
+        for _ in verify_directory(disk, path, report):
+            pass
+        return
+    around = Surroundings()
+    place = names.parse_directory(path.rpartition("/")[2])
+    parent = path.rpartition("/")[0]
+    if place is not None and disk.exists(f"{parent}/{names.META_PROPERTIES}"):
+        around = Checkpoints(disk, parent, Report(live=report.live)).around(place)
+    verify_partition(disk, path, report, around)
+
+
+def _check_identity(disk: Disk, path: str, report: Report) -> None:
+    where = f"{path}/{names.META_PROPERTIES}"
+    try:
+        if read_identity(disk, path) is None:
+            report.remark(Kind.IDENTITY, where, "is missing: whose directory this is, nobody says")
+    except ConfigError as error:
+        report.damage(Kind.IDENTITY, where, str(error).removeprefix(f"{where}: "))
+    marker = f"{path}/{names.CLEAN_SHUTDOWN}"
+    content = read_file(disk, marker)
+    if content is not None:
+        try:
+            files.read_clean_shutdown(content, marker)
+        except CorruptLogError as error:
+            report.damage(Kind.CHECKPOINT, marker, str(error).removeprefix(f"{marker}: "))
+
+
+def _check_topic_id(
+    place: TopicPartition, facts: PartitionFacts, ids: dict[str, bytes], report: Report
+) -> None:
+    if facts.topic_id is None:
+        return
+    known = ids.setdefault(place.topic, facts.topic_id)
+    if known != facts.topic_id:
+        text = f"topic id {files.encode_uuid(facts.topic_id)}, other partitions of the topic say "
+        where = f"{facts.path}/{names.PARTITION_METADATA}"
+        report.damage(Kind.METADATA, where, text + files.encode_uuid(known))
+
+
+def _check_against(
+    checkpoints: Checkpoints,
+    place: TopicPartition,
+    facts: PartitionFacts,
+    path: str,
+    report: Report,
+) -> None:
+    """Checkpoints that speak of offsets beyond the log's end."""
+    if any(one.bad for one in facts.segments):
+        return
+    for name in (names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANER_OFFSETS):
+        offset = checkpoints.offset(name, place)
+        if offset is not None and offset > facts.end:
+            text = f"says {offset} of {place}, whose log ends at {facts.end}"
+            report.doubt(checkpoints.clean, Kind.CHECKPOINT, f"{path}/{name}", text)

@@ -1,0 +1,153 @@
+"""`headrace log …` on real files: what it prints, its exit codes, one clear line for bad input."""
+
+import fcntl
+import json
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import run
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A real Kafka's log directory."""
+    with tarfile.open(GOLDEN / "kafka-4.3.1-clean.tgz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / "kafka-4.3.1-clean"
+
+
+@pytest.fixture
+def running(logs: Path) -> Iterator[Path]:
+    """The same, with a process holding its lock."""
+    with (logs / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield logs
+
+
+def damage(path: Path, at: int = 100) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x55
+    path.write_bytes(data)
+
+
+def test_a_kafkas_directory_is_sound(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["log", "verify", str(logs)]) == 0
+    assert capsys.readouterr().out.startswith("sound: 24 partitions, 27 segments, ")
+
+
+def test_damage_is_named_and_makes_the_command_fail(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = (logs / "g-zstd-0").glob("*.log")
+    damage(path)
+    assert run(["log", "verify", str(logs)]) == 1
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith(f"damaged: {path}: at byte 0, ")
+    assert "headrace log repair" in out[-1]
+    for part in (path, path.parent):
+        assert run(["log", "verify", str(part)]) == 1
+
+
+def test_verify_answers_in_json(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path,) = (logs / "g-txn-0").glob("*25.txnindex")
+    path.write_bytes(b"")
+    assert run(["log", "verify", "--json", str(logs / "g-txn-0")]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["sound"], answer["live"], answer["partitions"]) == (False, False, 1)
+    assert [one["kind"] for one in answer["findings"]] == ["txnindex"]
+
+
+def test_verify_says_what_it_cannot_know_beside_a_running_broker(
+    running: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["log", "verify", str(running)]) == 0
+    assert "a broker is running on it" in capsys.readouterr().err
+
+
+def test_repair_refuses_a_running_brokers_directory(
+    running: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["log", "repair", str(running)]) == 1
+    assert "a broker is running on it; stop it first" in capsys.readouterr().err
+
+
+def test_repair_mends_and_verify_agrees(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path,) = (logs / "g-zstd-0").glob("*.log")
+    damage(path, at=20_000)
+    assert run(["log", "repair", "--dry-run", str(logs)]) == 1
+    assert "nothing was changed" in capsys.readouterr().out
+    assert run(["log", "verify", str(logs)]) == 1
+    assert run(["log", "repair", str(logs)]) == 0
+    assert "lost are offsets " in capsys.readouterr().out
+    assert path.with_name(path.name + ".damaged").exists()
+    assert run(["log", "verify", str(logs)]) == 0
+
+
+def test_repair_of_one_partition_leaves_the_others(logs: Path) -> None:
+    for name in ("g-zstd-0", "g-gzip-0"):
+        (path,) = (logs / name).glob("*.log")
+        damage(path, at=20_000)
+    assert run(["log", "repair", str(logs / "g-zstd-0")]) == 0
+    assert run(["log", "verify", str(logs / "g-zstd-0")]) == 0
+    assert run(["log", "verify", str(logs / "g-gzip-0")]) == 1
+
+
+def test_repair_of_a_sound_directory_does_nothing(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["log", "repair", str(logs)]) == 0
+    assert capsys.readouterr().out == "nothing to repair\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["verify"],
+        ["verify", "NOWHERE"],
+        ["verify", "EMPTY"],
+        ["verify", "FOREIGN"],
+        ["repair", "NOWHERE"],
+        ["repair", "EMPTY"],
+        ["repair", "FOREIGN"],
+        ["dump", "--format", "kafka", "--json", "FOREIGN"],
+        ["dump", "--format", "xml", "FOREIGN"],
+        ["dump", "--offsets-decoder", "--transaction-log-decoder", "FOREIGN"],
+        ["dump", "--verify-index-only", "FOREIGN"],
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "holiday.jpg").write_bytes(b"jpg")
+    places = {
+        "NOWHERE": str(tmp_path / "nowhere"),
+        "EMPTY": str(tmp_path / "empty"),
+        "FOREIGN": str(tmp_path / "holiday.jpg"),
+    }
+    assert run(["log", *(places.get(word, word) for word in words)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith("headrace: ")
+
+
+def test_dump_prints_in_kafkas_words(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path,) = (logs / "g-txn-0").glob("*25.txnindex")
+    assert run(["log", "dump", "--format", "kafka", str(path)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == f"Dumping {path}"
+    assert out[1] == "version: 0 producerId: 1 firstOffset: 0 lastOffset: 25 lastStableOffset: 26"
+
+
+def test_dump_in_kafkas_words_says_what_kafkas_tool_does_not_open(
+    logs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = logs / "meta.properties"
+    assert run(["log", "dump", "--format", "kafka", str(path)]) == 0
+    assert capsys.readouterr().err == f"Ignoring unknown file {path}\n"
