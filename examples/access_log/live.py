@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,11 @@ _SETTINGS: dict[str, Any] = {
     "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
     "spark.sql.session.timeZone": "UTC",
 }
+
+STARTS_MAX = 3
+"""Spark gives the Python of a source ten seconds to start, which cannot be set: too little on a
+machine that is busy with something else. Nothing was read yet, so the query is started again."""
+_TOO_SLOW = "Python worker failed to connect back"
 
 
 def group_of(table: str) -> str:
@@ -84,7 +90,15 @@ class Pipeline:
         self._spark.stop()
 
     def _start(self, table: str, *, live: bool) -> StreamingQuery:
-        return tables.start(table, self._records(group_of(table)), self._out, live=live)
+        """Start a query and see its source answer: they start one after the other."""
+        for _ in range(STARTS_MAX):
+            query = tables.start(table, self._records(group_of(table)), self._out, live=live)
+            while query.isActive and query.status["message"].startswith("Initializing"):
+                time.sleep(0.05)
+            failure = query.exception()
+            if failure is None or _TOO_SLOW not in str(failure):
+                break
+        return query
 
     def _records(self, group: str) -> DataFrame:
         return (
