@@ -270,6 +270,17 @@ def test_auto_creation_follows_the_configuration_and_internal_topics_are_always_
     play(story())
 
 
+def test_an_internal_topic_made_by_hand_is_compacted_too(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with room(tmp_path, SimDisk()) as here:
+            own = {"segment.bytes": "1234567"}
+            (topic,) = await created(here, NewTopic(OFFSETS_TOPIC, 1, config=own))
+            assert topic.config["cleanup.policy"] == "compact"
+            assert topic.config["segment.bytes"] == "1234567"
+
+    play(story())
+
+
 def test_many_that_need_a_topic_at_once_get_the_same_one(tmp_path: Path) -> None:
     async def story() -> None:
         async with room(tmp_path, SimDisk()) as here:

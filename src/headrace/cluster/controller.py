@@ -103,7 +103,8 @@ class Controller:
             stored: list[StoredTopic] = []
             for one in wanted:
                 try:
-                    planned = plan_topic(one, image, self._limits())
+                    whole = internal.completed(one, self.broker)
+                    planned = plan_topic(whole, image, self._limits())
                 except ApiError as error:
                     outcome.append(error)
                     continue

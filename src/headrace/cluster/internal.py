@@ -1,9 +1,11 @@
 """The settings that internal topics are made with, as Kafka's coordinators give them."""
 
+from dataclasses import replace
+
 from headrace.broker.broker import Broker
 from headrace.cluster.creation import USE_DEFAULT, NewTopic
 from headrace.config.broker import BrokerConfig
-from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from headrace.model.nouns import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 
 def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
@@ -23,6 +25,17 @@ def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
             "unclean.leader.election.enable": "false",
         }
     return {}
+
+
+def completed(wanted: NewTopic, broker: Broker) -> NewTopic:
+    """`wanted` with what an internal topic needs and nobody said: by hand it is made as safely.
+
+    Without cleanup.policy=compact, for one, committed offsets would go by age.
+    """
+    if wanted.name not in INTERNAL_TOPICS:
+        return wanted
+    needed = new_topic(wanted.name, broker).config
+    return replace(wanted, config={**needed, **wanted.config})
 
 
 def new_topic(name: str, broker: Broker) -> NewTopic:
