@@ -106,6 +106,7 @@ def test_words_of_kafka_topics_work_too(say: Say, broker: BrokerProcess) -> None
     ("words", "code", "part"),
     [
         (["topic", "create", "a/b"], 1, "INVALID_TOPIC_EXCEPTION"),
+        (["produce", "a b"], 1, "topic a b: contains characters other than"),
         (["topic", "create", "x", "-r", "9"], 1, "INVALID_REPLICATION_FACTOR"),
         (["topic", "create", "x", "-c", "retention.ms=soon"], 1, "retention.ms=soon"),
         (["topic", "describe", "missing-one"], 4, "there is no topic missing-one"),

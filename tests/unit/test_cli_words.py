@@ -225,6 +225,13 @@ def test_python_m_headrace_is_the_command() -> None:
     assert done.stdout.startswith("headrace ")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_output_is_no_error(closed: str) -> None:
+    command = f"{sys.executable} -m headrace version {closed}"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_several_wrong_settings_are_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["serve", "--set", "num.partitions=x", "--set", "log.dirss=y"]) == 2
     lines = capsys.readouterr().err.splitlines()

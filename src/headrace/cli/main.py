@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; ends the process with its exit code."""
+    _open_closed_streams()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -77,6 +78,20 @@ def _usage_line(error: "CycloptsError") -> str:
     text = " ".join(str(error).split())
     command = " ".join(["headrace", *(error.command_chain or ())])
     return f"{text.rstrip('.')}; see: {command} --help"
+
+
+def _open_closed_streams() -> None:
+    """Give a process started with output closed (`>&-`) somewhere to write.
+
+    Otherwise the first file or socket opened would take the place of standard output.
+    """
+    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
 
 
 def _silence_stdout() -> None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from headrace.client.calls import HotCall, check
 from headrace.client.transport import Address
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import topic_name_problem
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import metadata as codec
 
@@ -78,7 +79,8 @@ class Metadata(NamedTuple):
         found = self.topics.get(topic)
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
-        check(found.error_code, f"topic {topic}")
+        problem = topic_name_problem(topic)
+        check(found.error_code, f"topic {topic}" + (f": {problem}" if problem else ""))
         for partition in found.partitions:
             if partition.leader not in self.brokers:
                 raise ApiError(
