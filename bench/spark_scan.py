@@ -207,9 +207,11 @@ def scan_apart(
     }
     environment.pop("SPARK_HOME", None)
     done = subprocess.run(
-        command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
         timeout=SCAN_SECONDS_MAX,
     )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"the scan failed:\n{done.stderr[-3000:]}")
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from headrace.config.topic import LogConfig
+from headrace.log.bounds import read_bound
 from headrace.log.flusher import Done, Strategy, fdatasync_each
 from headrace.log.housekeeping import Periods
 from headrace.log.log import Log
@@ -18,7 +19,7 @@ from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from headrace.world.disk import Disk, DiskFile
-from tests.support.log import CONFIG, NOW_MS, PLACE, World, append, append_marker, values
+from tests.support.log import CONFIG, NOW_MS, PLACE, TOPIC_ID, World, append, append_marker, values
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=150, segment_index_bytes=256)
 
@@ -34,7 +35,12 @@ class Story:
     starts: list[tuple[int, int]] = field(default_factory=list)
 
     def watch(self, log: Log) -> None:
-        log.on_flushed = lambda upto: self.flushed.append((len(self.world.disk.ops), upto))
+        def flushed(upto: Offset) -> None:
+            self.flushed.append((len(self.world.disk.ops), upto))
+            log.high_watermark = upto
+            log.publish()
+
+        log.on_flushed = flushed
 
     def append(self, log: Log, *many: bytes, **how: object) -> None:
         base = append(log, *many, **how).base_offset  # type: ignore[arg-type]
@@ -168,6 +174,7 @@ def told(workload: Callable[[Story], None], strategy: Strategy = fdatasync_each)
 
 def problems(story: Story, cut: int, left: SimDisk) -> Iterator[str]:
     """What is wrong with the disk that a cut left, after recovery."""
+    readable = read_bound(left, "/data", PLACE, TOPIC_ID).end
     world = World(left, config=SMALL)
     for place, error in world.directory.quarantined.items():
         yield f"{place} was put out of service: {error}"
@@ -178,6 +185,8 @@ def problems(story: Story, cut: int, left: SimDisk) -> Iterator[str]:
             yield f"the partition is gone, {promised} offsets were flushed"
         return
     found = values(log)
+    if readable is not None and readable > min(promised, log.end_offset):
+        yield f"readers are let up to {readable}, {promised} of {log.end_offset} were flushed"
     if log.end_offset < promised:
         yield f"ends at {log.end_offset}, {promised} were flushed"
     if log.start_offset > story.start_by(cut):

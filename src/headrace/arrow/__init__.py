@@ -6,9 +6,27 @@
     twin.py      the same in plain Python, taken where numba is absent or HEADRACE_NUMBA=0
     engine.py    which of the two, and where compiled code is cached
     cache.py     a directory that nobody else writes to
+    door.py      `open`: a topic's segments on disk as a RecordBatchReader, no broker needed
+    segments.py  finding segments and positions beside whoever writes them
+    stream.py    reading one partition, crew.py several at a time, files.py a disk to look at only
     layout.py    what kernel and twin agree on: state slots, outcomes
     columns.py   output buffers (reused once nobody refers to them), schema, RecordBatch assembly
 
 Needs the `arrow` extra. Bytes are never trusted: every length is checked before a byte moves, and a
 batch that breaks the format raises `CorruptBatch`.
 """
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headrace.arrow.door import open as open  # noqa: A004 - headrace.arrow.open is its name
+
+__all__ = ["open"]
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - pyarrow is imported by whoever opens the door
+    if name == "open":
+        from headrace.arrow import door
+
+        return door.open
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

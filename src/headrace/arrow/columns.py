@@ -39,9 +39,16 @@ _IDLE_SETS_MAX = 4
 _HEADERS_PER_ROW = 4
 
 
-def schema(columns: Sequence[str] = COLUMNS) -> pa.Schema:
-    """The Arrow schema of these columns, in this order; KeyError for a name that is none."""
-    return pa.schema([(name, TYPES[name]) for name in columns])
+TOPIC_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
+
+
+def schema(columns: Sequence[str] = COLUMNS, *, topic_dictionary: bool = False) -> pa.Schema:
+    """The Arrow schema of these columns, in this order; KeyError for a name that is none.
+
+    With `topic_dictionary` the topic is dictionary-encoded: its name is there once.
+    """
+    types = TYPES | {"topic": TOPIC_DICTIONARY} if topic_dictionary else TYPES
+    return pa.schema([(name, types[name]) for name in columns])
 
 
 def _references(arrays: tuple[Array, ...]) -> int:
@@ -138,12 +145,19 @@ class Pool:
 class Assembler:
     """Makes RecordBatches of one partition's decoded buffers."""
 
-    def __init__(self, topic: str, partition: int, rows_max: int, columns: Sequence[str]) -> None:
+    def __init__(
+        self, topic: str, partition: int, rows_max: int, columns: Sequence[str],
+        topic_dictionary: bool = False,
+    ) -> None:  # fmt: skip
         self._columns = tuple(columns)
-        self._schema = schema(columns)
+        self._schema = schema(columns, topic_dictionary=topic_dictionary)
         self._constant: dict[str, Any] = {}
         if "topic" in columns:
-            self._constant["topic"] = pa.array([topic] * rows_max, pa.string())
+            self._constant["topic"] = (
+                pa.DictionaryArray.from_arrays(np.zeros(rows_max, np.int32), [topic])
+                if topic_dictionary
+                else pa.array([topic] * rows_max, pa.string())
+            )
         if "partition" in columns:
             self._constant["partition"] = pa.array(np.full(rows_max, partition, np.int32))
         self._time_types = tuple(pa.array(np.full(rows_max, kind, np.int32)) for kind in (0, 1))

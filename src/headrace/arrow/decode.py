@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from headrace.arrow.columns import COLUMNS, Array, Assembler, Pool
 from headrace.arrow.engine import Decode, decoder
-from headrace.arrow.layout import BATCH_SLOTS, COMPLAINTS, INT64_MAX, Outcome, Slot
+from headrace.arrow.layout import BATCH_SLOTS, COMPLAINTS, INT64_MAX, INT64_MIN, Outcome, Slot
 from headrace.arrow.unfold import Bytes, Unfolder
 from headrace.wire.checksum import crc32c
 from headrace.wire.kafka.batch import (
@@ -98,6 +98,7 @@ class PartitionDecoder:
         offset_from: int,
         offset_until: int = INT64_MAX,
         columns: Sequence[str] = COLUMNS,
+        topic_dictionary: bool = False,
         rows_max: int = ROWS_MAX,
         batch_bytes_max: int = DECOMPRESSED_BYTES_MAX,
         decode: Decode | None = None,
@@ -106,11 +107,16 @@ class PartitionDecoder:
         self.position = offset_from
         """The next offset that is needed: everything below was handed out or left out."""
         self.offset_until = offset_until
+        self.consumed = 0
+        """Bytes of the data fed last that were gone through: where to go on, or what is bad."""
+        self.limits: tuple[int, int] | None = None
+        """Of data that comes from a segment: offsets lie in this range and increase, or it is
+        damaged. None: from a Fetch, which may bring a batch again."""
         self._name = f"{topic}-{partition}"
         self._decode = decode or decoder()
         self._on_corrupt = on_corrupt
         self._unfolder = Unfolder(batch_bytes_max)
-        self._assembler = Assembler(topic, partition, rows_max, columns)
+        self._assembler = Assembler(topic, partition, rows_max, columns, topic_dictionary)
         self._pool = Pool(rows_max, KEY_BYTES, VALUE_BYTES, HEADER_BYTES_ROOM, columns=columns)
         self._buffers = self._pool.take()
         self._time_type = 0
@@ -133,14 +139,25 @@ class PartitionDecoder:
         source = np.frombuffer(view, np.uint8)
         source.setflags(write=False)
         transactions = AbortedTransactions(aborted)
+        self.consumed = 0
+        if self.done:
+            return  # what lies behind the range is not looked at: it may be half written
+        expected, limit = self.limits or (INT64_MIN, INT64_MAX)
         for at, header in iterate(view):
             base, length, _, _, crc, attributes, last_delta, _, _, _, _, _, count = header
+            if base < expected or base + last_delta >= limit:
+                raise CorruptBatch(f"offset {base} (+{last_delta}) outside {expected} to {limit}")
             if base >= self.offset_until:
                 self.position = max(self.position, self.offset_until)
                 return
+            after = at + length + OVERHEAD_BYTES
+            if self.limits is not None:
+                expected = base + last_delta + 1
+                self.limits = (expected, limit)
             if base + last_delta < self.position:
+                self.consumed = after
                 continue
-            batch = view[at : at + length + OVERHEAD_BYTES]
+            batch = view[at:after]
             self._sound_state = None
             try:
                 if crc32c(batch[CRC_FROM:]) != crc:
@@ -155,6 +172,9 @@ class PartitionDecoder:
             except CorruptBatch as error:
                 yield from self._corrupt(header, error)
             self.position = base + last_delta + 1
+            self.consumed = after
+            if self.position >= self.offset_until:
+                return
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The rows that are left, if any."""

@@ -321,11 +321,15 @@ class Partition:
     def _flushed(self, upto: Offset) -> None:
         if self._flush_on_ack:
             self._advance(upto)
+        else:
+            self.log.publish()
 
     def _advance(self, upto: Offset) -> None:
         if upto <= self.high_watermark:
             return
         self.high_watermark = self.log.high_watermark = upto
+        if self._flush_on_ack:
+            self.log.publish()  # before the answers: who has one finds it in the files
         if self._waiting:
             self._release()
         if self._watchers:

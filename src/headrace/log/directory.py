@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from headrace.config.topic import LogConfig
 from headrace.log import files, names
+from headrace.log.bounds import ReadBounds
 from headrace.log.checkpoints import Checkpoints
 from headrace.log.flusher import Flusher, Strategy, fdatasync_each
 from headrace.log.housekeeping import Hold, Housekeeping, Periods
@@ -66,6 +67,7 @@ class LogDirectory:
         self.on_failure: Callable[[OSError], None] | None = None
         """Told once, when the directory is fenced."""
         self.checkpoints = Checkpoints(self.shared, path)
+        self.bounds = ReadBounds(self.shared, path)
         self._housekeeping = Housekeeping(self)
         self._unlock: Callable[[], None] | None = None
         self._closed = False
@@ -99,6 +101,7 @@ class LogDirectory:
             marker = f"{path}/{names.CLEAN_SHUTDOWN}"
             self.was_clean = disk.exists(marker)
             self.checkpoints.read()
+            self.bounds.open()
             if self.was_clean:
                 disk.remove(marker)
                 disk.sync_directory(path)
@@ -108,7 +111,9 @@ class LogDirectory:
         self.shared.failed = self._failed
         self.shared.flush_soon = self.flusher.flush_soon
         self.shared.delay_removal = self._housekeeping.remove_later
-        self.shared.starts_moved = self._starts_moved
+        self.shared.starts_moved = self.checkpoint
+        self.shared.publish = self.bounds.publish
+        self.shared.lower = self.bounds.lower
         self.shared.checkpoint_now = lambda: self.checkpoints.write_now(self.logs)
         return self
 
@@ -242,6 +247,10 @@ class LogDirectory:
             raise self.quarantined[topic_partition]
         invariant(topic_partition not in self.logs, f"{topic_partition} exists already")
         path = f"{self.path}/{topic_partition}"
+        # Before the directory is there: nobody takes a former topic's checkpoints for its.
+        self.bounds.add(topic_id, topic_partition.partition)
+        if self.shared.failure is not None:
+            raise self.shared.failure
         try:
             log = create_log(self.shared, path, topic_partition, topic_id, config)
         except OSError as error:
@@ -265,6 +274,7 @@ class LogDirectory:
             log.retire()
             if self.shared.before_cut is not None:
                 self.shared.before_cut(log, None)
+            self.bounds.forget(log.topic_id, topic_partition.partition)
         source = f"{self.path}/{topic_partition}"
         target = f"{self.path}/{names.delete_directory(topic_partition, self.random.uuid())}"
         try:
@@ -296,6 +306,9 @@ class LogDirectory:
 
     def start(self) -> None:
         """Begin the periodic duties: checkpoints, retention, producer expiry, late removals."""
+        if not self.quarantined:
+            self.bounds.keep_only(self.logs.values())
+        self.bounds.publish(self.logs.values())
         self._housekeeping.start()
 
     def apply_retention(self) -> None:
@@ -304,10 +317,13 @@ class LogDirectory:
 
     def checkpoint(self, done: Callable[[], None] | None = None) -> None:
         """Write the checkpoints that have changed, off the thread."""
+        if self.bounds.changed and not self.fenced:
+            self.disk.run(self.bounds.sync, self._bounds_synced)
         self.checkpoints.write_soon(self.logs, done)
 
-    def _starts_moved(self) -> None:
-        self.checkpoint()
+    def _bounds_synced(self, result: BaseException | None) -> None:
+        if isinstance(result, OSError) and not self._closed:
+            self.shared.fail(result, self.path)
 
     def sizes(self) -> Mapping[TopicPartition, int]:
         """Bytes of each partition's segments (DescribeLogDirs)."""
@@ -332,11 +348,13 @@ class LogDirectory:
                     # Without it the next start looks at what was damaged again.
                     marker = f"{self.path}/{names.CLEAN_SHUTDOWN}"
                     self.disk.replace(marker, files.write_clean_shutdown())
+                    self.bounds.close(remove=True)
         except OSError as error:
             raise self.shared.fail(error, self.path) from error
         finally:
             for log in self.logs.values():
                 log.close(clean=False)
+            self.bounds.close(remove=False)
             if self._unlock is not None:
                 self._unlock()
 

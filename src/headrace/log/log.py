@@ -307,6 +307,11 @@ class Log(ReadableLog):
         if self.on_flushed is not None:
             self.on_flushed(self.flushed_offset)
 
+    def publish(self) -> None:
+        """Let readers of the files go as far as the high watermark and the flush allow now."""
+        if self.shared.publish is not None:
+            self.shared.publish((self,))
+
     # --- shorten -----------------------------------------------------------------------------
 
     def apply_retention(self, now_ms: int, hold: Offset | None = None) -> int:

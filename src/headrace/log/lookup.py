@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from headrace.log import names
-from headrace.log.scan import BadBatch, batches, headers
+from headrace.log.scan import BadBatch, Fetch, batches, headers
 from headrace.log.segment import Segment
 from headrace.log.txnindex import AbortedTransaction
 from headrace.model.nouns import LeaderEpoch, Offset
@@ -57,8 +57,15 @@ def _first_from(segment: Segment, timestamp: int, start: Offset) -> Found | None
 def _first_in(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, start: Offset
 ) -> Found | None:
+    return first_in(segment.file.read, segment.path(names.LOG), position, header, timestamp, start)
+
+
+def first_in(
+    fetch: Fetch, path: str, position: int, header: BatchHeader, timestamp: int, start: int
+) -> Found | None:
+    """The batch's first record from `start` on that is not older than `timestamp`. BadBatch."""
     end = position + header.batch_length + 12
-    for batch in batches(segment.file.read, position, end, segment.path(names.LOG)):
+    for batch in batches(fetch, position, end, path):
         for record in records(batch.view):
             if record.timestamp >= timestamp and record.offset >= start:
                 epoch = LeaderEpoch(header.leader_epoch)

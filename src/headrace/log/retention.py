@@ -138,6 +138,7 @@ def delete_records(log: "Log", before: Offset) -> Offset:
         )
     if before > log.start_offset:
         log.start_offset = before
+        log.publish()
         if log.epochs.truncate_from_start(before):
             log.save_epochs()
         if log.shared.starts_moved is not None:

@@ -1,6 +1,6 @@
 """What the logs of one directory share: the disk, chance, and where failures go."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,10 @@ class Shared:
     flush_soon: "Callable[[Log], None] | None" = None
     checkpoint_now: Callable[[], None] | None = None
     """Writes the checkpoints, blocking: before a log is cut below what they say. OSError."""
+    publish: "Callable[[Collection[Log]], None] | None" = None
+    """Told of logs that may be read further than before: see `bounds`."""
+    lower: "Callable[[Log], None] | None" = None
+    """Told before a log is cut below what was published; blocking. OSError."""
     starts_moved: Callable[[], None] | None = None
     """Told that a log's start was moved by a client: the checkpoint is due."""
     before_cut: "Callable[[Log, Offset | None], None] | None" = None

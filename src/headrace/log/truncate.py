@@ -27,6 +27,8 @@ def truncate_to(log: "Log", offset: Offset) -> None:
             log.high_watermark = Offset(min(log.high_watermark, log.flushed_offset))
             if log.shared.checkpoint_now is not None:
                 log.shared.checkpoint_now()
+            if log.shared.lower is not None:
+                log.shared.lower(log)
         end = _cut(log, offset)
         log.end_offset = end
         log.high_watermark = Offset(min(log.high_watermark, end))

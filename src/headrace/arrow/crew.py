@@ -1,0 +1,82 @@
+"""Iterators of RecordBatches, one after the other or several at a time."""
+
+from collections.abc import Callable, Iterator, Sequence
+from queue import Full, Queue, SimpleQueue
+from threading import Event, Thread
+
+import pyarrow as pa
+
+Source = Callable[[], Iterator[pa.RecordBatch]]
+
+_WAITING_PER_THREAD = 4
+_LOOK_UP_SECONDS = 0.2
+
+
+def in_turn(sources: Sequence[Source]) -> Iterator[pa.RecordBatch]:
+    """All of the first source, then all of the second, and so on."""
+    for source in sources:
+        yield from source()
+
+
+def side_by_side(sources: Sequence[Source], threads: int) -> Iterator[pa.RecordBatch]:
+    """The batches of up to `threads` sources at a time, as they come; a few wait to be taken.
+
+    The first error of any source ends it all.
+    """
+    todo: SimpleQueue[Source | None] = SimpleQueue()
+    ready: Queue[pa.RecordBatch | BaseException | None] = Queue(threads * _WAITING_PER_THREAD)
+    stop = Event()
+    for source in sources:
+        todo.put(source)
+    crew = [
+        Thread(target=_work, args=(todo, ready, stop), name=f"arrow-{number}", daemon=True)
+        for number in range(min(threads, len(sources)))
+    ]
+    for one in crew:
+        todo.put(None)
+        one.start()
+    left = len(crew)
+    try:
+        while left:
+            item = ready.get()
+            if item is None:
+                left -= 1
+            elif isinstance(item, BaseException):
+                raise item
+            else:
+                yield item
+    finally:
+        stop.set()
+        for one in crew:
+            one.join()
+
+
+def _work(
+    todo: "SimpleQueue[Source | None]",
+    ready: "Queue[pa.RecordBatch | BaseException | None]",
+    stop: Event,
+) -> None:
+    try:
+        while (source := todo.get()) is not None:
+            for batch in source():
+                if not _put(ready, batch, stop):
+                    return
+    except BaseException as error:  # noqa: BLE001 - handed to who reads
+        _put(ready, error, stop)
+    finally:
+        _put(ready, None, stop)
+
+
+def _put(
+    ready: "Queue[pa.RecordBatch | BaseException | None]",
+    item: pa.RecordBatch | BaseException | None,
+    stop: Event,
+) -> bool:
+    """Hand over; False once nobody reads any more."""
+    while not stop.is_set():
+        try:
+            ready.put(item, timeout=_LOOK_UP_SECONDS)
+        except Full:
+            continue
+        return True
+    return False

@@ -1,0 +1,246 @@
+"""`durable-read-bounds`: how far each log of a directory may be read from its files.
+
+Written by the broker for readers of the files themselves (`headrace.arrow.open`). Below `end` all
+is on the platter and below the high watermark. A log has a slot of 48 bytes, overwritten in
+place after each flush, with a checksum of its own: a reader that meets a slot half written reads it
+again. The file is made durable with the checkpoints; whatever older state a power cut brings back
+was true once and still is, since what was flushed is never shortened.
+
+Slots go by topic id: a topic that was deleted and made again under its name is another one. After a
+clean stop the file is gone, for the clean-shutdown marker says more. Kafka ignores the file.
+"""
+
+from collections.abc import Collection, Iterable
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from crc32c import crc32c
+
+from headrace.log import files, names
+from headrace.log.recover import read_file
+from headrace.log.shared import Shared
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.world.disk import Disk, DiskFile
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
+
+NAME = "durable-read-bounds"
+SLOT = Struct(">I16siqqq")
+"""CRC32C of what follows, topic id, partition, start, end, last stable offset."""
+_BODY_AT = 4
+_CRC = Struct(">I")
+_BODY = Struct(">16siqqq")
+_KEY = Struct(">16si")
+_HEADER = b"headrace durable read bounds, version 1\n".ljust(SLOT.size, b"\0")
+_READS_MAX = 50
+
+Key = tuple[bytes, int]
+"""Topic id and partition."""
+Said = tuple[int, int, int]
+"""Start, end, last stable offset."""
+
+
+class ReadBound(NamedTuple):
+    """What of a partition may be read from its files."""
+
+    start: Offset
+    end: Offset | None
+    """None: all there is, for the last stop was clean."""
+    stable: Offset | None
+    """Where readers of committed data end; None where the log itself must tell."""
+
+
+class ReadBounds:
+    """The broker's side: keeps the file. On the deciding thread, save `sync`.
+
+    A write that fails fences the log directory.
+    """
+
+    __slots__ = ("_changed", "_file", "_free", "_path", "_said", "_shared", "_slots", "_table")
+
+    def __init__(self, shared: Shared, path: str) -> None:
+        """Of the log directory `path`."""
+        self._shared = shared
+        self._path = f"{path}/{NAME}"
+        self._file: DiskFile | None = None
+        self._table = bytearray()
+        self._slots: dict[Key, int] = {}
+        self._said: dict[Key, Said] = {}
+        self._free: list[int] = []
+        self._changed = False
+
+    def open(self) -> None:
+        """Take over the slots there are, or begin anew. Blocking; OSError."""
+        self._file = self._shared.disk.open(self._path, create=True)
+        self._table = bytearray(self._file.read(0, self._file.size()))
+        if not self._table.startswith(_HEADER):
+            self._table = bytearray(_HEADER)
+            self._file.truncate(0)
+            self._file.write_at(0, (_HEADER,))
+        del self._table[len(self._table) // SLOT.size * SLOT.size :]
+        for number in range(1, len(self._table) // SLOT.size):
+            body = _body(self._table, number * SLOT.size)
+            if body is None:
+                self._free.append(number)
+            else:
+                self._slots[body[0], body[1]] = number
+                self._said[body[0], body[1]] = body[2:]
+
+    def publish(self, logs: Collection["Log"]) -> None:
+        """Say how far these logs may be read now; at once in the page cache."""
+        if len(logs) == 1:  # after each flush: kept short
+            number = self._note(next(iter(logs)))
+            if number is not None:
+                self._write(number, number)
+            return
+        written = [number for log in logs if (number := self._note(log)) is not None]
+        if not written:
+            return
+        first, last = min(written), max(written)
+        if last - first < 16 * len(written):
+            self._write(first, last)
+        else:
+            for number in written:
+                self._write(number, number)
+
+    def add(self, topic_id: bytes, partition: int) -> None:
+        """A log is about to be made: nothing of it may be read yet."""
+        number = self._pack((topic_id, partition), (0, 0, 0))
+        self._write(number, number)
+
+    def lower(self, log: "Log") -> None:
+        """The log is about to be cut to its flushed offset: the one way back. OSError."""
+        if self._said.pop((log.topic_id, log.topic_partition.partition), None) is not None:
+            self.publish((log,))
+            self.sync()
+
+    def forget(self, topic_id: bytes, partition: int) -> None:
+        """The log is deleted."""
+        self._drop((topic_id, partition))
+
+    def keep_only(self, logs: Iterable["Log"]) -> None:
+        """Drop the slots of all others: topics deleted while somebody else had the directory."""
+        known = {(log.topic_id, log.topic_partition.partition) for log in logs}
+        for key in [key for key in self._slots if key not in known]:
+            self._drop(key)
+
+    @property
+    def changed(self) -> bool:
+        """Whether something was published since the last `sync`."""
+        return self._changed
+
+    def sync(self) -> None:
+        """Make what was published durable. Blocking; OSError."""
+        file = self._file
+        if file is not None and self._changed:
+            self._changed = False
+            file.sync()
+
+    def close(self, remove: bool) -> None:
+        """Publish no more; `remove` the file after a clean stop. OSError."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+            if remove:
+                self._shared.disk.remove(self._path)
+
+    def _note(self, log: "Log") -> int | None:
+        if self._file is None or log.closed or log.topic_id == files.NO_TOPIC_ID:
+            return None
+        key = log.topic_id, log.topic_partition.partition
+        end = min(log.high_watermark, log.flushed_offset)
+        said = self._said.get(key)
+        if said is not None and said[1] > end:
+            return None  # a log that is loaded, not led yet: what was said before holds
+        now = log.start_offset, end, log.last_stable_offset(end)
+        return None if now == said else self._pack(key, now)
+
+    def _pack(self, key: Key, said: Said) -> int:
+        number = self._slots.get(key)
+        if number is None:
+            number = self._free.pop() if self._free else len(self._table) // SLOT.size
+            self._slots[key] = number
+        body = _BODY.pack(*key, *said)
+        at = number * SLOT.size
+        self._table[at : at + SLOT.size] = _CRC.pack(crc32c(body)) + body
+        self._said[key] = said
+        return number
+
+    def _drop(self, key: Key) -> None:
+        number = self._slots.pop(key, None)
+        if number is not None:
+            self._said.pop(key, None)
+            self._table[number * SLOT.size : (number + 1) * SLOT.size] = bytes(SLOT.size)
+            self._free.append(number)
+            self._write(number, number)
+
+    def _write(self, first: int, last: int) -> None:
+        if self._file is None or self._shared.failure is not None:
+            return
+        at = first * SLOT.size
+        try:
+            self._file.write_at(at, (bytes(self._table[at : (last + 1) * SLOT.size]),))
+        except OSError as error:
+            self._shared.fail(error, self._path)
+            return
+        self._changed = True
+
+
+def _body(table: bytes | bytearray, at: int) -> tuple[bytes, int, int, int, int] | None:
+    """What the slot at `at` says; None where it is empty, torn or not there."""
+    slot = bytes(table[at : at + SLOT.size])
+    if len(slot) < SLOT.size:
+        return None
+    crc, topic_id, partition, start, end, stable = SLOT.unpack(slot)
+    if crc != crc32c(slot[_BODY_AT:]) or topic_id == files.NO_TOPIC_ID:
+        return None
+    return topic_id, partition, start, end, stable
+
+
+def read_bound(disk: Disk, path: str, place: TopicPartition, topic_id: bytes) -> ReadBound:
+    """How far the log of `place` in the log directory `path` may be read, by what is on disk.
+
+    The slot where there is one; else, as with Kafka's own directories, the checkpoints, which are
+    some seconds old. `end` is None after a clean stop: then ask again (`clean_still`) once the
+    sizes of the files have been looked at. CorruptLogError, OSError.
+    """
+    starts = _checkpoint(disk, path, names.LOG_STARTS)
+    start = starts.get(place, Offset(0))
+    if clean_still(disk, path):
+        return ReadBound(start, None, None)
+    said = _slot(disk, path, topic_id, place.partition)
+    if said is not None:
+        return ReadBound(Offset(said[2]), Offset(said[3]), Offset(said[4]))
+    flushed = _checkpoint(disk, path, names.RECOVERY_POINTS).get(place, 0)
+    marked = _checkpoint(disk, path, names.HIGH_WATERMARKS).get(place, 0)
+    return ReadBound(start, Offset(min(flushed, marked)), None)
+
+
+def clean_still(disk: Disk, path: str) -> bool:
+    """Whether the directory lies as a clean stop left it."""
+    return disk.exists(f"{path}/{names.CLEAN_SHUTDOWN}")
+
+
+def _slot(
+    disk: Disk, path: str, topic_id: bytes, partition: int
+) -> tuple[bytes, int, int, int, int] | None:
+    key = _KEY.pack(topic_id, partition)
+    for _ in range(_READS_MAX):
+        content = read_file(disk, f"{path}/{NAME}")
+        if content is None or topic_id == files.NO_TOPIC_ID or not content.startswith(_HEADER):
+            return None
+        at = content.find(key)
+        while at >= 0 and at % SLOT.size != _BODY_AT:
+            at = content.find(key, at + 1)
+        if at < 0:
+            return None
+        body = _body(content, at - _BODY_AT)
+        if body is not None:
+            return body
+    return None
+
+
+def _checkpoint(disk: Disk, path: str, name: str) -> dict[TopicPartition, Offset]:
+    content = read_file(disk, f"{path}/{name}")
+    return {} if content is None else files.read_offsets(content, f"{path}/{name}")
