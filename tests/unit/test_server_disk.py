@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from headrace.server.aio import ParallelFdatasync
-from headrace.server.disk import RealDisk, RealFile
+from headrace.server.disk import RealDisk
+from headrace.server.files import RealFile
 from headrace.server.flushes import FLUSHES, Auto
 from headrace.server.threads import Workers
 
@@ -59,7 +60,7 @@ def test_a_gathered_write_that_fails_names_its_file_and_leaves_the_others(
 ) -> None:
     good, bad = (
         opened(disk, tmp_path / "good"),
-        RealFile("/dev/full", os.open("/dev/full", os.O_RDWR), disk._gather),
+        RealFile("/dev/full", os.open("/dev/full", os.O_RDWR), disk.files),
     )
     disk.begin_gather()
     bad.write_at(0, [b"x"])
@@ -166,6 +167,115 @@ def test_work_comes_back_with_its_result_or_its_error() -> None:
             await asyncio.sleep(0.01)
         assert 42 in results
         assert any(isinstance(one, ZeroDivisionError) for one in results)
+        workers.stop()
+
+    asyncio.run(main())
+
+
+def many(disk: RealDisk, folder: Path, count: int) -> list[RealFile]:
+    files = []
+    for at in range(count):
+        file = opened(disk, folder / f"many-{at}")
+        file.write_at(0, [b"%05d" % at])
+        files.append(file)
+    return files
+
+
+def descriptors(folder: Path) -> int:
+    links = [Path("/proc/self/fd", name) for name in os.listdir("/proc/self/fd")]
+    return sum(os.path.realpath(one).startswith(str(folder)) for one in links)
+
+
+async def settled(disk: RealDisk, files: list[RealFile]) -> None:
+    done: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    disk.flush(files, done.set_result)
+    assert await asyncio.wait_for(done, 20) is None
+
+
+def test_files_beyond_the_bound_are_closed_and_serve_as_before(tmp_path: Path) -> None:
+    async def main() -> None:
+        workers = Workers(asyncio.get_running_loop())
+        disk = RealDisk(workers, open_max=20)
+        files = many(disk, tmp_path, 50)
+        await settled(disk, files)
+        for _ in range(3):  # each one used before loses its turn once
+            opened(disk, tmp_path / "more").close()
+            for file in files:
+                file.size()
+        assert descriptors(tmp_path) <= 20 + 1
+        for at, file in enumerate(files):
+            assert file.read(0, 9) == file.read_cached(0, 9) == b"%05d" % at
+            assert file.write_at(5, [b"!"]) == 1
+        await settled(disk, files)
+        disk.rename(files[0].path, str(tmp_path / "renamed"))
+        for file in files:
+            assert file.size() == 6
+            file.close()
+        assert descriptors(tmp_path) == 0
+        workers.stop()
+
+    asyncio.run(main())
+
+
+def test_unflushed_files_stay_open_until_a_flush_of_their_own(tmp_path: Path) -> None:
+    async def main() -> None:
+        workers = Workers(asyncio.get_running_loop())
+        disk = RealDisk(workers, open_max=20)
+        files = many(disk, tmp_path, 60)
+        assert descriptors(tmp_path) == 60
+        for _ in range(200):
+            opened(disk, tmp_path / "more").close()
+            await asyncio.sleep(0.005)
+            if descriptors(tmp_path) <= 20:
+                break
+        assert descriptors(tmp_path) <= 20
+        assert [file.read(0, 5) for file in files] == [b"%05d" % at for at in range(60)]
+        workers.stop()
+
+    asyncio.run(main())
+
+
+def test_a_file_in_use_by_a_thread_is_not_closed_under_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        workers = Workers(loop)
+        disk = RealDisk(workers, open_max=16)
+        files = many(disk, tmp_path, 48)
+        await settled(disk, files)
+        wrong: list[bytes] = []
+
+        def read_all() -> None:
+            for _ in range(60):
+                wrong.extend(
+                    found
+                    for at, file in enumerate(files)
+                    if (found := file.read(0, 5)) != b"%05d" % at
+                )
+
+        reading: asyncio.Future[object] = loop.create_future()
+        disk.run(read_all, reading.set_result)
+        while not reading.done():
+            opened(disk, tmp_path / "more").close()
+            await asyncio.sleep(0)
+        assert await reading is None
+        assert wrong == []
+        workers.stop()
+
+    asyncio.run(main())
+
+
+def test_a_file_that_was_replaced_is_not_taken_for_the_one_before(tmp_path: Path) -> None:
+    async def main() -> None:
+        workers = Workers(asyncio.get_running_loop())
+        disk = RealDisk(workers, open_max=4)
+        file, *others = many(disk, tmp_path, 12)
+        await settled(disk, [file, *others])
+        (tmp_path / "new").write_bytes(b"others")
+        os.replace(tmp_path / "new", file.path)
+        for _ in range(4):
+            opened(disk, tmp_path / "more").close()
+        with pytest.raises(FileNotFoundError, match="another file"):
+            file.read(0, 5)
         workers.stop()
 
     asyncio.run(main())

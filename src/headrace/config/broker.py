@@ -78,6 +78,7 @@ class BrokerConfig:
     log_message_timestamp_after_max_ms: int
     log_message_timestamp_before_max_ms: int
     log_message_timestamp_type: str
+    log_open_files_max: int
     log_preallocate: bool
     log_retention_bytes: int
     log_retention_check_interval_ms: int

@@ -95,6 +95,15 @@ HEADRACE: tuple[Definition, ...] = (
         ours=True,
     ),
     key(
+        "log.open.files.max",
+        Kind.INT,
+        2_000,
+        "Files of logs that are open at a time; those not used lately are closed and opened again"
+        " when they are needed.",
+        at_least=16,
+        ours=True,
+    ),
+    key(
         "partitions.per.topic.max",
         Kind.INT,
         10_000,

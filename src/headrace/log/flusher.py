@@ -126,11 +126,8 @@ class Flusher:
         # no name is durable before what it stands for, and the journal has most of it by then.
         disk = self._shared.disk
 
-        def sync() -> None:
-            for path in dict.fromkeys(directories):
-                # A partition deleted meanwhile has no directory of that name any more.
-                if disk.is_directory(path):
-                    disk.sync_directory(path)
+        # A partition deleted meanwhile has no directory of that name any more: it is skipped.
+        paths = list(dict.fromkeys(directories))
 
         def done(result: BaseException | None) -> None:
             if self._closed:
@@ -142,7 +139,7 @@ class Flusher:
             else:
                 self._flushed(work)
 
-        disk.run(sync, done)
+        disk.run(lambda: disk.sync_directories(paths), done)
 
     def _flushed(self, work: list[tuple[Log, FlushWork]]) -> None:
         self._settled()

@@ -4,192 +4,27 @@
   gathered and handed over in one call: a system call that gives up the interpreter's lock costs
   more than the small batch it writes.
 * Reads that must not wait ask the page cache only (`preadv2` with RWF_NOWAIT).
+* A bounded number of files is open at a time (`files`).
 * Flushes run on one thread per kind of work, never on the loop: at most a handful are under way.
 * Results come back on the loop.
 """
 
-import contextlib
-import errno
 import fcntl
 import os
-from collections.abc import Callable, Collection, Sequence
-from threading import get_ident
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TypeVar
 
 from headrace.model.invariant import InvariantError
-from headrace.server.flushes import FLUSHES
+from headrace.server.files import OPEN_MAX, OpenFiles, RealFile, write_all
+from headrace.server.flushes import FLUSHES, Fdatasync, Syncfs
 from headrace.server.threads import Workers
-from headrace.world.disk import Buffer, DiskFile
+from headrace.world.disk import DiskFile
 
 T = TypeVar("T")
 
-_PARTS_MAX = 1000
-"""Below IOV_MAX (1024 on Linux)."""
-_RWF_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
-_NOT_CACHED = {errno.EAGAIN, errno.EWOULDBLOCK}
-_NOWAIT_UNKNOWN = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
-
-
-class _Gather:
-    """Which files hold writes back now."""
-
-    __slots__ = ("active", "files", "owner")
-
-    def __init__(self) -> None:
-        self.active = False
-        self.owner = get_ident()
-        """The deciding thread: others read what has been flushed, and never write what is held."""
-        self.files: list[RealFile] = []
-
-
-class RealFile:
-    """One open file. `world.disk.DiskFile`."""
-
-    __slots__ = (
-        "_cached_flags",
-        "_fd",
-        "_gather",
-        "_held",
-        "_held_at",
-        "_held_end",
-        "path",
-        "unflushed",
-    )
-
-    def __init__(self, path: str, fd: int, gather: _Gather) -> None:
-        self.path = path
-        self._fd = fd
-        self._cached_flags = _RWF_NOWAIT
-        self._gather = gather
-        self._held: list[Buffer] = []
-        self._held_at = self._held_end = 0
-        self.unflushed = 0
-        """Bytes written since the last flush began."""
-
-    def write_held(self) -> None:
-        """Write what was held back. OSError: then nothing of it counts, and the file is cut."""
-        if not self._held or get_ident() != self._gather.owner:
-            return
-        held, self._held = self._held, []
-        try:
-            _write_all(self._fd, self._held_at, held)
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._fd, self._held_at)
-            raise
-
-    def fileno(self) -> int:
-        """The descriptor."""
-        return self._fd
-
-    def size(self) -> int:
-        """Bytes the file holds now."""
-        self.write_held()
-        return os.fstat(self._fd).st_size
-
-    def mtime_ms(self) -> int:
-        """Last modification, milliseconds since 1970."""
-        return os.fstat(self._fd).st_mtime_ns // 1_000_000
-
-    def set_mtime_ms(self, mtime_ms: int) -> None:
-        """Change that time."""
-        os.utime(self._fd, ns=(mtime_ms * 1_000_000, mtime_ms * 1_000_000))
-
-    def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
-        """Write all of `parts` from `position`; return their size."""
-        size = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
-        self.unflushed += size
-        if self._gather.active:
-            held = self._held
-            if not held:
-                self._held_at = position
-                self._gather.files.append(self)
-            elif position != self._held_end:
-                self.write_held()
-                self._held_at = position
-                held = self._held
-            held.extend(parts)
-            self._held_end = position + size
-            return size
-        if self._held:
-            self.write_held()
-        if len(parts) == 1 and os.pwrite(self._fd, parts[0], position) == size:
-            return size
-        return _write_all(self._fd, position, parts)
-
-    def read_cached(self, position: int, size: int) -> Buffer | None:
-        """Up to `size` bytes if the page cache holds them all, else None."""
-        if self._held:
-            self.write_held()
-        buffer = bytearray(size)
-        try:
-            got = os.preadv(self._fd, [buffer], position, self._cached_flags)
-        except OSError as problem:
-            if problem.errno in _NOT_CACHED:
-                return None
-            if problem.errno not in _NOWAIT_UNKNOWN or not self._cached_flags:
-                raise
-            # A file system that cannot say (tmpfs is one) is taken for memory.
-            self._cached_flags = 0
-            return self.read_cached(position, size)
-        if got == size:
-            return buffer
-        if position + got < os.fstat(self._fd).st_size:
-            return None
-        return memoryview(buffer)[:got]
-
-    def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes, waiting for the disk; shorter only at the file's end."""
-        if self._held:
-            self.write_held()
-        got = os.pread(self._fd, size, position)
-        if len(got) == size or not got:
-            return got
-        parts = [got]
-        have = len(got)
-        while have < size:
-            more = os.pread(self._fd, size - have, position + have)
-            if not more:
-                break
-            parts.append(more)
-            have += len(more)
-        return b"".join(parts)
-
-    def truncate(self, size: int) -> None:
-        """Cut or extend to `size` bytes."""
-        self.write_held()
-        os.ftruncate(self._fd, size)
-
-    def sync(self) -> None:
-        """fdatasync, blocking."""
-        self.write_held()
-        os.fdatasync(self._fd)
-
-    def close(self) -> None:
-        """Close; a second call does nothing."""
-        self.write_held()
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-
-def _write_all(fd: int, position: int, parts: Sequence[Buffer]) -> int:
-    total = sum(map(len, parts))
-    if len(parts) <= _PARTS_MAX and os.pwritev(fd, parts, position) == total:
-        return total
-    # Short, or too many at once: written again from the start, as much as goes at a time.
-    views = [memoryview(part) for part in parts if len(part)]
-    written = 0
-    while views:
-        count = os.pwritev(fd, views[:_PARTS_MAX], position + written)
-        if count <= 0:
-            raise OSError(errno.EIO, "nothing was written")
-        written += count
-        while views and count >= len(views[0]):
-            count -= len(views.pop(0))
-        if count:
-            views[0] = views[0][count:]
-    return written
+_DIRECTORIES_FEW = 8
+"""More than so many directories are made durable by what flushes the whole file system."""
 
 
 def in_use(path: str) -> bool:
@@ -211,29 +46,33 @@ def in_use(path: str) -> bool:
 class RealDisk:
     """The file system below the log directories. `world.disk.Disk`."""
 
-    def __init__(self, workers: Workers | None, strategy: str = "auto") -> None:
+    def __init__(
+        self, workers: Workers | None, strategy: str = "auto", open_max: int = OPEN_MAX
+    ) -> None:
         """`strategy` (log.flush.strategy): fdatasync, syncfs, or auto by the number of files.
+
+        `open_max` (log.open.files.max): beyond it, files not used lately have no descriptor.
 
         Without `workers` (tools, which have no loop) `run` works at once; there is no `flush`.
         """
         self._workers = workers
-        self._gather = _Gather()
+        self.files = OpenFiles(workers, open_max)
         self._strategy = FLUSHES[strategy]()
+        self._all = Syncfs()
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
         """Open, and create where `create`."""
         flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY)
-        if create:
-            flags |= os.O_CREAT
-        return RealFile(path, os.open(path, flags, 0o644), self._gather)
+        fd = os.open(path, flags | os.O_CREAT if create else flags, 0o644)
+        return RealFile(path, fd, self.files, flags)
 
     def begin_gather(self) -> None:
         """From now on hold writes back: the buffers written must stay as they are until the end."""
-        self._gather.active = True
+        self.files.active = True
 
     def end_gather(self) -> list[tuple[str, OSError]]:
         """Write all that was held back; what failed, by path, and nothing else was lost."""
-        gather = self._gather
+        gather = self.files
         gather.active = False
         if not gather.files:
             return []
@@ -265,6 +104,7 @@ class RealDisk:
     def rename(self, source: str, target: str) -> None:
         """Atomic replace."""
         os.replace(source, target)
+        self.files.renamed(source, target)
 
     def remove(self, path: str) -> None:
         """Unlink a file."""
@@ -284,12 +124,28 @@ class RealDisk:
         finally:
             os.close(fd)
 
+    def sync_directories(self, paths: Collection[str]) -> None:
+        """Many: by what flushes the whole file system, unless the strategy is each by itself."""
+        fds = []
+        try:
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    fds.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+                if len(fds) > _DIRECTORIES_FEW and not isinstance(self._strategy, Fdatasync):
+                    self._all.flush(fds[-1:], 0)
+                    return
+            for fd in fds:
+                os.fsync(fd)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
     def replace(self, path: str, content: bytes) -> None:
         """Atomic and durable replace of a file's content."""
         temporary = path + ".tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
-            _write_all(fd, 0, [content])
+            write_all(fd, 0, [content])
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -318,15 +174,35 @@ class RealDisk:
         workers = self._workers
         if workers is None:
             raise InvariantError("a disk without workers was asked to flush")
+        pinned: list[RealFile] = []
         fds = []
         size = 0
+        failure: OSError | None = None
         for file in files:
-            if isinstance(file, RealFile):
-                file.write_held()
-                size += file.unflushed
-                file.unflushed = 0
-            fds.append(file.fileno())
-        workers.flush(lambda: self._strategy.flush(fds, size), done)
+            if not isinstance(file, RealFile):
+                continue
+            file.write_held()
+            failure = failure or file.failure
+            try:
+                fds.append(self.files.pin(file))
+            except OSError as error:
+                failure = error
+                continue
+            pinned.append(file)
+            size += file.unflushed
+            file.unflushed = 0
+
+        def work() -> None:
+            if failure is not None:
+                raise failure
+            self._strategy.flush(fds, size)
+
+        def flushed(error: OSError | None) -> None:
+            for file in pinned:
+                self.files.unpin(file)
+            done(error)
+
+        workers.flush(work, flushed)
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Do blocking `work` on a thread, then `done` on the loop with result or error."""

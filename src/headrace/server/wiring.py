@@ -30,6 +30,7 @@ from headrace.net.table import ConnectionTable
 from headrace.observe.metrics import Metrics
 from headrace.server.clock import RealClock, RealRandom
 from headrace.server.disk import RealDisk
+from headrace.server.files import raise_limit
 from headrace.server.threads import Workers
 from headrace.wire.kafka import cold
 from headrace.world.disk import Disk, DiskFile
@@ -75,7 +76,11 @@ class Server:
         self.clock = RealClock(loop)
         self.random = RealRandom()
         self.workers = Workers(loop)
-        self.disk = RealDisk(self.workers, config.log_flush_strategy)
+        self.disk = RealDisk(
+            self.workers,
+            config.log_flush_strategy,
+            min(config.log_open_files_max, raise_limit() // 2),
+        )
         self.listeners: list[Listener] = []
         self.directories: list[LogDirectory] = []
         self.broker: Broker

@@ -317,6 +317,12 @@ class SimDisk:
             raise OSError(fault.code, os.strerror(fault.code), path)
         self.record(Op("dirsync", node, len(self.ops)))
 
+    def sync_directories(self, paths: Collection[str]) -> None:
+        """One after the other; those that are gone are skipped."""
+        for path in paths:
+            if self.is_directory(path):
+                self.sync_directory(path)
+
     def replace(self, path: str, content: bytes) -> None:
         """Temporary file, sync, rename, sync of the directory."""
         temporary = f"{path}.tmp"

@@ -80,6 +80,9 @@ class Disk(Protocol):
 
     def sync_directory(self, path: str) -> None: ...
 
+    def sync_directories(self, paths: Collection[str]) -> None:
+        """The same for many, all of them at once where that is cheaper; those gone are skipped."""
+
     def replace(self, path: str, content: bytes) -> None:
         """Atomic and durable: temporary file, fsync, rename, fsync of the directory."""
 
