@@ -14,12 +14,11 @@ from collections.abc import Collection, Iterable
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from crc32c import crc32c
-
 from headrace.log import files, names
 from headrace.log.recover import read_file
 from headrace.log.shared import Shared
 from headrace.model.nouns import Offset, TopicPartition
+from headrace.wire.checksum import crc32c
 from headrace.world.disk import Disk, DiskFile
 
 if TYPE_CHECKING:

@@ -11,8 +11,6 @@ ones, so it can be stopped, or fail, at any point without harm to the log.
 import struct
 from collections.abc import Callable, Iterator
 
-from crc32c import crc32c
-
 from headrace.log import names
 from headrace.log.compact.job import Cleaned, Counts, Damaged, Done, Event, Job
 from headrace.log.compact.plan import Size, grouped
@@ -22,6 +20,7 @@ from headrace.log.scan import BadBatch, Batch, batches
 from headrace.log.segment import Segment
 from headrace.log.txnindex import AbortedTransaction
 from headrace.model.nouns import Offset
+from headrace.wire.checksum import crc32c
 from headrace.wire.kafka.batch import (
     CODEC_MASK,
     CONTROL,

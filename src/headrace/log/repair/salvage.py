@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from contextlib import closing
 
-from crc32c import crc32c
-
 from headrace.log import names
 from headrace.log.repair.plan import Mending
 from headrace.log.scan import CRC_FROM, LENGTH_MIN, MAGIC, BadBatch, batches
 from headrace.log.verify import PartitionFacts
 from headrace.log.verify.segment import SegmentFacts, check_records
+from headrace.wire.checksum import crc32c
 from headrace.wire.kafka.batch import HEADER_BYTES, parse_header
 from headrace.world.disk import DiskFile
 
