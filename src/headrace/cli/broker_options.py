@@ -10,6 +10,7 @@ from headrace.client.client import Client
 from headrace.client.sync import connect
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+WAIT_SECONDS_MAX = 86_400.0
 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSON, for scripts.")]
 
@@ -51,8 +52,7 @@ class Cluster:
             if name not in {"brokers", "bootstrap.servers", "metadata.broker.list"} or not equals:
                 raise UsageError(f"-X {setting}: only brokers=host:port is known")
             bootstrap = value
-        if self.seconds <= 0:
-            raise UsageError(f"--request-timeout {self.seconds:g}: must be more than 0")
+        check_seconds("--request-timeout", self.seconds)
         try:
             return connect(
                 bootstrap,
@@ -63,6 +63,14 @@ class Cluster:
             )
         except ValueError as error:
             raise UsageError(f"--bootstrap-server: {error}") from None
+
+
+def check_seconds(flag: str, seconds: float) -> None:
+    """UsageError where nobody can wait so long: nothing, nan, more than a day."""
+    if not 0 < seconds <= WAIT_SECONDS_MAX:
+        raise UsageError(
+            f"{flag} {seconds:g}: must be more than 0, and at most {WAIT_SECONDS_MAX:g} seconds"
+        )
 
 
 def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:

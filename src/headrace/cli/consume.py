@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from headrace.cli.broker_options import Cluster, Json, pairs
+from headrace.cli.broker_options import Cluster, Json, check_seconds, pairs
 from headrace.cli.failure import UsageError, not_found
 from headrace.cli.formats import Formatter, json_formatter, text_formatter
 from headrace.cli.places import Place, parse_place, resolve_places
@@ -86,6 +86,8 @@ class What:
             raise UsageError("--group and --partition: the group decides who reads what")
         if self.from_beginning and self.offset is not None:
             raise UsageError("--from-beginning and --offset: one of them at most")
+        if self.seconds is not None:
+            check_seconds("--timeout", self.seconds)
         if self.max_messages is not None and self.max_messages < 1:
             raise UsageError(f"--max-messages {self.max_messages}: must be at least 1")
 
