@@ -29,7 +29,13 @@ class World:
         config: LogConfig = CONFIG,
         strategy: Strategy = fdatasync_each,
         periods: Periods | None = None,
+        path: str = "/data",
+        broker_id: int = 0,
+        cluster_id: str = "c",
     ) -> None:
+        self.path = path
+        self.broker_id = broker_id
+        self.cluster_id = cluster_id
         self.clock = SimClock(NOW_MS)
         self.disk = disk or SimDisk(self.clock.wall_ms)
         self.config = config
@@ -42,9 +48,9 @@ class World:
             self.disk,
             self.clock,
             SimRandom(),
-            "/data",
-            broker_id=0,
-            cluster_id="c",
+            self.path,
+            broker_id=self.broker_id,
+            cluster_id=self.cluster_id,
             strategy=self.strategy,
             periods=self.periods,
         )
@@ -73,6 +79,17 @@ class World:
         """End this process and start another on the same disk."""
         self.directory.close(clean)
         self.directory = self._open()
+
+    def after_power_cut(self, left: SimDisk) -> "World":
+        """The same broker, started on what a power cut left of its disk."""
+        return World(
+            left,
+            config=self.config,
+            periods=self.periods,
+            path=self.path,
+            broker_id=self.broker_id,
+            cluster_id=self.cluster_id,
+        )
 
     def close(self) -> None:
         self.directory.close(clean=False)

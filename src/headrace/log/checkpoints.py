@@ -71,6 +71,10 @@ class Checkpoints:
         for entries in self._known.values():
             entries.pop(partition, None)
 
+    def listed(self) -> set[TopicPartition]:
+        """The partitions of which something is known that is not loaded."""
+        return {at for entries in self._known.values() for at in entries}
+
     def contents(self, logs: Mapping[TopicPartition, Log]) -> dict[str, bytes]:
         """The bytes each file should have.
 

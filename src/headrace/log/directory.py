@@ -137,19 +137,44 @@ class LogDirectory:
     def found(self) -> list[TopicPartition]:
         """Partitions that have a directory here. Cleans up what deletions left. Blocking."""
         partitions = []
+        deleted = []
         for name in self.disk.list(self.path):
             path = f"{self.path}/{name}"
             if name == names.KRAFT_METADATA or not self.disk.is_directory(path):
                 continue
             if name.endswith(names.DELETE_SUFFIX):
-                self.disk.remove_tree(path)
+                deleted.append(name)
                 continue
             partition = names.parse_directory(name)
             if partition is None:
                 _logger.warning("%s: not a partition's directory, left alone", path)
                 continue
             partitions.append(partition)
+        self._forget_what_is_gone(partitions, deleted)
         return partitions
+
+    def _forget_what_is_gone(self, present: list[TopicPartition], deleted: list[str]) -> None:
+        """Remove deleted logs, once no checkpoint says a word of them.
+
+        What was flushed of a deleted log would else be held against a new one of that name. After a
+        kill an entry may be either's; a clean stop has written them all anew.
+        """
+        stems = set() if self.was_clean else {names.stem_of(name) for name in deleted}
+        there = set(present)
+        gone = [
+            partition
+            for partition in self.checkpoints.listed()
+            if partition not in there or names.deletion_stem(partition) in stems
+        ]
+        for partition in gone:
+            self.checkpoints.forget(partition)
+        try:
+            if gone:
+                self.checkpoints.write_now({})
+            for name in deleted:
+                self.disk.remove_tree(f"{self.path}/{name}")
+        except OSError as error:
+            _logger.warning("%s: deleted logs are left for the next start: %s", self.path, error)
 
     def load_blocking(self, config_of: Callable[[TopicPartition], LogConfig]) -> None:
         """Load every log now."""
@@ -286,7 +311,10 @@ class LogDirectory:
         delay_ms = (
             LogConfig().file_delete_delay_ms if log is None else (log.config.file_delete_delay_ms)
         )
-        self._housekeeping.remove_later(delay_ms, lambda: self._remove(target, log))
+        # As long as it lies there a start after a kill believes no checkpoint of that name.
+        self._housekeeping.remove_later(
+            delay_ms, lambda: self.checkpoint(lambda: self._remove(target, log))
+        )
 
     def _synced(self, result: BaseException | None) -> None:
         if isinstance(result, OSError):

@@ -63,6 +63,8 @@ class FlushWork(NamedTuple):
     sealed: list[Segment]
     loose: list[DiskFile]
     """Small files, closed once they are flushed."""
+    truncations: int
+    """How often the log had been cut short: offsets may hold something else since."""
 
 
 class Log(ReadableLog):
@@ -169,6 +171,8 @@ class Log(ReadableLog):
         marker = parse_control(next(iter(records(batch))))
         aborted = self.producers.update_marker(header, marker, base)
         if aborted is not None:
+            if not segment.txn_index.entries:
+                self.directory_changed(self.directory)  # its file is made now
             try:
                 segment.txn_index.append(aborted)
             except OSError as error:
@@ -287,7 +291,7 @@ class Log(ReadableLog):
                 found.append(active.txn_index.open_file)
         sealed = [segment for segment, _ in self._sealed]
         directories, self._new_directories = self._new_directories, []
-        return FlushWork(found, directories, self.end_offset, sealed, loose)
+        return FlushWork(found, directories, self.end_offset, sealed, loose, self.truncations)
 
     def flushed(self, work: FlushWork, now_ms: int = 0) -> None:
         """`work` is on the platter: move `flushed_offset`, and tell."""
@@ -302,7 +306,7 @@ class Log(ReadableLog):
                     opened[-1].close()
                     segment.close_indexes()
             self._sealed = [pair for pair in self._sealed if pair[0] not in work.sealed]
-        if work.upto > self.flushed_offset and work.upto <= self.end_offset:
+        if self.flushed_offset < work.upto and work.truncations == self.truncations:
             self.flushed_offset = work.upto
         if self.on_flushed is not None:
             self.on_flushed(self.flushed_offset)

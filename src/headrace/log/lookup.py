@@ -7,6 +7,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from headrace.log import names
+from headrace.log.index import NO_TIMESTAMP
 from headrace.log.scan import BadBatch, Fetch, batches, headers
 from headrace.log.segment import Segment
 from headrace.log.txnindex import AbortedTransaction
@@ -75,21 +76,38 @@ def first_in(
 
 def max_timestamp_offset(log: "ReadableLog") -> Found | None:
     """The newest record, the first of them where several are equally new (KIP-734)."""
+    best: Found | None = None
     try:
-        filled = [segment for segment in list(log.segments) if segment.size]
-        if not filled:
-            return None
-        segment = max(filled, key=lambda one: one.max_timestamp[0])
-        timestamp, near = segment.max_timestamp
-        if timestamp < 0:
-            return None
-        found = segment.find(near, segment.file.read)
-        if found is None:
-            return None
-        position, header = found
-        return _first_in(segment, position, header, timestamp, log.start_offset)
+        for segment in list(log.segments):
+            if not segment.size or segment.max_timestamp[0] <= (best[0] if best else NO_TIMESTAMP):
+                continue
+            found = _newest_in(segment, log.start_offset)
+            if found is not None and (best is None or found[0] > best[0]):
+                best = found
     except BadBatch as error:
         raise log.unreadable(error) from error
+    return best
+
+
+def _newest_in(segment: Segment, start: Offset) -> Found | None:
+    timestamp, near = segment.max_timestamp
+    if segment.base_offset >= start:
+        place = segment.find(near, segment.file.read)
+        return None if place is None else _first_in(segment, *place, timestamp, start)
+    # The log begins inside: what is known of the whole segment may lie before.
+    best: Found | None = None
+    where = segment.path(names.LOG)
+    position = segment.index.lookup(start)
+    for at, header in headers(segment.file.read, position, segment.size, where):
+        if header.base_offset + header.last_offset_delta < start:
+            continue
+        while header.max_timestamp > (best[0] if best else NO_TIMESTAMP):
+            least = best[0] + 1 if best else 0
+            better = _first_in(segment, at, header, least, start)
+            if better is None:
+                break
+            best = better
+    return best
 
 
 def aborted_transactions(

@@ -58,6 +58,16 @@ def parse_directory(name: str) -> TopicPartition | None:
     return TopicPartition(match[1], int(match[2]))
 
 
+def deletion_stem(partition: TopicPartition) -> str:
+    """What the directory of every deleted log of that partition begins with."""
+    return stem_of(delete_directory(partition, bytes(16)))
+
+
+def stem_of(deleted: str) -> str:
+    """The same, of the name of a deleted log's directory."""
+    return deleted.removesuffix(DELETE_SUFFIX).rpartition(".")[0]
+
+
 def delete_directory(partition: TopicPartition, unique: bytes) -> str:
     """`topic-0.<32 hex>-delete`; the topic is cut so that the name is one a file system takes."""
     tail = f"-{partition.partition}.{unique.hex()}{DELETE_SUFFIX}"

@@ -60,6 +60,8 @@ class ReadableLog:
         self.snapshot_offset = Offset(-1)
         """Offset of the newest `.snapshot` there is."""
         self.last_flush_ms = 0
+        self.truncations = 0
+        """How often the log was cut short."""
         self._epochs = LeaderEpochs()
         self._epoch = -1
         self.segments: list[Segment] = []

@@ -260,6 +260,7 @@ def _settle(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | No
     log.start_offset = Offset(max(known.start_offset, log.segments[0].base_offset))
     log.flushed_offset = log.end_offset
     log.high_watermark = Offset(min(max(known.high_watermark, log.start_offset), log.end_offset))
+    replay.complete_epochs(log)
     log.epochs.truncate_from_end(log.end_offset)
     log.epochs.truncate_from_start(log.start_offset)
     if log.epochs.entries != (saved or []):

@@ -167,10 +167,31 @@ def note_batch(
 
 def rebuild_epochs(log: "Log") -> None:
     """Read the epochs from all batches: where their file is missing or torn."""
+    log.set_epochs(_epochs_below(log, log.end_offset))
+
+
+def complete_epochs(log: "Log") -> None:
+    """Read from the batches what the epochs lack at the log's start.
+
+    A deletion trims the epochs' file at once; a power cut can take back the deletion alone.
+    """
+    entries = log.epochs.entries
+    if entries and entries[0][1] > log.start_offset:
+        found = _epochs_below(log, entries[0][1])
+        for epoch, start in entries:
+            found.assign(epoch, start)
+        log.set_epochs(found)
+
+
+def _epochs_below(log: "Log", end: Offset) -> LeaderEpochs:
     found = LeaderEpochs()
     for segment in log.segments:
+        if segment.base_offset >= end:
+            break
         where = segment.path(names.LOG)
         for _, header in headers(segment.file.read, 0, segment.size, where):
+            if header.base_offset >= end:
+                return found
             if header.leader_epoch > found.latest:
                 found.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
-    log.set_epochs(found)
+    return found

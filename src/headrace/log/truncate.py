@@ -20,6 +20,7 @@ def truncate_to(log: "Log", offset: Offset) -> None:
     _logger.info("%s: truncated from %d to %d", log.topic_partition, log.end_offset, offset)
     if log.shared.before_cut is not None:
         log.shared.before_cut(log, offset)
+    log.truncations += 1
     try:
         if offset < log.flushed_offset:
             # A recovery point above the log's end would be taken for damage after a crash.
@@ -41,10 +42,14 @@ def truncate_to(log: "Log", offset: Offset) -> None:
 
 def _cut(log: "Log", offset: Offset) -> Offset:
     segments = list(log.segments)
-    log.forget_unflushed(segments)
+    gone = []
     while len(segments) > 1 and segments[-1].base_offset >= offset:
-        leftovers.remove_segment(log.shared.disk, segments.pop())
+        gone.append(segments.pop())
     active = segments[-1]
+    # Those before it keep waiting for their flush.
+    log.forget_unflushed([active, *gone])
+    for segment in gone:
+        leftovers.remove_segment(log.shared.disk, segment)
     end = Offset(max(offset, active.base_offset))
     found = active.find(end, active.file.read) if active.size else None
     if found is not None:
@@ -52,7 +57,7 @@ def _cut(log: "Log", offset: Offset) -> Offset:
         end = Offset(max(header.base_offset, active.base_offset))
         active.file.truncate(position)
         active.size = position
-        active.file.sync()
+    active.file.sync()
     active.rebuild_indexes()
     active.txn_index.reset(keep_below=end)
     log.set_segments(segments)

@@ -1,0 +1,140 @@
+"""Each kind of mistake a log can make is planted once; the enumeration must find it."""
+
+from collections.abc import Callable, Collection
+
+import pytest
+
+from headrace.log import snapshot
+from headrace.log.checkpoints import Checkpoints
+from headrace.log.flusher import Done, Strategy, fdatasync_each
+from headrace.log.segment import Segment
+from headrace.log.shared import Known
+from headrace.model.nouns import TopicPartition
+from headrace.testing.disk import SimDisk
+from headrace.world.disk import Disk, DiskFile
+from tests.crash import stories
+from tests.support.crash import SMALL, Story, enumerate_cuts
+from tests.support.log import World
+
+Play = Callable[[Story], None]
+
+
+def findings(
+    play: Play, disk: SimDisk | None = None, strategy: Strategy = fdatasync_each
+) -> list[str]:
+    story = Story(World(disk, config=SMALL, strategy=strategy))
+    play(story)
+    return enumerate_cuts(story, samples=3)[1]
+
+
+def answer_first(disk: Disk, files: Collection[DiskFile], done: Done) -> None:
+    """Tell that it is durable, then make it so."""
+    done(None)
+    disk.flush(files, lambda _: None)
+
+
+def forget_the_oldest(disk: Disk, files: Collection[DiskFile], done: Done) -> None:
+    """Of several files the first is left out, as if only the active one counted."""
+    disk.flush(list(files)[-1:], done)
+
+
+@pytest.mark.parametrize("fault", [answer_first, forget_the_oldest], ids=lambda one: one.__name__)
+def test_a_flusher_that_lies_is_found(fault: Strategy) -> None:
+    assert any("were flushed" in one for one in findings(stories.rolls, strategy=fault))
+
+
+class NoDirectorySync(SimDisk):
+    """Names are never made durable."""
+
+    def sync_directory(self, path: str) -> None:
+        self._node(path)
+
+
+class ReplaceWithoutSync(SimDisk):
+    """A checkpoint's content is not flushed before it takes its place."""
+
+    def replace(self, path: str, content: bytes) -> None:
+        file = self.open(f"{path}.tmp", create=True)
+        file.truncate(0)
+        file.write_at(0, (content,))
+        file.close()
+        self.rename(f"{path}.tmp", path)
+        self.sync_directory(path.rpartition("/")[0])
+
+
+class RenameBeforeSync(SimDisk):
+    """The name first, then the content."""
+
+    def replace(self, path: str, content: bytes) -> None:
+        file = self.open(f"{path}.tmp", create=True)
+        file.truncate(0)
+        file.write_at(0, (content,))
+        self.rename(f"{path}.tmp", path)
+        self.sync_directory(path.rpartition("/")[0])
+        file.sync()
+        file.close()
+
+
+@pytest.mark.parametrize(
+    ("disk", "play"),
+    [
+        (NoDirectorySync, stories.rolls),
+        (NoDirectorySync, stories.creations_and_a_deletion),
+        (ReplaceWithoutSync, stories.deleted_records),
+        (RenameBeforeSync, stories.deleted_records),
+    ],
+    ids=lambda one: one.__name__,
+)
+def test_a_disk_used_in_the_wrong_order_is_found(disk: type[SimDisk], play: Play) -> None:
+    assert findings(play, disk())
+
+
+def test_a_checkpoint_ahead_of_the_flush_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Checkpoints.contents
+
+    def ahead(self: Checkpoints, logs: dict[TopicPartition, object]) -> dict[str, bytes]:
+        flushed = {}
+        for place, log in logs.items():
+            flushed[place], log.flushed_offset = log.flushed_offset, log.end_offset  # type: ignore[attr-defined]
+        try:
+            return honest(self, logs)  # type: ignore[arg-type]
+        finally:
+            for place, offset in flushed.items():
+                logs[place].flushed_offset = offset  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(Checkpoints, "contents", ahead)
+    assert any("out of service" in one for one in findings(stories.checkpoints))
+
+
+def test_a_clean_stop_that_was_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = Checkpoints.known
+
+    def believed(self: Checkpoints, *place: object, **how: object) -> Known:
+        return honest(self, *place, **{**how, "clean": True})  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Checkpoints, "known", believed)
+    assert findings(stories.rolls)
+
+
+def test_a_torn_index_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recovery that takes the index files as they are instead of building them again."""
+
+    def keep_what_is_there(self: Segment) -> None:
+        for index in (self.index, self.time_index):
+            index.load()
+        self._max_known = True
+
+    monkeypatch.setattr(Segment, "start_rebuild", keep_what_is_there)
+    monkeypatch.setattr(Segment, "note", lambda *_: None)
+    assert findings(stories.appends_and_flushes)
+
+
+def test_a_torn_snapshot_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_checksum(content: bytes, path: str) -> list[snapshot.SnapshotEntry]:
+        entries = content[snapshot._ENTRIES_AT :]
+        whole = len(entries) // snapshot._ENTRY.size * snapshot._ENTRY.size
+        unpacked = snapshot._ENTRY.iter_unpack(entries[:whole])
+        return [snapshot.SnapshotEntry(*fields) for fields in unpacked]
+
+    monkeypatch.setattr("headrace.log.producers.read_snapshot", without_checksum)
+    assert any("producer" in one for one in findings(stories.producers_through_restarts))
