@@ -75,7 +75,7 @@ def test_what_a_recovery_cut_off_stays_away_through_the_next_power_cut(
             for number in range(2):
                 again.append(log, b"n%d" % number * 70, epoch=max(log.epochs.latest, 0))
                 again.flush(log)
-            count, found = enumerate_cuts(again, samples=1, since=len(left.ops) // 2)
+            count, found = enumerate_cuts(again, samples=1, since=again.begun)
             assert found == [], f"first cut before {cut}"
             total += count
     COUNTS[f"{play.__name__}, cut, gone on, cut again"] = total

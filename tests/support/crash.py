@@ -97,6 +97,8 @@ class Story:
         self.world = world or World(config=config)
         self.config = self.world.config
         self.histories: list[History] = []
+        self.begun = self.ops
+        """Operations that belong to the start, not to the story."""
 
     @property
     def ops(self) -> int:

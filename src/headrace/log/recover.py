@@ -157,6 +157,7 @@ def _recover(log: Log, known: Known) -> None:
     first = max(bisect_right(bases, known.recovery_point) - 1, 0)
     end = log.segments[first].base_offset
     replay.load_producers(log, end, known)
+    log.epochs.truncate_from_end(end)  # from here on the batches say it
     for at in range(first, len(log.segments)):
         segment = log.segments[at]
         if at > first and _is_beyond_a_hole(log, segment, end, known):
@@ -236,6 +237,8 @@ def _cut(log: Log, at: int, position: int, end: Offset, reason: str) -> None:
         segment.file.truncate(position)
         segment.size = position
         segment.file.sync()
+    # What was cut must not come back behind what is written now.
+    log.shared.disk.sync_directory(log.directory)
     log.set_segments(kept)
 
 

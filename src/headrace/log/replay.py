@@ -176,8 +176,9 @@ def complete_epochs(log: "Log") -> None:
     A deletion trims the epochs' file at once; a power cut can take back the deletion alone.
     """
     entries = log.epochs.entries
-    if entries and entries[0][1] > log.start_offset:
-        found = _epochs_below(log, entries[0][1])
+    first = entries[0][1] if entries else log.end_offset
+    if first > log.start_offset:
+        found = _epochs_below(log, first)
         for epoch, start in entries:
             found.assign(epoch, start)
         log.set_epochs(found)
