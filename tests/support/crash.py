@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from headrace.config.topic import LogConfig
+from headrace.log.bounds import read_bound
 from headrace.log.files import NO_TOPIC_ID
 from headrace.log.log import Log, Origin
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
@@ -122,7 +123,13 @@ class Story:
         """The partition's log, its flushes noted."""
         log = self.world.directory.logs[place]
         history = self.history(place)
-        log.on_flushed = lambda upto: history.tell(self.ops, upto)
+
+        def flushed(upto: Offset) -> None:
+            history.tell(self.ops, upto)
+            log.high_watermark = upto
+            log.publish()
+
+        log.on_flushed = flushed
         return log
 
     def append(
@@ -214,6 +221,10 @@ class Story:
 
 def problems(story: Story, cut: int, left: SimDisk) -> Iterator[str]:
     """What is wrong with the disk that a cut left: first all is recovered, then life goes on."""
+    told_readers = [
+        (one, read_bound(left, story.world.path, one.place, one.topic_id).end)
+        for one in story.histories
+    ]
     try:
         world = story.world.after_power_cut(left)
     except Exception as error:  # noqa: BLE001 - whatever keeps it from starting is a finding
@@ -226,6 +237,12 @@ def problems(story: Story, cut: int, left: SimDisk) -> Iterator[str]:
         log = world.directory.logs.get(place)
         if place not in world.directory.quarantined:
             yield from _place_problems(mine, cut, log)
+    for history, end in told_readers:
+        log = world.directory.logs.get(history.place)
+        if log is None or end is None or log.topic_id != history.topic_id:
+            continue
+        if end > min(history.promised(cut) or 0, log.end_offset):
+            yield f"readers are let up to {end} of {log}, promised {history.promised(cut)}"
     yield from _goes_on(world)
     world.close()
 

@@ -211,6 +211,10 @@ def read_bound(disk: Disk, path: str, place: TopicPartition, topic_id: bytes) ->
     said = _slot(disk, path, topic_id, place.partition)
     if said is not None:
         return ReadBound(Offset(said[2]), Offset(said[3]), Offset(said[4]))
+    there = disk.list(path) if disk.is_directory(path) else []
+    if names.deletion_stem(place) in map(names.stem_of, there):
+        # The checkpoints may speak of a deleted log of that name, until the next start.
+        return ReadBound(Offset(0), Offset(0), None)
     flushed = _checkpoint(disk, path, names.RECOVERY_POINTS).get(place, 0)
     marked = _checkpoint(disk, path, names.HIGH_WATERMARKS).get(place, 0)
     return ReadBound(start, Offset(min(flushed, marked)), None)
