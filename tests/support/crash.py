@@ -241,8 +241,8 @@ def problems(story: Story, cut: int, left: SimDisk) -> Iterator[str]:
         log = world.directory.logs.get(history.place)
         if log is None or end is None or log.topic_id != history.topic_id:
             continue
-        if end > min(history.promised(cut) or 0, log.end_offset):
-            yield f"readers are let up to {end} of {log}, promised {history.promised(cut)}"
+        if end > min(history.mark_by(cut), log.end_offset):
+            yield f"readers are let up to {end} of {log}, promised {history.mark_by(cut)}"
     yield from _goes_on(world)
     world.close()
 
