@@ -41,6 +41,10 @@ crash: setup-dev ## 100 x kill -9 under load, and every enumerated crash state
 	@$(PY) -m pytest tests/crash --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
 
+.PHONY: compat-kafka
+compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we serve theirs (Java, Maven)
+	@$(PY) -m tests.kafka_judge $(ARGS)
+
 .PHONY: bench
 bench: setup-dev ## One table of figures; with PEER=kafka, Apache Kafka beside us in turn
 	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)

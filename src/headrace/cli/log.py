@@ -14,3 +14,13 @@ app.command(
     "headrace.cli.log_verify:verify", help="Read everything to the last byte; say what is wrong."
 )
 app.command("headrace.cli.log_repair:repair", help="Mend a stopped broker's log directory.")
+app.command(
+    "headrace.cli.log_transfer:import_",
+    name="import",
+    help="Bring a stopped Kafka's partitions into a log directory of ours.",
+)
+app.command(
+    "headrace.cli.log_transfer:export",
+    name="export",
+    help="Bring a stopped Headrace's partitions into a Kafka's log directory.",
+)
