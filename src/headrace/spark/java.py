@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from headrace.arrow.cache import private_directory
 from headrace.spark.errors import SourceError
+from headrace.spark.script import write_script
 
 MAJOR_MIN = 17
 _UNSAFE_WARNS_FROM = 24
@@ -126,13 +127,8 @@ def _make_home(home: Path, real: Path) -> None:
     for entry in (real / "bin").iterdir():
         if entry.name != "java":
             _link(binaries / entry.name, entry)
-    wrapper = binaries / "java"
-    content = _WRAPPER.format(java=str(real / "bin" / "java").replace("'", "'\\''"))
-    if not wrapper.is_file() or wrapper.read_text() != content:
-        fresh = binaries / f".java-{os.getpid()}"
-        fresh.write_text(content)
-        fresh.chmod(0o700)
-        fresh.replace(wrapper)
+    java = str(real / "bin" / "java").replace("'", "'\\''")
+    write_script(binaries / "java", _WRAPPER.format(java=java))
 
 
 def _link(link: Path, target: Path) -> None:

@@ -8,6 +8,7 @@ from headrace.arrow.cache import private_directory
 from headrace.spark.errors import SourceError
 from headrace.spark.java import Java, find_java
 from headrace.spark.listener import attach
+from headrace.spark.python import worker_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,7 @@ def builder(app_name: str = "headrace", **settings: object) -> "SparkSession.Bui
     except ImportError as error:
         raise SourceError('pyspark is missing: pip install "headrace[spark]"') from error
     # Workers are started as `python3` unless told otherwise: another Python, without our packages.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", worker_python())
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     made = SparkSession.builder.appName(app_name)
     for name, value in {**_defaults(), **_named(settings)}.items():
