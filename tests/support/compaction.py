@@ -97,7 +97,7 @@ def cleaner_of(world: World, **settings: float) -> LogCleaner:
         clock=world.clock,
         disk=world.disk,
         worker=InlineWorker(world.disk),
-        settings=CleanerSettings(backoff_ms=1000, **settings),  # type: ignore[arg-type]
+        settings=lambda: CleanerSettings(backoff_ms=1000, **settings),  # type: ignore[arg-type]
     )
     made.start()
     world.settle()

@@ -11,6 +11,14 @@ import os
 from collections.abc import Callable
 
 from headrace.arrow.cache import private_directory
+from headrace.log.compact.engine import keys_max
+from headrace.log.compact.job import Job
+from headrace.log.compact.records import (
+    INDEX_ENTRY_BYTES,
+    PLAIN_ENTRY_BYTES,
+    PlainRecords,
+    Records,
+)
 
 Decode = Callable[..., int]
 
@@ -18,7 +26,7 @@ Decode = Callable[..., int]
 @functools.cache
 def decoder() -> Decode:
     """The `decode` to use in this process; chosen once."""
-    return decoder_named("twin" if _numba_unwanted() else "kernel")
+    return decoder_named("twin" if numba_unwanted() else "kernel")
 
 
 def decoder_named(name: str) -> Decode:
@@ -27,18 +35,30 @@ def decoder_named(name: str) -> Decode:
         from headrace.arrow import twin
 
         return twin.decode
-    _prepare_cache()
+    prepare_cache()
     from headrace.arrow import kernel
 
     compiled: Decode = kernel.decode
     return compiled
 
 
-def _numba_unwanted() -> bool:
+def compaction_records(job: Job) -> Records:
+    """The quickest there is for the records of a compaction: compiled, else in plain Python."""
+    if numba_unwanted():
+        return PlainRecords(keys_max(job, PLAIN_ENTRY_BYTES))
+    from headrace.arrow.compact import KernelRecords
+
+    # No more keys than offsets: a small log gets a small map.
+    offsets = max(job.upper - job.first_dirty, 1)
+    return KernelRecords(keys_max(job), min(job.map_bytes // INDEX_ENTRY_BYTES, 2 * offsets))
+
+
+def numba_unwanted() -> bool:
+    """Whether the twins in plain Python do the work: asked for, or because there is no numba."""
     return os.environ.get("HEADRACE_NUMBA") == "0" or importlib.util.find_spec("numba") is None
 
 
-def _prepare_cache() -> None:
+def prepare_cache() -> None:
     """Point numba at a directory that is ours alone, unless the user pointed it somewhere."""
     if "NUMBA_CACHE_DIR" not in os.environ:
         os.environ["NUMBA_CACHE_DIR"] = str(private_directory("numba"))

@@ -211,6 +211,56 @@ _RETENTION: tuple[Definition, ...] = (
     ),
 )
 
+_CLEANER: tuple[Definition, ...] = (
+    key(
+        "log.cleaner.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether topics with cleanup.policy=compact are compacted; __consumer_offsets is one.",
+    ),
+    key(
+        "log.cleaner.backoff.ms",
+        Kind.LONG,
+        15_000,
+        "How long to wait before looking for a log to compact again when there was none.",
+        at_least=0,
+        mode=_DYNAMIC,
+    ),
+    key(
+        "log.cleaner.dedupe.buffer.size",
+        Kind.LONG,
+        134_217_728,
+        "Memory for the keys of a compaction, 24 bytes each; where it does not do for all of them,"
+        " a log is compacted in several passes. Taken by a process that lives while there is work.",
+        at_least=1 << 20,
+        mode=_DYNAMIC,
+    ),
+    key(
+        "log.cleaner.io.buffer.load.factor",
+        Kind.DOUBLE,
+        0.9,
+        "How full the memory for keys may get: fuller takes more keys at a time, and longer.",
+        between=(0.01, 0.99),
+        mode=_DYNAMIC,
+    ),
+    key(
+        "log.cleaner.io.buffer.size",
+        Kind.INT,
+        524_288,
+        "Memory for what compaction reads and writes at a time.",
+        at_least=1024,
+        mode=_DYNAMIC,
+    ),
+    key(
+        "log.cleaner.io.max.bytes.per.second",
+        Kind.DOUBLE,
+        1.7976931348623157e308,
+        "Compaction reads and writes no more than this, taken together.",
+        at_least=1,
+        mode=_DYNAMIC,
+    ),
+)
+
 _FLUSHES: tuple[Definition, ...] = (
     key(
         "log.flush.interval.messages",
@@ -368,6 +418,7 @@ LOG: tuple[Definition, ...] = (
     *_DIRECTORIES,
     *_SEGMENTS,
     *_RETENTION,
+    *_CLEANER,
     *_FLUSHES,
     *_RECORDS,
     *_TRANSACTIONS,

@@ -77,9 +77,7 @@ _LOG = """
 cordoned.log.dirs delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
 delegation.token.master.key delegation.token.max.lifetime.ms delegation.token.secret.key
 delete.records.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
-log.cleaner.backoff.ms log.cleaner.dedupe.buffer.size log.cleaner.enable
-log.cleaner.io.buffer.load.factor log.cleaner.io.buffer.size
-log.cleaner.io.max.bytes.per.second log.cleaner.threads log.dir.failure.timeout.ms
+log.cleaner.threads log.dir.failure.timeout.ms
 log.initial.task.delay.ms log.local.retention.bytes log.local.retention.ms
 log.message.downconversion.enable log.message.format.version
 log.message.timestamp.difference.max.ms producer.purgatory.purge.interval.requests

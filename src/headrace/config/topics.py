@@ -84,4 +84,7 @@ def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogC
         for name, field in _FIELDS.items()
     }
     fields["cleanup_policy"] = frozenset(fields["cleanup_policy"])
+    if "compact" in fields["cleanup_policy"]:
+        # The active segment is never compacted: it is closed in time (Kafka's maxSegmentMs).
+        fields["segment_ms"] = min(fields["segment_ms"], fields["max_compaction_lag_ms"])
     return LogConfig(**fields)

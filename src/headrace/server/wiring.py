@@ -20,6 +20,7 @@ from headrace.frontends.http import gauges
 from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
 from headrace.frontends.kafka.dispatch import Dispatcher
 from headrace.frontends.kafka.registry import APIS
+from headrace.log.compact.cleaner import LogCleaner
 from headrace.log.directory import LogDirectory, Periods, read_identity
 from headrace.log.files import encode_uuid
 from headrace.model.errors import ConfigError, ErrorCode
@@ -29,6 +30,7 @@ from headrace.net.listener import Address, Listener
 from headrace.net.table import ConnectionTable
 from headrace.observe.metrics import Metrics
 from headrace.server.clock import RealClock, RealRandom
+from headrace.server.compaction import ProcessWorker, cleaner_settings
 from headrace.server.disk import RealDisk
 from headrace.server.files import raise_limit
 from headrace.server.threads import Workers
@@ -89,6 +91,8 @@ class Server:
         self.table: ConnectionTable
         self.http: HttpEndpoint | None = None
         """The endpoint of metrics.listener, None where there is none."""
+        self.cleaner: LogCleaner
+        self.compaction = ProcessWorker()
         self._store: EmbeddedStore | None = None
         self._fatal = fatal
         self._stopping = False
@@ -100,10 +104,12 @@ class Server:
         """
         try:
             self._open_directories()
+            self._make_cleaner()
             self._bind()
             await self._load()
             await self._join()
             self.broker.start()
+            self.cleaner.start()
             for listener in self.listeners:
                 await listener.accept()
             await self._open_http()
@@ -166,6 +172,15 @@ class Server:
                 cluster_id = cluster_id or found.cluster_id
                 broker_id = found.broker_id if broker_id < 0 else broker_id
         return max(broker_id, 0), cluster_id or encode_uuid(self.random.uuid())
+
+    def _make_cleaner(self) -> None:
+        self.cleaner = LogCleaner(
+            self.directories,
+            clock=self.clock,
+            disk=self.disk,
+            worker=self.compaction,
+            settings=lambda: cleaner_settings(self.broker.config),
+        )
 
     def _timed_flush(
         self,
@@ -277,6 +292,7 @@ class Server:
         if address is None:
             return
         gauges.register(self.broker, self.table)
+        gauges.register_cleaner(self.metrics, self.cleaner)
         self.http = HttpEndpoint(self.metrics, lambda: gauges.healthy(self.broker))
         host, port = await self.http.start(*address)
         log.info("metrics at http://%s:%d/metrics", host, port)
@@ -304,6 +320,7 @@ class Server:
     async def stop(self) -> None:
         """Stop cleanly: what was taken is flushed and answered, then all is closed."""
         self._stopping = True
+        self.cleaner.close()
         for listener in self.listeners:
             listener.close()
         if self.http is not None:
@@ -316,6 +333,7 @@ class Server:
         await self._until(lambda: not self.table, STOP_SEND_SECONDS_MAX)
         self.table.abort()
         await self.controller.stop()
+        await self.compaction.ended()
         self.broker.stop()
         self.workers.stop()
 
@@ -340,6 +358,8 @@ class Server:
             self.table.abort()
         if self._store is not None:
             await self._store.close()
+        self.compaction.close()
+        await self.compaction.ended()
         for directory in self.directories:
             directory.close(clean=False)
         self.workers.stop()

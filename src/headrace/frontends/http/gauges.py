@@ -1,12 +1,14 @@
 """What is looked up in a broker only when somebody asks for metrics."""
 
-from collections.abc import Mapping, Sized
+from collections.abc import Callable, Mapping, Sized
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+    from headrace.log.compact.cleaner import LogCleaner
+    from headrace.observe.metrics import Metrics
 
 
 def register(broker: "Broker", connections: Sized) -> None:
@@ -21,6 +23,27 @@ def register(broker: "Broker", connections: Sized) -> None:
         "headrace_log_directories_failed",
         "Log directories fenced after an error",
         lambda: sum(one.fenced for one in broker.directories),
+    )
+
+
+def register_cleaner(metrics: "Metrics", cleaner: "LogCleaner") -> None:
+    """Add what the log cleaner counts to `metrics`."""
+    counts = cleaner.counts
+
+    def counter(name: str, doc: str, read: Callable[[], float]) -> None:
+        metrics.gauge(f"headrace_cleaner_{name}", doc, read, counter=True)
+
+    counter("compactions_total", "Logs compacted", lambda: cleaner.compactions)
+    counter("seconds_total", "Time taken by compactions", lambda: cleaner.seconds)
+    counter("read_bytes_total", "Log bytes compacted", lambda: counts.bytes_read)
+    counter("written_bytes_total", "Log bytes left", lambda: counts.bytes_written)
+    counter("records_read_total", "Records compacted", lambda: counts.records_read)
+    counter("records_kept_total", "Records left", lambda: counts.records_kept)
+    counter("keyless_total", "Records removed for want of a key", lambda: counts.keyless)
+    metrics.gauge(
+        "headrace_cleaner_uncleanable_partitions",
+        "Damaged logs that cannot be compacted",
+        lambda: len(cleaner.uncleanable),
     )
 
 

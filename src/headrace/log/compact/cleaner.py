@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from headrace.log import names
 from headrace.log.compact import swap
-from headrace.log.compact.job import Cleaned, Counts, Damaged, Done, Event, Job
+from headrace.log.compact.job import Cleaned, Counts, Damaged, Done, Event, Job, Stopped
 from headrace.log.compact.offsets import CleanerOffsets
 from headrace.log.compact.plan import Cleanable, cleanable, filthiest
-from headrace.log.compact.worker import Stopped, Worker
+from headrace.log.compact.worker import Worker
 from headrace.log.retention import remove_files, remove_snapshots
 from headrace.model.errors import CorruptLogError, StorageError
 from headrace.model.nouns import Offset, TopicPartition
@@ -78,10 +78,10 @@ class LogCleaner:
         clock: "Clock",
         disk: "Disk",
         worker: Worker,
-        settings: CleanerSettings,
+        settings: Callable[[], CleanerSettings],
     ) -> None:
-        self.settings = settings
-        """May be replaced at any time; counts from the next compaction on."""
+        """`settings` is asked before each compaction and each rest."""
+        self._settings = settings
         self.uncleanable: dict[TopicPartition, str] = {}
         """Logs that cannot be compacted, and why: left alone until the next start."""
         self.counts = Counts()
@@ -128,7 +128,7 @@ class LogCleaner:
     def _rest(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._clock.call_later(self.settings.backoff_ms / 1000, self.look)
+        self._timer = self._clock.call_later(self._settings().backoff_ms / 1000, self.look)
 
     # --- choosing ----------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class LogCleaner:
         if run is not None and run.directory.fenced:
             self._run = None  # nobody will call back
             self._worker.stop()
-        if self._run is not None or self._looking or not self.settings.enabled:
+        if self._run is not None or self._looking or not self._settings().enabled:
             self._rest()
             return
         self._looking = True
@@ -223,7 +223,7 @@ class LogCleaner:
         directory.checkpoint(checkpointed)
 
     def _job(self, chosen: Cleanable, aborted: "tuple[tuple[int, int, int, int], ...]") -> Job:
-        log, settings = chosen.log, self.settings
+        log, settings = chosen.log, self._settings()
         config = log.config
         return Job(
             directory=log.directory,

@@ -77,20 +77,27 @@ class Damaged:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The work has ended early and nobody works on it any more: asked to, failed, or killed."""
+
+    reason: str
+
+
 Event = Cleaned | Done | Damaged
-_KINDS: dict[str, type[Any]] = {"Cleaned": Cleaned, "Done": Done, "Damaged": Damaged, "Job": Job}
+_KINDS: dict[str, type[Any]] = {one.__name__: one for one in (Job, Cleaned, Done, Damaged, Stopped)}
 
 
-def write(message: Event | Job) -> bytes:
+def write(message: Event | Stopped | Job) -> bytes:
     """One line of JSON."""
     return json.dumps({"kind": type(message).__name__} | asdict(message)).encode() + b"\n"
 
 
-def read(line: bytes) -> Event | Job:
+def read(line: bytes) -> Event | Stopped | Job:
     """What `write` wrote."""
     values = json.loads(line)
     kind = _KINDS[values.pop("kind")]
-    made: Event | Job = kind(**{name: _tuples(value) for name, value in values.items()})
+    made: Event | Stopped | Job = kind(**{name: _tuples(value) for name, value in values.items()})
     if isinstance(made, Done):
         counts = values["counts"]
         return Done(made.end, Counts(**{one.name: counts[one.name] for one in fields(Counts)}))

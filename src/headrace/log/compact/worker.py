@@ -1,21 +1,12 @@
 """Who does a compaction's work, as the cleaner sees him; and one who does it on the spot."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from headrace.log.compact.engine import compact, keys_max
-from headrace.log.compact.job import Damaged, Done, Event, Job
+from headrace.log.compact.job import Damaged, Done, Event, Job, Stopped
 from headrace.log.compact.records import PLAIN_ENTRY_BYTES, PlainRecords
 from headrace.world.disk import Disk
-
-
-@dataclass(frozen=True, slots=True)
-class Stopped:
-    """The work has ended early and nobody works on it any more: asked to, failed, or killed."""
-
-    reason: str
-
 
 Told = Callable[[Event | Stopped], None]
 

@@ -1,0 +1,87 @@
+"""Compaction's record-by-record work compiled, where numba is; `log.compact.records` says what."""
+
+import os
+from typing import Any
+
+import numpy as np
+
+from headrace.arrow.engine import prepare_cache
+from headrace.log.compact.records import Filtered, Span
+from headrace.wire.kafka.compression import CorruptBatch
+from headrace.world.disk import Buffer
+
+Array = np.ndarray[Any, Any]
+
+_ROOM_BYTES = 1 << 20
+_REBASE_ROOM_BYTES = 16
+_SLOTS_SPARE = 16
+
+
+class KernelRecords:
+    """Compiled. `log.compact.records.Records`. For one thread."""
+
+    def __init__(self, keys: int, slots: int = 0) -> None:
+        """At most `keys` keys, in `slots` slots, of which some stay free."""
+        prepare_cache()
+        from headrace.arrow import compact_kernel
+
+        self._kernel = compact_kernel
+        self._seed: Array = np.frombuffer(os.urandom(16), np.uint64)
+        self._table: Array = np.zeros(3 * (max(slots, 0) + _SLOTS_SPARE), np.uint64)
+        self._state: Array = np.zeros(8, np.int64)
+        self._state[compact_kernel.KEYS_MAX] = max(min(keys, len(self._table) // 3 - 1), 1)
+        self._out: Array = np.empty(_ROOM_BYTES, np.uint8)
+
+    def index(self, span: Span, start: int) -> tuple[bool, int]:
+        """As `Records.index`."""
+        kernel, state = self._kernel, self._state
+        payload, count, base, last_delta = span
+        outcome = kernel.index_records(
+            np.frombuffer(payload, np.uint8), count, base, last_delta, start,
+            self._seed, self._table, state,
+        )  # fmt: skip
+        if outcome < 0:
+            raise self._corrupt(outcome)
+        return outcome == kernel.FULL, int(state[kernel.NOTED])
+
+    def filter(self, span: Span, latest: int, keep_tombstones: bool) -> Filtered:
+        """As `Records.filter`."""
+        kernel, state = self._kernel, self._state
+        payload, count, base, last_delta = span
+        out = self._room(len(payload))
+        outcome = kernel.filter_records(
+            np.frombuffer(payload, np.uint8), count, base, last_delta, latest, keep_tombstones,
+            self._seed, self._table, out, state,
+        )  # fmt: skip
+        if outcome < 0:
+            raise self._corrupt(outcome)
+        _, _, _, kept, size, newest, tombstones, keyless = state.tolist()
+        # What is whole is taken from the log itself: no need to hand it out.
+        data = b"" if kept == count and not tombstones else out[:size].tobytes()
+        if kept == count and tombstones:
+            return Filtered(kept, payload, newest, True, keyless)
+        return Filtered(kept, data, newest, bool(tombstones), keyless)
+
+    def rebase(self, payload: Buffer, count: int, shift: int) -> bytes:
+        """As `Records.rebase`."""
+        out = self._room(len(payload) + _REBASE_ROOM_BYTES * count)
+        source = np.frombuffer(payload, np.uint8)
+        size = self._kernel.rebase_records(source, count, shift, out)
+        return out[:size].tobytes()
+
+    def _room(self, size: int) -> Array:
+        if len(self._out) < size:
+            self._out = np.empty(size, np.uint8)
+        return self._out
+
+    def _corrupt(self, outcome: int) -> CorruptBatch:
+        kernel = self._kernel
+        complaints = {
+            kernel.BAD_LENGTH: "a record's length runs past the batch",
+            kernel.BAD_NUMBER: "a number in a record does not end",
+            kernel.BAD_OFFSET: "a record's offset lies outside the batch or does not increase",
+            kernel.BAD_KEY: "a key runs past its record",
+            kernel.BAD_VALUE: "a value runs past its record",
+            kernel.BAD_END: "bytes left over after the last record",
+        }
+        return CorruptBatch(complaints[outcome])

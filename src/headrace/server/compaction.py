@@ -1,0 +1,141 @@
+"""Compactions in a process of their own: record-by-record work, which the event loop must not do.
+
+The process is started for the first job and ends itself some time after the last one, so that its
+memory (`log.cleaner.dedupe.buffer.size` above all) counts only while there is work. It may be
+killed at any moment: it writes nothing but `.cleaned` files, which nobody reads before it said
+that they are complete.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+
+from headrace.config.broker import BrokerConfig
+from headrace.log.compact.cleaner import CleanerSettings
+from headrace.log.compact.job import Damaged, Done, Job, Stopped, read, write
+from headrace.log.compact.worker import Told
+
+IDLE_SECONDS = 20.0
+_LINE_BYTES_MAX = 16 << 20
+_MODULE = "headrace.server.compaction_worker"
+
+
+def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
+    """The `log.cleaner.…` keys."""
+    return CleanerSettings(
+        enabled=config.log_cleaner_enable,
+        backoff_ms=config.log_cleaner_backoff_ms,
+        dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
+        load_factor=config.log_cleaner_io_buffer_load_factor,
+        io_buffer_bytes=max(config.log_cleaner_io_buffer_size // 2, 1),
+        io_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
+        inflated_bytes_max=config.record_batch_inflated_bytes_max,
+    )
+
+
+class ProcessWorker:
+    """`log.compact.worker.Worker`, in a child process. Used on the event loop."""
+
+    def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._idle_seconds = idle_seconds
+        self._process: Process | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._idle: asyncio.TimerHandle | None = None
+        self._stopping = False
+        self._closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id while there is one."""
+        return None if self._process is None else self._process.pid
+
+    def start(self, job: Job, told: Told) -> None:
+        """As `Worker.start`."""
+        self._stopping = False
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        self._task = asyncio.get_running_loop().create_task(self._work(job, told))
+
+    async def _work(self, job: Job, told: Told) -> None:
+        try:
+            process = await self._child()
+            if process.stdin is None or process.stdout is None:
+                raise OSError("the worker has no pipes")
+            process.stdin.write(write(job))
+            await process.stdin.drain()
+            while line := await process.stdout.readline():
+                event = read(line)
+                if isinstance(event, Job):
+                    break
+                if self._closed:
+                    return
+                if isinstance(event, (Done, Damaged, Stopped)):
+                    self._rest()
+                    told(event)
+                    return
+                told(event)
+            reason = "asked to" if self._stopping else "the worker process has ended"
+        except (OSError, ValueError) as error:
+            reason = f"the worker process: {error}"
+        await self._reap()
+        if not self._closed:
+            told(Stopped(reason))
+
+    async def _child(self) -> Process:
+        if self._process is None:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", _MODULE, str(os.getpid()),
+                stdin=PIPE, stdout=PIPE, limit=_LINE_BYTES_MAX,
+            )  # fmt: skip
+        if self._stopping or self._closed:
+            self._kill()
+        return self._process
+
+    def _kill(self) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def _reap(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            if process.stdin is not None:
+                process.stdin.close()
+            await process.wait()
+
+    def _rest(self) -> None:
+        """Keep the process for the next job, a while."""
+        loop = asyncio.get_running_loop()
+
+        def end() -> None:
+            self._idle = None
+            task = loop.create_task(self._reap())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+
+        self._idle = loop.call_later(self._idle_seconds, end)
+
+    def stop(self) -> None:
+        """As `Worker.stop`: the child is killed before this returns."""
+        self._stopping = True
+        self._kill()
+
+    def close(self) -> None:
+        """As `Worker.close`."""
+        self._closed = True
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        self._kill()
+
+    async def ended(self) -> None:
+        """After `close`: until the child is gone."""
+        if self._task is not None:
+            await asyncio.gather(self._task, *self._ending, return_exceptions=True)
+        await self._reap()
