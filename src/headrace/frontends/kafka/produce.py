@@ -6,26 +6,32 @@
   and the batch stays in the log: the outcome is unknown.
 * Each partition has its own error; nothing of a refused batch is written.
 * A repeated (producer id, epoch, sequence) gets its first answer again, when that holds.
+* A compacted topic refuses batches with records that have no key (INVALID_RECORD, each record named
+  from v8 on); large and compressed ones are looked at by a thread, and wait for it.
 * Transactions are not served: a request with a transactional id is refused.
 
 v3 transactional id · v5 log start offset · v8 error message · v9 flexible · v13 topic ids
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.frontends.kafka import keys
 from headrace.frontends.kafka.handler import Answer, Api, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import Offset
+from headrace.model.nouns import Offset, TopicPartition
 from headrace.net.connection import CloseConnection
 from headrace.net.pending import Pending
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.batch import check_produced
+from headrace.wire.kafka.batch import check_produced, parse_header
 from headrace.wire.kafka.hot.produce import (
     PartitionData,
     PartitionResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicData,
     TopicResponse,
     decode_request,
     encode_appended,
@@ -48,7 +54,11 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     request = decode_request(version, body)
     transactional_id, acks, timeout_ms, topics = request
     if len(topics) != 1 or len(topics[0][2]) != 1 or transactional_id is not None:
-        return _several(context, request)
+        todo = list(_to_check(context, request))
+        if any(not keys.in_passing(parse_header(view)) for _, view, _ in todo):
+            return _later(context, body)
+        checked = keys.check_all(todo, len(body)) if todo else {}
+        return _several(context, request, checked, Pending())
     # The usual request: one batch. What follows is this API's whole cost for small batches.
     name, topic_id, ((index, records),) = topics[0]
     broker, shared = context.broker, context.shared
@@ -63,6 +73,10 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             partition = broker.partition(name, index)
         view = records if isinstance(records, memoryview) else memoryview(records or b"")
         header = check_produced(view, version)
+        if partition.keys_needed:
+            if not keys.in_passing(header):
+                return _later(context, body)
+            keys.check(view, header, partition.topic_partition, len(view))
         base_offset, _, append_time, commit_offset, _ = partition.append(
             view, header, now_ms=broker.clock.wall_ms(), required_acks=acks
         )
@@ -92,20 +106,84 @@ def _refused(context: RequestContext, request: ProduceRequest, error: ApiError) 
     name, topic_id, ((index, _),) = request.topics[0]
     if request.acks == ACKS_NONE:
         raise CloseConnection(f"a batch with acks=0 was not taken: {error}")
-    result = PartitionResponse(index, error.code, error_message=error.message)
+    result = _result_of(index, error)
     response = ProduceResponse([TopicResponse(name, topic_id, [result])])
     return encode_response(context.version, response)
+
+
+def _result_of(index: int, error: ApiError) -> PartitionResponse:
+    named = error.record_errors if isinstance(error, keys.KeylessRecords) else ()
+    return PartitionResponse(index, error.code, record_errors=named, error_message=error.message)
+
+
+def _later(context: RequestContext, body: memoryview) -> Pending:
+    """Have a thread look for keys, then go on. The connection hands nothing over until then.
+
+    So a client's batches stay in order, and no client has more than one request copied here.
+    """
+    broker = context.broker
+    own = memoryview(bytearray(body))
+    request = decode_request(context.version, own)
+    pending = Pending(large=True)
+    context = replace(context)
+    limit = broker.config.record_batch_inflated_bytes_max
+    todo = list(_to_check(context, request))
+
+    def checked(result: "dict[tuple[int, int], ApiError | None] | BaseException") -> None:
+        if isinstance(result, Exception):
+            pending.fail(result)
+        elif isinstance(result, BaseException):
+            raise result
+        elif not pending.done:
+            try:
+                answer = _several(context, request, result, pending)
+            except CloseConnection as closed:
+                pending.fail(closed)
+                return
+            if not isinstance(answer, Pending):
+                pending.resolve(answer)
+
+    broker.disk.run(lambda: keys.check_all(todo, limit), checked)
+    return pending
+
+
+def _to_check(
+    context: RequestContext, request: ProduceRequest
+) -> "Iterator[tuple[tuple[int, int], memoryview, TopicPartition]]":
+    """The sound batches for partitions where every record needs a key, with their places."""
+    for topic_at, topic in enumerate(request.topics):
+        for at, data in enumerate(topic.partitions):
+            try:
+                partition = _partition_of(context, topic, data.partition)
+                if not partition.keys_needed:
+                    continue
+                view = _view_of(data)
+                check_produced(view, context.version)
+            except ApiError:
+                continue  # told when it is to be appended
+            yield (topic_at, at), view, partition.topic_partition
+
+
+def _partition_of(context: RequestContext, topic: TopicData, index: int) -> "Partition":
+    if context.version >= _TOPIC_IDS_FROM:
+        return context.broker.partition_by_id(topic.topic_id, index)
+    return context.broker.partition(topic.name, index)
+
+
+def _view_of(data: PartitionData) -> memoryview:
+    records = data.records
+    return records if isinstance(records, memoryview) else memoryview(records or b"")
 
 
 class _Batches:
     """A request with several batches: their results, and how many still wait."""
 
-    def __init__(self, version: int, request: ProduceRequest) -> None:
+    def __init__(self, version: int, request: ProduceRequest, pending: Pending) -> None:
         self.version = version
         self.request = request
         self.results: list[list[PartitionResponse]] = []
         self.waiting = 0
-        self.pending = Pending()
+        self.pending = pending
 
     def committed(self, topic: int, at: int, error: ApiError | None) -> None:
         """One batch holds for good, or it will never be known."""
@@ -127,8 +205,14 @@ class _Batches:
         return encode_response(self.version, ProduceResponse(topics))
 
 
-def _several(context: RequestContext, request: ProduceRequest) -> Answer:
-    batches = _Batches(context.version, request)
+def _several(
+    context: RequestContext,
+    request: ProduceRequest,
+    checked: "dict[tuple[int, int], ApiError | None]",
+    pending: Pending,
+) -> Answer:
+    """Append all batches; `checked` are those whose keys were looked at, by their places."""
+    batches = _Batches(context.version, request, pending)
     waits: list[tuple[Partition, Offset, int, int]] = []
     failed: ApiError | None = None
     for topic_at, topic in enumerate(request.topics):
@@ -136,10 +220,13 @@ def _several(context: RequestContext, request: ProduceRequest) -> Answer:
         batches.results.append(results)
         for data in topic.partitions:
             try:
+                known = checked.get((topic_at, len(results)))
+                if known is not None:
+                    raise known
                 result, partition, commit_offset = _append(context, request, topic_at, data)
             except ApiError as error:
                 failed = error
-                result = PartitionResponse(data.partition, error.code, error_message=error.message)
+                result = _result_of(data.partition, error)
             else:
                 waits.append((partition, commit_offset, topic_at, len(results)))
             results.append(result)
@@ -160,13 +247,9 @@ def _append(
     if request.transactional_id is not None:
         raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
     broker = context.broker
-    topic = request.topics[topic_at]
-    index, records = data
-    if context.version >= _TOPIC_IDS_FROM:
-        partition = broker.partition_by_id(topic.topic_id, index)
-    else:
-        partition = broker.partition(topic.name, index)
-    view = records if isinstance(records, memoryview) else memoryview(records or b"")
+    index = data.partition
+    partition = _partition_of(context, request.topics[topic_at], index)
+    view = _view_of(data)
     header = check_produced(view, context.version)
     appended = partition.append(
         view, header, now_ms=broker.clock.wall_ms(), required_acks=request.acks

@@ -1,7 +1,7 @@
 """The records inside a batch: reading, writing, and what control records say."""
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -151,6 +151,40 @@ def read_records(
             yield Record(base_offset + offset_delta, timestamp, key, value, headers)
     except (IndexError, UnicodeDecodeError) as error:
         raise CorruptBatch(f"a record does not parse: {error}") from None
+    if at != len(data):
+        raise CorruptBatch(f"{len(data) - at} bytes after the last record")
+
+
+def keyless(data: bytes, count: int, breathe: Callable[[int], None]) -> Iterator[int]:
+    """Which of the `count` records in `data` have no key, by number; `breathe` before each record.
+
+    Looks at no more of a record than that. CorruptBatch.
+    """
+    at = 0
+    try:
+        for number in range(count):
+            breathe(number)
+            size = data[at]
+            at += 1
+            if size >= 0x80:
+                size, at = _read_varint(data, at - 1)
+            else:
+                size = (size >> 1) ^ -(size & 1)
+            end = at + size
+            if size < 1 or end > len(data):
+                raise CorruptBatch("a record is longer than its batch")
+            at += 1
+            for _ in range(2):  # the deltas of time and offset
+                while data[at] >= 0x80:
+                    at += 1
+                at += 1
+            if at >= end:
+                raise CorruptBatch("a record ends before its key")
+            if data[at] & 1:  # zig-zag: odd is negative
+                yield number
+            at = end
+    except IndexError:
+        raise CorruptBatch("the records end early") from None
     if at != len(data):
         raise CorruptBatch(f"{len(data) - at} bytes after the last record")
 
