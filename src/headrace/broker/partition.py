@@ -88,9 +88,9 @@ class Partition:
         self._watchers: dict[int, Callable[[], None]] = {}
         self._next_watch = 0
         self._too_few_replicas = isr_size < log.config.min_insync_replicas
-        self.keys_needed = log.config.compacted
+        self.keys_needed = log.config.compacted and not self._internal
         """Whether a client's record without a key is to be refused, which is for him who decodes
-        the request: records are not looked at here."""
+        the request: records are not looked at here. Internal topics take nothing from clients."""
         self.high_watermark = log.flushed_offset if flush_on_ack else log.end_offset
         log.high_watermark = self.high_watermark
         log.on_flushed = self._flushed
@@ -275,7 +275,7 @@ class Partition:
         """Take new settings of the topic at once."""
         self.log.config = config
         self._too_few_replicas = self._isr_size < config.min_insync_replicas
-        self.keys_needed = config.compacted
+        self.keys_needed = config.compacted and not self._internal
 
     def flush_on_ack(self, wanted: bool) -> None:
         """Change what the high watermark means from now on; it never goes back."""

@@ -13,7 +13,6 @@
 v3 transactional id · v5 log start offset · v8 error message · v9 flexible · v13 topic ids
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -39,6 +38,8 @@ from headrace.wire.kafka.hot.produce import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from headrace.broker.partition import Partition
 
 ACKS_ALL = -1
