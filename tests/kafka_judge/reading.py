@@ -56,32 +56,40 @@ class Picture:
 
 def _difference(one: Any, two: Any) -> str:
     if not isinstance(one, list) or not isinstance(two, list):
-        return f"{one!r} against {two!r}"
+        return f"{str(one)[:60]} against {str(two)[:60]}"
     for number, (mine, theirs) in enumerate(zip(one, two, strict=False)):
         if mine != theirs:
             return f"record {number}: {mine!r} against {theirs!r}"
     return f"{len(one)} against {len(two)} records, the last {one[-1:]!r} and {two[-1:]!r}"
 
 
-def partitions_of(bootstrap: str) -> Places:
-    """All partitions of the users' topics."""
-    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).topics
-    return sorted(
-        (name, one)
-        for name, topic in topics.items()
-        for one in topic.partitions
-        if name not in INTERNAL
-    )
+def partitions_of(bootstrap: str, count: int) -> Places:
+    """The partitions of the users' topics, once there are `count` of them and all are led."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    deadline = time.monotonic() + _SECONDS_MAX
+    while True:
+        topics = admin.list_topics(timeout=30).topics
+        found = sorted(
+            (name, one.id)
+            for name, topic in topics.items()
+            for one in topic.partitions.values()
+            if name not in INTERNAL and one.leader >= 0
+        )
+        if len(found) == count:
+            return found
+        # A Kafka listens before it has loaded its logs.
+        assert time.monotonic() < deadline, f"{len(found)} partitions are led, not {count}"
+        time.sleep(0.3)
 
 
 def short(data: bytes | None) -> str | None:
     return None if data is None else hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
-def read(bootstrap: str) -> Picture:
-    """Read everything."""
+def read(bootstrap: str, count: int) -> Picture:
+    """Read everything; there are `count` partitions."""
     picture = Picture()
-    places = partitions_of(bootstrap)
+    places = partitions_of(bootstrap, count)
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "j-none", **QUIET})
     try:
         for topic, partition in places:

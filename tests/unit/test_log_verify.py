@@ -1,17 +1,19 @@
 """`log verify` finds every fault that is planted, and none where there is none."""
 
+import struct
 from collections.abc import Callable
 from pathlib import PurePosixPath
 
 import pytest
+from crc32c import crc32c
 
 from headrace.config.topic import LogConfig
-from headrace.log import files, names
+from headrace.log import bounds, files, names
 from headrace.log.verify import Kind, Report, verify_directory, verify_file
 from headrace.model.nouns import TopicPartition
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.batch import Codec
-from tests.support.log import CONFIG, PLACE, World, append, append_marker
+from tests.support.log import CONFIG, PLACE, TOPIC_ID, World, append, append_marker
 
 PATH = f"/data/{PLACE}"
 BEYOND = 1_000_000
@@ -90,10 +92,6 @@ def flip_batch(disk: SimDisk) -> str:
 
 def wrong_count(disk: SimDisk) -> str:
     """A sound checksum over a header that lies about its records."""
-    import struct
-
-    from crc32c import crc32c
-
     path = segments(disk, ".log")[1]
     data = bytearray(content(disk, path))
     struct.pack_into(">i", data, 57, 2)
@@ -210,6 +208,15 @@ def flushed_yet_missing(disk: SimDisk) -> str:
     return PATH
 
 
+def unkept_bound(disk: SimDisk) -> str:
+    """Readers of the files were told of records that are not there."""
+    path = f"/data/{bounds.NAME}"
+    body = struct.pack(">16siqqq", TOPIC_ID, PLACE.partition, 0, BEYOND, BEYOND)
+    header = b"headrace durable read bounds, version 1\n".ljust(bounds.SLOT.size, b"\0")
+    write(disk, path, header + struct.pack(">I", crc32c(body)) + body)
+    return path
+
+
 def no_identity(disk: SimDisk) -> str:
     path = f"/data/{names.META_PROPERTIES}"
     write(disk, path, b"version=0\nbroker.id=zero\n")
@@ -235,6 +242,7 @@ FAULTS: list[tuple[Callable[[SimDisk], str], Kind]] = [
     (far_checkpoint, Kind.CHECKPOINT),
     (bad_checkpoint, Kind.CHECKPOINT),
     (flushed_yet_missing, Kind.GAP),
+    (unkept_bound, Kind.CHECKPOINT),
     (no_identity, Kind.IDENTITY),
 ]
 
@@ -255,10 +263,6 @@ def test_a_planted_fault_is_found_and_nothing_else(
 
 @pytest.mark.parametrize("codec", [one for one in Codec if one is not Codec.NONE])
 def test_a_codec_that_does_not_unfold_is_found_though_the_checksum_is_right(codec: Codec) -> None:
-    import struct
-
-    from crc32c import crc32c
-
     disk = written()
     path = segments(disk, ".log")[0]
     data = bytearray(content(disk, path))

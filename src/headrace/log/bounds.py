@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.log import files, names
 from headrace.log.recover import read_file
 from headrace.log.shared import Shared
+from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.wire.checksum import crc32c
 from headrace.world.disk import Disk, DiskFile
@@ -195,6 +196,14 @@ def _body(table: bytes | bytearray, at: int) -> tuple[bytes, int, int, int, int]
     if crc != crc32c(slot[_BODY_AT:]) or topic_id == files.NO_TOPIC_ID:
         return None
     return topic_id, partition, start, end, stable
+
+
+def read_slots(content: bytes, path: str) -> dict[Key, Said]:
+    """All that the file says; CorruptLogError where it is none. Torn slots are left out."""
+    if not content.startswith(_HEADER):
+        raise CorruptLogError(f"{path}: no durable read bounds of version 1")
+    bodies = (_body(content, at) for at in range(SLOT.size, len(content), SLOT.size))
+    return {(body[0], body[1]): body[2:] for body in bodies if body is not None}
 
 
 def read_bound(disk: Disk, path: str, place: TopicPartition, topic_id: bytes) -> ReadBound:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from headrace.log import names
+from headrace.log import bounds, names
 from headrace.log.dump import beside, texts
 from headrace.log.dump.batches import dump_batches
 from headrace.log.dump.row import ReadAt, Row
@@ -28,6 +28,7 @@ _BY_NAME = {
     names.LOG_STARTS: texts.dump_offsets,
     names.HIGH_WATERMARKS: texts.dump_offsets,
     names.CLEANER_OFFSETS: texts.dump_offsets,
+    bounds.NAME: texts.dump_bounds,
 }
 
 

@@ -1,8 +1,8 @@
-"""The text files: checkpoints, `partition.metadata`, `meta.properties`, markers."""
+"""The small files: checkpoints, `partition.metadata`, `meta.properties`, markers."""
 
 from collections.abc import Iterator
 
-from headrace.log import files
+from headrace.log import bounds, files
 from headrace.log.dump.row import Row
 
 
@@ -32,6 +32,18 @@ def dump_properties(_path: str, content: bytes) -> Iterator[Row]:
 def dump_json(path: str, content: bytes) -> Iterator[Row]:
     """`.kafka_cleanshutdown` and a KRaft broker's `quorum-state`."""
     yield files.read_clean_shutdown(content, path)
+
+
+def dump_bounds(path: str, content: bytes) -> Iterator[Row]:
+    """`durable-read-bounds`, which is none of Kafka's."""
+    for (topic_id, partition), (start, end, stable) in bounds.read_slots(content, path).items():
+        yield {
+            "topic_id": files.encode_uuid(topic_id),
+            "partition": partition,
+            "start_offset": start,
+            "end_offset": end,
+            "last_stable_offset": stable,
+        }
 
 
 def dump_nothing(_path: str, _content: bytes) -> Iterator[Row]:

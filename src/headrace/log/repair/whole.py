@@ -1,12 +1,12 @@
 """A log directory: partition by partition, then the checkpoints."""
 
-from headrace.log import files, names
+from headrace.log import bounds, files, names
 from headrace.log.identity import read_identity
 from headrace.log.repair.beside import mend_beside, sync_segments
 from headrace.log.repair.plan import Mending
 from headrace.log.repair.salvage import salvage
 from headrace.log.verify import Finding, Kind, PartitionFacts, Report, verify_partition
-from headrace.log.verify.directory import Checkpoints, partitions_in
+from headrace.log.verify.directory import Checkpoints, bounds_of, check_bound, partitions_in
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import TopicPartition
 
@@ -31,12 +31,16 @@ def repair_directory(
             f"{error}; write version=0, broker.id and cluster.id into it by hand",
         )
     places = partitions_in(mending.disk, path)
+    said = bounds_of(mending.disk, path, told)
     ids: dict[str, bytes] = {}
     ends: Ends = {}
     for place, where in places.items():
         if only is not None and place != only:
             continue
-        _partition(mending, place, where, checkpoints, told, ids, ends)
+        facts = _partition(mending, place, where, checkpoints, told, ids)
+        check_bound(said, place, facts, path, told)
+        ends[place] = facts.end
+    _bounds(mending, path, told)
     _checkpoints(mending, path, checkpoints, ends, None if only else places)
 
 
@@ -47,8 +51,7 @@ def _partition(
     checkpoints: Checkpoints,
     told: Report,
     ids: dict[str, bytes],
-    ends: Ends,
-) -> None:
+) -> PartitionFacts:
     around = checkpoints.around(place)
     facts, findings = _looked_at(mending, where, checkpoints, place, told)
     bad = {one.path for one in findings if one.damage and one.kind is Kind.BATCH}
@@ -64,9 +67,9 @@ def _partition(
     for one in findings:
         if one.damage and one.kind is Kind.GAP and one.path.endswith((where, names.LOG)):
             mending.cannot(one.path, f"{one.text}: nobody has them any more")
-    ends[place] = facts.end
     if (around.recovery_point > facts.end or changed) and not mending.dry_run:
         sync_segments(mending, facts)
+    return facts
 
 
 def _looked_at(
@@ -75,6 +78,14 @@ def _looked_at(
     before = len(told.findings)
     facts = verify_partition(mending.disk, where, told, checkpoints.around(place))
     return facts, told.findings[before:]
+
+
+def _bounds(mending: Mending, path: str, told: Report) -> None:
+    """What readers of the files were told does not hold any more, or never did."""
+    where, text = f"{path}/{bounds.NAME}", "moved aside; the next start writes it anew"
+    wrong = mending.steps or any(one.damage and one.path == where for one in told.findings)
+    if wrong and mending.disk.exists(where) and mending.step(where, text):
+        mending.move_aside(where)
 
 
 def _checkpoints(

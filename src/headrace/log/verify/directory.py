@@ -1,9 +1,9 @@
 """A whole log directory: identity, checkpoints, every partition, and whether they agree."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 
-from headrace.log import files, names
+from headrace.log import bounds, files, names
 from headrace.log.identity import read_identity
 from headrace.log.recover import read_file
 from headrace.log.verify.partition import (
@@ -53,9 +53,11 @@ def bytes_in(disk: Disk, path: str) -> int:
     places = partitions_in(disk, path).values() if is_log_directory(disk, path) else [path]
     total = 0
     for place in places:
-        for file, _ in segment_files(disk, place):
-            with closing(disk.open(file, writable=False)) as opened:
-                total += opened.size()
+        # A broker may remove files meanwhile: a bar that runs ahead is no harm.
+        with suppress(FileNotFoundError):
+            for file, _ in segment_files(disk, place):
+                with closing(disk.open(file, writable=False)) as opened:
+                    total += opened.size()
     return total
 
 
@@ -99,6 +101,7 @@ def verify_directory(disk: Disk, path: str, report: Report) -> Iterator[Partitio
     """Check a log directory; yields what each partition's log says, for those who go on with it."""
     checkpoints = Checkpoints(disk, path, report)
     _check_identity(disk, path, report)
+    said = bounds_of(disk, path, report)
     ids: dict[str, bytes] = {}
     found = partitions_in(disk, path)
     for name in disk.list(path):
@@ -117,6 +120,7 @@ def verify_directory(disk: Disk, path: str, report: Report) -> Iterator[Partitio
         _check_topic_id(place, facts, ids, report)
         if not report.live:
             _check_against(checkpoints, place, facts, path, report)
+            check_bound(said, place, facts, path, report)
         yield facts
 
 
@@ -177,3 +181,28 @@ def _check_against(
         if offset is not None and offset > facts.end:
             text = f"says {offset} of {place}, whose log ends at {facts.end}"
             report.doubt(checkpoints.clean, Kind.CHECKPOINT, f"{path}/{name}", text)
+
+
+def bounds_of(disk: Disk, path: str, report: Report) -> dict[bounds.Key, bounds.Said]:
+    """What readers of the files were told."""
+    where = f"{path}/{bounds.NAME}"
+    content = read_file(disk, where)
+    try:
+        return {} if content is None else bounds.read_slots(content, where)
+    except CorruptLogError as error:
+        report.remark(Kind.CHECKPOINT, where, str(error).removeprefix(f"{where}: "))
+        return {}
+
+
+def check_bound(
+    said: Mapping[bounds.Key, bounds.Said],
+    place: TopicPartition,
+    facts: PartitionFacts,
+    path: str,
+    report: Report,
+) -> None:
+    """Readers of the files were told that so much is on the platter for good."""
+    bound = said.get((facts.topic_id or b"", place.partition))
+    if bound is not None and bound[1] > facts.end:
+        text = f"says that {place} is flushed up to {bound[1]}, its log ends at {facts.end}"
+        report.damage(Kind.CHECKPOINT, f"{path}/{bounds.NAME}", text)
