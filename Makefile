@@ -45,6 +45,10 @@ crash: setup-dev ## 100 x kill -9 under load, and every enumerated crash state
 compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we serve theirs (Java, Maven)
 	@$(PY) -m tests.kafka_judge $(ARGS)
 
+.PHONY: soak
+soak: setup-dev ## Everything at once for ten minutes (SOAK_SECONDS=): nothing lost, nothing that grows
+	@$(PY) -m tests.soak.run --seconds $(or $(SOAK_SECONDS),600) $(ARGS)
+
 .PHONY: bench
 bench: setup-dev ## One table of figures; with PEER=kafka, Apache Kafka beside us in turn
 	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)
