@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.report import Figure, Goal, print_table
-from bench.rows import Row, all_rows, start_figures
+from bench.rows import Row, all_rows, start_figures, warming_rows
 from bench.subjects import Broker, Headrace, Kafka
 
 TOUCHED_BYTES = 6 << 30
@@ -29,6 +29,7 @@ class Table:
 
     def __init__(self) -> None:
         self.figures: dict[tuple[str, str], Figure] = {}
+        self.failed = False
 
     def add(self, subject: str, title: str, unit: str, value: float, row: Row | None) -> None:
         goal = row.goals.get(unit) if row else None
@@ -37,18 +38,36 @@ class Table:
         figure.values.setdefault(subject, []).append(value)
         print(f"  {subject:9} {title}: {value:,.3f} {unit}", file=sys.stderr, flush=True)
 
+    def measure(self, row: Row, broker: Broker, number: int) -> None:
+        """Run a row; one that fails is said, and the others go on."""
+        try:
+            figures = row.run(broker, number)
+        except Exception as error:  # noqa: BLE001 - whatever ended it is told
+            print(f"  {broker.name:9} {row.title}: failed: {error!r}", file=sys.stderr, flush=True)
+            self.failed = True
+            return
+        for unit, value in figures.items():
+            self.add(broker.name, row.title, unit, value, row)
+
+
+def warm_up(broker: Broker) -> None:
+    """Let a JVM compile what the rows go through: they compare brokers that have run a while."""
+    for number, row in enumerate(warming_rows(broker.durable)):
+        row.run(broker, -1 - number)
+
 
 def run_rows(table: Table, names: list[str], rows: list[Row], rounds: int) -> None:
     """All rows of one durability, the subjects in turn on brokers that stay up."""
     with ExitStack() as stack:
         brokers = [stack.enter_context(SUBJECTS[name](rows[0].durable)) for name in names]
         number = 0
+        for broker in brokers:
+            warm_up(broker)
         for row in rows:
             for _ in range(rounds):
                 number += 1
                 for broker in brokers:
-                    for unit, value in row.run(broker, number).items():
-                        table.add(broker.name, row.title, unit, value, row)
+                    table.measure(row, broker, number)
         for broker in brokers:
             mode = "flushed" if broker.durable else "page cache"
             title = f"memory after all rows [{mode}]"
@@ -82,7 +101,7 @@ def main() -> int:
         if chosen:
             run_rows(table, names, chosen, given.rounds)
     print_table(list(table.figures.values()), rounds=given.rounds, peer=given.peer)
-    return 0
+    return int(table.failed)
 
 
 if __name__ == "__main__":

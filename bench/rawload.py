@@ -22,7 +22,9 @@ PRODUCE, FETCH = 0, 1
 PRODUCE_VERSION, FETCH_VERSION = 10, 11
 TIMEOUT_MS = 30_000
 SILENCE_SECONDS_MAX = 30.0
-SETTLE_SECONDS_MAX = 5.0
+SETTLE_SECONDS_MAX = 60.0
+NO_LEADER_YET = {3, 5, 6}
+"""Error codes of a partition that has just been made."""
 RECEIVE_BYTES = 1 << 20
 FETCH_BYTES = 16 << 20
 LENGTH = struct.Struct(">i")
@@ -246,21 +248,23 @@ def settled(bootstrap: str, topic: str, partitions: int, expected: int) -> int:
 
 
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> int:
-    """Sum of the partitions' end offsets, by ListOffsets v1."""
+    """Sum of the partitions' end offsets, by ListOffsets v1; waits for leaders to be there."""
     wanted = b"".join(struct.pack(">iq", index, -1) for index in range(partitions))
     body = struct.pack(">ii", -1, 1) + string(topic) + LENGTH.pack(partitions) + wanted
+    deadline = time.monotonic() + SETTLE_SECONDS_MAX
     with connect(bootstrap) as link:
-        link.sendall(frame(2, 1, body))
-        answer = receive(link, memoryview(bytearray(4 << 20)))
-    at = 4 + 4 + len(string(topic)) + 4
-    total = 0
-    for _ in range(partitions):
-        _, error, _, offset = struct.unpack_from(">ihqq", answer, at)
-        if error:
-            raise AssertionError(f"ListOffsets: error {error}")
-        total += offset
-        at += 22
-    return total
+        while True:
+            link.sendall(frame(2, 1, body))
+            answer = receive(link, memoryview(bytearray(4 << 20)))
+            at = 4 + 4 + len(string(topic)) + 4
+            found = struct.iter_unpack(">ihqq", answer[at : at + 22 * partitions])
+            answers = [(error, offset) for _, error, _, offset in found]
+            errors = {error for error, _ in answers} - {0}
+            if not errors:
+                return sum(offset for _, offset in answers)
+            if time.monotonic() > deadline or not errors <= NO_LEADER_YET:
+                raise AssertionError(f"ListOffsets: errors {errors}")
+            time.sleep(0.2)
 
 
 def receive(link: socket.socket, into: memoryview) -> memoryview:

@@ -250,6 +250,12 @@ def all_rows(beside_peer: bool) -> list[Row]:
     ]
 
 
+def warming_rows(durable: bool) -> list[Row]:
+    """Small, large and read: what most rows are made of. Their figures are thrown away."""
+    read = [] if durable else [Row("warm", False, consume(1000))]
+    return [Row("warm", durable, requests(-1)), Row("warm", durable, batches(-1)), *read]
+
+
 def start_figures(broker_type: Callable[[bool], Broker], idle_seconds: float = 10.0) -> Figures:
     """Exec to the first acknowledged produce, and the memory `idle_seconds` after it."""
     broker = broker_type(True)
