@@ -124,6 +124,10 @@ class ReadOnlyDisk:
         """OSError."""
         _refused(path)
 
+    def sync_directories(self, paths: Collection[str]) -> None:
+        """OSError."""
+        _refused(", ".join(paths))
+
     def replace(self, path: str, content: bytes) -> None:
         """OSError."""
         _refused(path)
