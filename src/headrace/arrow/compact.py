@@ -14,7 +14,14 @@ Array = np.ndarray[Any, Any]
 
 _ROOM_BYTES = 1 << 20
 _REBASE_ROOM_BYTES = 16
+_RECORD_BYTES_MIN = 6
+"""Length, attributes, two deltas, two lengths."""
 _SLOTS_SPARE = 16
+_SLOTS_MIN = 1 << 16
+_FULL_SHARE = 0.6
+"""A map that is fuller grows, as far as it may: small ones stay in the cache."""
+_HASHES, _NUMBERS = 2, 5
+"""Room per record that the kernel works in."""
 
 
 class KernelRecords:
@@ -27,18 +34,23 @@ class KernelRecords:
 
         self._kernel = compact_kernel
         self._seed: Array = np.frombuffer(os.urandom(16), np.uint64)
-        self._table: Array = np.zeros(3 * (max(slots, 0) + _SLOTS_SPARE), np.uint64)
-        self._state: Array = np.zeros(8, np.int64)
-        self._state[compact_kernel.KEYS_MAX] = max(min(keys, len(self._table) // 3 - 1), 1)
+        self._slots_max = max(slots, 0) + _SLOTS_SPARE
+        self._table: Array = np.zeros(3 * min(self._slots_max, _SLOTS_MIN), np.uint64)
+        self._state: Array = np.zeros(9, np.int64)
+        self._state[compact_kernel.KEYS_MAX] = max(min(keys, self._slots_max - 1), 1)
         self._out: Array = np.empty(_ROOM_BYTES, np.uint8)
+        self._hashes: Array = np.empty(0, np.uint64)
+        self._work: Array = np.empty(0, np.int64)
 
     def index(self, span: Span, start: int) -> tuple[bool, int]:
         """As `Records.index`."""
         kernel, state = self._kernel, self._state
         payload, count, base, last_delta = span
+        source = self._source(payload, count)
+        self._grow(count)
         outcome = kernel.index_records(
-            np.frombuffer(payload, np.uint8), count, base, last_delta, start,
-            self._seed, self._table, state,
+            source, count, base, last_delta, start, self._seed, self._table, state,
+            self._hashes, self._work,
         )  # fmt: skip
         if outcome < 0:
             raise self._corrupt(outcome)
@@ -49,13 +61,14 @@ class KernelRecords:
         kernel, state = self._kernel, self._state
         payload, count, base, last_delta = span
         out = self._room(len(payload))
+        source = self._source(payload, count)
         outcome = kernel.filter_records(
-            np.frombuffer(payload, np.uint8), count, base, last_delta, latest, keep_tombstones,
-            self._seed, self._table, out, state,
+            source, count, base, last_delta, latest, keep_tombstones, self._seed, self._table, out,
+            state, self._hashes, self._work,
         )  # fmt: skip
         if outcome < 0:
             raise self._corrupt(outcome)
-        _, _, _, kept, size, newest, tombstones, keyless = state.tolist()
+        _, _, _, kept, size, newest, tombstones, keyless, _ = state.tolist()
         # What is whole is taken from the log itself: no need to hand it out.
         data = b"" if kept == count and not tombstones else out[:size].tobytes()
         if kept == count and tombstones:
@@ -68,6 +81,27 @@ class KernelRecords:
         source = np.frombuffer(payload, np.uint8)
         size = self._kernel.rebase_records(source, count, shift, out)
         return out[:size].tobytes()
+
+    def _source(self, payload: Buffer, count: int) -> Array:
+        """The payload as an array, and room to work on so many records of it."""
+        if not 0 <= count * _RECORD_BYTES_MIN <= len(payload):
+            raise CorruptBatch(f"{count} records announced in {len(payload)} bytes")
+        if _NUMBERS * count > len(self._work):
+            self._hashes = np.empty(_HASHES * count, np.uint64)
+            self._work = np.empty(_NUMBERS * count, np.int64)
+        return np.frombuffer(payload, np.uint8)
+
+    def _grow(self, count: int) -> None:
+        """Have room in the map for `count` more keys, as far as it may grow."""
+        used = int(self._state[self._kernel.USED]) + count
+        slots = len(self._table) // 3
+        if used <= _FULL_SHARE * slots or slots == self._slots_max:
+            return
+        while used > _FULL_SHARE * slots and slots < self._slots_max:
+            slots = min(2 * slots, self._slots_max)
+        larger: Array = np.zeros(3 * slots, np.uint64)
+        self._kernel.grow_table(self._table, larger)
+        self._table = larger
 
     def _room(self, size: int) -> Array:
         if len(self._out) < size:

@@ -3,6 +3,9 @@
 Compiled without bounds checks, so it makes its own: nothing beyond the records' end is read, and
 what is written fits, for no record grows in `filter_records`, and `rebase_records` is given room.
 
+A batch is walked three times: parsed and hashed, then every slot of the map that is needed is read
+once, so that waiting for memory overlaps, then decided.
+
 The map is one array of three 64-bit numbers a slot: a hash of 128 bits (SipHash-1-3 under a key
 drawn for this one compaction, so nobody can make two keys collide) and the offset plus one.
 """
@@ -19,8 +22,10 @@ from headrace.arrow.kernel import _copy, _varint, _varlong
 DONE, FULL = 0, 1
 BAD_LENGTH, BAD_NUMBER, BAD_OFFSET, BAD_KEY, BAD_VALUE, BAD_END = -1, -2, -3, -4, -5, -6
 
-USED, KEYS_MAX, NOTED, KEPT, SIZE, NEWEST, TOMBSTONES, KEYLESS = range(8)
+USED, KEYS_MAX, NOTED, KEPT, SIZE, NEWEST, TOMBSTONES, KEYLESS, SEEN = range(9)
 """Places in `state`: how full the map is, then what a call found."""
+
+STAYS, TOMBSTONE, GOES = 0, 1, 2
 
 U = np.uint64
 
@@ -98,10 +103,8 @@ def _hash(src, at, size, seed):
 
 
 @njit
-def _slot(table, high, low):
-    """Where in `table` the key is, or would be."""
-    slots = U(len(table) // 3)
-    at = np.int64(high % slots) * 3
+def _find(table, at, high, low):
+    """Where in `table` the key is, or would be, its slot being `at`."""
     while table[at + 2] != U(0) and (table[at] != high or table[at + 1] != low):
         at += 3
         if at == len(table):
@@ -143,41 +146,77 @@ def _record(src, at, end, previous, last_delta):
     return DONE, after, time_delta, delta, key_at, key_size, value_size
 
 
+@njit
+def _touch(table, slots, count):
+    """Read the slots, each without waiting for the one before: then they are in the cache."""
+    seen = U(0)
+    for one in range(count):
+        if slots[one] >= 0:
+            seen += table[slots[one] + 2]
+    return seen
+
+
 @njit(cache=True, nogil=True)
-def index_records(src, count, base, last_delta, start, seed, table, state):
-    """`Records.index`; DONE, FULL, or what is wrong. `state`: USED, KEYS_MAX, NOTED."""
+def index_records(src, count, base, last_delta, start, seed, table, state, hashes, work):
+    """`Records.index`; DONE, FULL, or what is wrong. `state`: USED, KEYS_MAX, NOTED.
+
+    `table` has room for all of them; `hashes` and `work` for two and five numbers a record.
+    """
     end = np.int64(len(src))
     at = np.int64(0)
     previous = np.int64(-1)
-    state[NOTED] = -1
-    full = False
+    slots, offsets = work[:count], work[count : 2 * count]
+    found = 0
+    every = U(len(table) // 3)
     for _ in range(count):
         outcome, at, _, delta, key_at, key_size, _ = _record(src, at, end, previous, last_delta)
         if outcome != DONE:
             return outcome
         previous = delta
-        offset = base + delta
-        if offset < start or full:
+        if base + delta < start:
             continue
+        offsets[found] = base + delta
+        slots[found] = -1
         if key_size >= 0:
-            if state[USED] >= state[KEYS_MAX]:
-                full = True
-                continue
             high, low = _hash(src, key_at, key_size, seed)
-            slot = _slot(table, high, low)
+            hashes[2 * found], hashes[2 * found + 1] = high, low
+            slots[found] = np.int64(high % every) * 3
+        found += 1
+    if at != end:
+        return BAD_END
+    state[NOTED] = -1
+    state[SEEN] = np.int64(_touch(table, slots, found))
+    for one in range(found):
+        if slots[one] >= 0:
+            if state[USED] >= state[KEYS_MAX]:
+                return FULL
+            high, low = hashes[2 * one], hashes[2 * one + 1]
+            slot = _find(table, slots[one], high, low)
             if table[slot + 2] == U(0):
                 table[slot] = high
                 table[slot + 1] = low
                 state[USED] += 1
-            table[slot + 2] = U(offset + 1)
-        state[NOTED] = offset
-    if at != end:
-        return BAD_END
-    return FULL if full else DONE
+            table[slot + 2] = U(offsets[one] + 1)
+        state[NOTED] = offsets[one]
+    return DONE
 
 
 @njit(cache=True, nogil=True)
-def filter_records(src, count, base, last_delta, latest, keep_tombstones, seed, table, out, state):
+def grow_table(table, larger):
+    """Put all that is in `table` into `larger`, which is empty."""
+    every = U(len(larger) // 3)
+    for at in range(0, len(table), 3):
+        if table[at + 2] != U(0):
+            slot = _find(larger, np.int64(table[at] % every) * 3, table[at], table[at + 1])
+            larger[slot] = table[at]
+            larger[slot + 1] = table[at + 1]
+            larger[slot + 2] = table[at + 2]
+
+
+@njit(cache=True, nogil=True)
+def filter_records(
+    src, count, base, last_delta, latest, keep_tombstones, seed, table, out, state, hashes, work
+):  # fmt: skip
     """`Records.filter`; DONE, or what is wrong.
 
     What stays is in `out`, which has room for all of `src`; how much that is, in `state`.
@@ -185,44 +224,57 @@ def filter_records(src, count, base, last_delta, latest, keep_tombstones, seed, 
     end = np.int64(len(src))
     at = np.int64(0)
     previous = np.int64(-1)
-    kept, keyless, newest, size = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    tombstones = np.int64(0)
-    run = np.int64(-1)
-    for _ in range(count):
-        begin = at
+    slots, offsets, ends = work[:count], work[count : 2 * count], work[2 * count : 3 * count]
+    times, gone = work[3 * count : 4 * count], work[4 * count : 5 * count]
+    keyless = np.int64(0)
+    every = U(len(table) // 3)
+    for one in range(count):
         outcome, at, time_delta, delta, key_at, key_size, value_size = _record(
             src, at, end, previous, last_delta
         )
         if outcome != DONE:
             return outcome
         previous = delta
-        offset = base + delta
-        stays = True
-        if offset <= latest:
+        offsets[one] = base + delta
+        ends[one] = at
+        times[one] = time_delta
+        slots[one] = -1
+        gone[one] = STAYS if value_size >= 0 else TOMBSTONE
+        if base + delta <= latest:
             if key_size < 0:
                 keyless += 1
-                stays = False
+                gone[one] = GOES
             elif value_size < 0 and not keep_tombstones:
-                stays = False
+                gone[one] = GOES
             else:
                 high, low = _hash(src, key_at, key_size, seed)
-                stays = U(offset + 1) >= table[_slot(table, high, low) + 2]
+                hashes[2 * one], hashes[2 * one + 1] = high, low
+                slots[one] = np.int64(high % every) * 3
+    if at != end:
+        return BAD_END
+    state[SEEN] = np.int64(_touch(table, slots, count))
+    kept, newest, size, tombstones = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    run, begin = np.int64(-1), np.int64(0)
+    for one in range(count):
+        stays = gone[one] != GOES
+        if slots[one] >= 0:
+            slot = _find(table, slots[one], hashes[2 * one], hashes[2 * one + 1])
+            stays = U(offsets[one] + 1) >= table[slot + 2]
         if stays:
             if run < 0:
                 run = begin
-            newest = time_delta if kept == 0 else max(newest, time_delta)
+            newest = times[one] if kept == 0 else max(newest, times[one])
             kept += 1
-            if value_size < 0:
+            if gone[one] == TOMBSTONE:
                 tombstones = 1
         elif run >= 0:
             _copy(out, size, src, run, begin - run)
             size += begin - run
             run = np.int64(-1)
-    if at != end:
-        return BAD_END
+        begin = ends[one]
     if run >= 0:
-        _copy(out, size, src, run, at - run)
-        size += at - run
+        _copy(out, size, src, run, end - run)
+        size += end - run
     state[KEPT], state[SIZE], state[NEWEST] = kept, size, newest
     state[TOMBSTONES], state[KEYLESS] = tombstones, keyless
     return DONE

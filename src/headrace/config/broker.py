@@ -19,7 +19,7 @@ from headrace.config.properties import parse
 from headrace.model.errors import ConfigError
 
 VARIABLE_PREFIX = "HEADRACE_"
-_OTHER_VARIABLES = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_JAVA"})
+_OTHER_VARIABLES = frozenset({"HEADRACE_BOOTSTRAP", "HEADRACE_JAVA", "HEADRACE_NUMBA"})
 """Variables with our prefix that are no broker's key."""
 
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20

@@ -19,6 +19,8 @@ INDEX_ENTRY_BYTES = 24
 PLAIN_ENTRY_BYTES = 200
 """Of a Python dictionary, about: key object, number object, slot."""
 _KEY_BYTES_MAX = 32
+_RECORD_BYTES_MIN = 6
+"""Length, attributes, two deltas, two lengths."""
 _VARINT_BYTES_MAX = 5
 _VARLONG_BYTES_MAX = 10
 
@@ -127,6 +129,8 @@ class _Parsed(NamedTuple):
 def _parse(span: Span) -> list[_Parsed]:
     """Where each record lies, its key, and whether its value is null. Headers are not looked at."""
     data = bytes(span.payload)
+    if not 0 <= span.record_count * _RECORD_BYTES_MIN <= len(data):
+        raise CorruptBatch(f"{span.record_count} records announced in {len(data)} bytes")
     end, at, previous = len(data), 0, -1
     found: list[_Parsed] = []
     for _ in range(span.record_count):

@@ -1,0 +1,193 @@
+"""How fast a broker compacts, and what its clients notice of it.
+
+    python -m bench.compaction [--records 10000000] [--keys 1000000] [--peer kafka]
+
+Both brokers get the same records (100 bytes with their key) in a topic that is not compacted; then
+its policy is changed, and the clock runs until the cleaner's checkpoint covers all but the active
+segment. Latency: produce → consume on another topic, at a steady rate, first idle, then meanwhile.
+"""
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+)
+
+from bench import latency
+from bench.subjects import Broker, Headrace, Kafka
+
+TOPIC = "compacted"
+SEGMENT_BYTES = 128 << 20
+RECORD_BYTES = 100
+RATE = 1000
+PROBE_SECONDS = 6.0
+WAIT_SECONDS_MAX = 600.0
+_POLL_SECONDS = 0.02
+_SPREAD = 2_654_435_761
+_CLEANER = "log.cleaner.backoff.ms=100\n"
+
+
+class OurCleaner(Headrace):
+    """Ours, its cleaner looking for work all the time."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        _append(self.directory / "server.properties")
+
+
+class KafkasCleaner(Kafka):
+    """The peer, likewise."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        _append(self.directory / "server.properties")
+
+
+def _append(properties: Path) -> None:
+    properties.write_text(properties.read_text() + _CLEANER)
+
+
+def key_of(number: int, keys: int) -> bytes:
+    """Keys come again in no order a cache could like."""
+    return b"key-%010d" % (number * _SPREAD % keys)
+
+
+def fill(broker: Broker, records: int, keys: int) -> None:
+    """Make the topic and write all records."""
+    config = {"segment.bytes": str(SEGMENT_BYTES), "min.cleanable.dirty.ratio": "0.01"}
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(TOPIC, 1, 1, config=config)])[TOPIC].result(60)
+    producer = Producer({
+        "bootstrap.servers": broker.bootstrap, "acks": "1", "linger.ms": 20,
+        "batch.num.messages": 1000, "batch.size": 131072,
+        "queue.buffering.max.messages": 400_000, "log_level": 0,
+    })  # fmt: skip
+    value = bytes(RECORD_BYTES - len(key_of(0, keys)))
+    for number in range(records):
+        while True:
+            try:
+                producer.produce(TOPIC, value, key_of(number, keys), partition=0)
+                break
+            except BufferError:
+                producer.poll(0.05)
+        if number % 10_000 == 0:
+            producer.poll(0)
+    left = producer.flush(120)
+    if left:
+        raise RuntimeError(f"{left} records were not taken by {broker.name}")
+
+
+def compact(broker: Broker) -> None:
+    """Change the topic's policy."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ConfigResource.Type.TOPIC, TOPIC, incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def last_base(broker: Broker) -> int:
+    """Base offset of the active segment."""
+    logs = (broker.directory / "log" / f"{TOPIC}-0").glob("*.log")
+    return max(int(path.stem) for path in logs)
+
+
+def cleaned_to(broker: Broker) -> int:
+    """What the cleaner's checkpoint says."""
+    path = broker.directory / "log" / "cleaner-offset-checkpoint"
+    if not path.exists():
+        return 0
+    entries = [line.split() for line in path.read_text().splitlines()[2:]]
+    return next((int(end) for topic, _, end in entries if topic == TOPIC), 0)
+
+
+def size_of(broker: Broker) -> float:
+    """Megabytes of the log's segments."""
+    logs = (broker.directory / "log" / f"{TOPIC}-0").glob("*.log")
+    return sum(path.stat().st_size for path in logs) / 1e6
+
+
+def probe(broker: Broker, topic: str, found: list[latency.Percentiles]) -> None:
+    """Latency on a topic of its own, until whoever asked has enough."""
+    found.append(latency.measure(broker.bootstrap, topic, rate=RATE, seconds=PROBE_SECONDS))
+
+
+@contextmanager
+def meanwhile(broker: Broker, found: list[latency.Percentiles]) -> Iterator[None]:
+    """Probe the latency while the body runs."""
+    broker.create_topic("probe-busy", 1)
+    thread = threading.Thread(target=probe, args=(broker, "probe-busy", found))
+    thread.start()
+    time.sleep(2.0)  # the probe's processes start, and warm up
+    yield
+    thread.join()
+
+
+def measure(broker: Broker, records: int, keys: int, *, with_latency: bool) -> dict[str, float]:
+    """All figures of one broker."""
+    fill(broker, records, keys)
+    idle: list[latency.Percentiles] = []
+    busy: list[latency.Percentiles] = []
+    if with_latency:
+        broker.create_topic("probe-idle", 1)
+        probe(broker, "probe-idle", idle)
+    before = size_of(broker)
+    end = last_base(broker)
+
+    def timed() -> float:
+        began = time.monotonic()
+        compact(broker)
+        while cleaned_to(broker) < end:
+            if time.monotonic() > began + WAIT_SECONDS_MAX:
+                raise RuntimeError(f"{broker.name} does not compact")
+            time.sleep(_POLL_SECONDS)
+        return time.monotonic() - began
+
+    if with_latency:
+        with meanwhile(broker, busy):
+            seconds = timed()
+    else:
+        seconds = timed()
+    figures = {
+        "records/s": end / seconds,
+        "seconds": seconds,
+        "MB before": before,
+        "MB after": size_of(broker),
+        "broker RSS MB": broker.rss_megabytes(),
+    }
+    if with_latency:
+        figures |= {"p99 ms idle": idle[0].p99, "p99 ms meanwhile": busy[0].p99}
+    return figures
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--records", type=int, default=10_000_000)
+    parser.add_argument("--keys", type=int, default=1_000_000)
+    parser.add_argument("--peer", choices=["kafka"])
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--latency", action="store_true")
+    given = parser.parse_args()
+    subjects = [OurCleaner] + ([KafkasCleaner] if given.peer else [])
+    for _ in range(given.rounds):
+        for subject in subjects:
+            with subject(durable=False) as broker:
+                found = measure(broker, given.records, given.keys, with_latency=given.latency)
+            row = " | ".join(f"{name} {figure:,.1f}" for name, figure in found.items())
+            sys.stdout.write(f"{broker.name} | {row}\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
