@@ -6,7 +6,7 @@ from headrace.config.topic import LogConfig
 from headrace.log import files, names
 from headrace.log.directory import LogDirectory, read_identity
 from headrace.log.housekeeping import Periods
-from headrace.model.errors import ConfigError, CorruptLogError
+from headrace.model.errors import ConfigError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.clock import SimRandom
 from headrace.testing.disk import SimDisk
@@ -192,13 +192,6 @@ def test_no_file_is_open_for_a_partition_at_rest() -> None:
     open_logs = [log for log in world.directory.logs.values() if log.segments[-1].is_open]
     assert open_logs == []
     world.close()
-
-
-def test_an_unreadable_checkpoint_stops_the_start_with_its_name() -> None:
-    disk = SimDisk()
-    put(disk, f"/data/{names.RECOVERY_POINTS}", b"7\nrubbish\n")
-    with pytest.raises(CorruptLogError, match="recovery-point-offset-checkpoint"):
-        World(disk)
 
 
 # --- Kafka's four passes ------------------------------------------------------------------------

@@ -67,6 +67,9 @@ class ReadOnlyFile:
         """OSError."""
         _refused(self.path)
 
+    def forget(self, position: int, size: int) -> None:
+        """Nothing: the page cache is left to those who write."""
+
     def truncate(self, size: int) -> None:
         """OSError."""
         _refused(self.path)
@@ -127,6 +130,14 @@ class ReadOnlyDisk:
     def sync_directories(self, paths: Collection[str]) -> None:
         """OSError."""
         _refused(", ".join(paths))
+
+    def sync_all(self, path: str) -> None:
+        """OSError."""
+        _refused(path)
+
+    def boot_id(self) -> str:
+        """Not known: of no use to who only looks."""
+        return ""
 
     def replace(self, path: str, content: bytes) -> None:
         """OSError."""

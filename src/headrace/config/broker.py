@@ -91,6 +91,8 @@ class BrokerConfig:
     log_retention_ms: int
     log_roll_jitter_ms: int
     log_roll_ms: int
+    log_scrub_bytes_per_second: int
+    log_scrub_interval_ms: int
     log_segment_bytes: int
     log_segment_delete_delay_ms: int
     max_connections: int

@@ -22,6 +22,23 @@ HEADRACE: tuple[Definition, ...] = (
         ours=True,
     ),
     key(
+        "log.scrub.bytes.per.second",
+        Kind.LONG,
+        4 << 20,
+        "How fast each log directory is read through for damaged batches, in the background."
+        " 0: not at all.",
+        at_least=0,
+        ours=True,
+    ),
+    key(
+        "log.scrub.interval.ms",
+        Kind.LONG,
+        7 * 86_400_000,
+        "How often everything is read through; no faster than log.scrub.bytes.per.second allows.",
+        at_least=1000,
+        ours=True,
+    ),
+    key(
         "insecure.listeners",
         Kind.BOOLEAN,
         False,

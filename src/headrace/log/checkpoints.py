@@ -1,17 +1,21 @@
 """The checkpoint files of a log directory: recovery points, log starts, high watermarks.
 
 `cleaner-offset-checkpoint` is the cleaner's and kept untouched. Partitions that could not be loaded
-keep the entries they had.
+keep the entries they had. None of the files has a checksum; one that is no checkpoint is said and
+taken for lost: see `Known` for what recovery does then.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 
 from headrace.log import files, names
 from headrace.log.log import Log
 from headrace.log.recover import read_file
 from headrace.log.shared import Known, Shared
+from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
 
+_logger = logging.getLogger(__name__)
 _NAMES = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS)
 
 
@@ -20,8 +24,10 @@ class Checkpoints:
 
     __slots__ = (
         "_again",
+        "_cleaned",
         "_generation",
         "_known",
+        "_lost",
         "_path",
         "_shared",
         "_waiting",
@@ -33,25 +39,42 @@ class Checkpoints:
         self._shared = shared
         self._path = path
         self._known: dict[str, dict[TopicPartition, Offset]] = {name: {} for name in _NAMES}
+        self._lost: set[str] = set()
+        self._cleaned: dict[TopicPartition, Offset] = {}
         self._written: dict[str, bytes] = {}
         self._generation = 0
         self._writing = False
         self._again: Mapping[TopicPartition, Log] | None = None
         self._waiting: list[Callable[[], None]] = []
 
-    def read(self) -> None:
-        """Read the files there are. CorruptLogError; blocking."""
+    def read(self, *, used_before: bool) -> None:
+        """Read the files there are; blocking. `used_before`: then there were recovery points."""
         for name in _NAMES:
-            path = f"{self._path}/{name}"
-            content = read_file(self._shared.disk, path)
-            if content is not None:
-                self._known[name] = files.read_offsets(content, path)
+            self._known[name] = self._read(name)
+        self._cleaned = self._read(names.CLEANER_OFFSETS)
+        path = f"{self._path}/{names.RECOVERY_POINTS}"
+        if used_before and not self._shared.disk.exists(path):
+            self._lost.add(names.RECOVERY_POINTS)
+            _logger.warning("%s: missing", path)
+
+    def _read(self, name: str) -> dict[TopicPartition, Offset]:
+        path = f"{self._path}/{name}"
+        content = read_file(self._shared.disk, path)
+        if content is None:
+            return {}
+        try:
+            return files.read_offsets(content, path)
+        except CorruptLogError as error:
+            self._lost.add(name)
+            _logger.warning("%s; taken for lost", error)
+            return {}
 
     def known(
         self,
         partition: TopicPartition,
         *,
         clean: bool,
+        same_boot: bool,
         now_ms: int,
         producer_expiration_ms: int,
     ) -> Known:
@@ -64,6 +87,10 @@ class Checkpoints:
             self._known[names.HIGH_WATERMARKS].get(partition, none),
             now_ms,
             producer_expiration_ms,
+            same_boot=same_boot,
+            recovery_point_lost=names.RECOVERY_POINTS in self._lost,
+            start_lost=names.LOG_STARTS in self._lost,
+            cleaned_offset=self._cleaned.get(partition, none),
         )
 
     def forget(self, partition: TopicPartition) -> None:

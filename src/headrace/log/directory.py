@@ -19,7 +19,8 @@ from headrace.log.flusher import Flusher, Strategy, fdatasync_each
 from headrace.log.housekeeping import Hold, Housekeeping, Periods
 from headrace.log.identity import Identity, read_identity
 from headrace.log.log import Log
-from headrace.log.recover import create_log, open_log
+from headrace.log.recover import create_log, open_log, read_file
+from headrace.log.scrub import Scrub
 from headrace.log.shared import Known, Shared
 from headrace.model.errors import ConfigError, CorruptLogError, StorageError
 from headrace.model.invariant import invariant
@@ -31,6 +32,8 @@ __all__ = ["LogDirectory", "Periods", "read_identity"]
 
 _logger = logging.getLogger(__name__)
 _CHUNK_LOGS = 64
+_SYNCED_SINGLY_MAX = 64
+"""More files than that are made durable by one sync of all there is in the file system."""
 
 Loaded = list[tuple[TopicPartition, Log | CorruptLogError]]
 
@@ -62,6 +65,11 @@ class LogDirectory:
         self.identity = Identity()
         self.was_clean = False
         """Whether the stop before this start was a clean one."""
+        self.same_boot = False
+        """Whether the machine has run on since the directory was last used."""
+        self.power_lost = False
+        """Whether it went down meanwhile, without a clean stop before."""
+        self._used_before = False
         self.hold: Hold = lambda _: None
         """Asked before retention deletes; the first offset a partition still wants, or None."""
         self.on_failure: Callable[[OSError], None] | None = None
@@ -69,6 +77,7 @@ class LogDirectory:
         self.checkpoints = Checkpoints(self.shared, path)
         self.bounds = ReadBounds(self.shared, path)
         self._housekeeping = Housekeeping(self)
+        self.scrub = Scrub(self)
         self._unlock: Callable[[], None] | None = None
         self._closed = False
 
@@ -100,7 +109,8 @@ class LogDirectory:
             self.identity = Identity.claim(disk, path, broker_id, cluster_id)
             marker = f"{path}/{names.CLEAN_SHUTDOWN}"
             self.was_clean = disk.exists(marker)
-            self.checkpoints.read()
+            self._know_the_boot()
+            self.checkpoints.read(used_before=self._used_before)
             self.bounds.open()
             if self.was_clean:
                 disk.remove(marker)
@@ -116,6 +126,22 @@ class LogDirectory:
         self.shared.lower = self.bounds.lower
         self.shared.checkpoint_now = lambda: self.checkpoints.write_now(self.logs)
         return self
+
+    def _know_the_boot(self) -> None:
+        """Tell whether the machine was down since the last start here."""
+        path = f"{self.path}/{names.BOOT_ID}"
+        content = read_file(self.disk, path)
+        before = "" if content is None else files.read_boot_id(content)
+        now = self.disk.boot_id()
+        self._used_before = content is not None
+        self.same_boot = bool(now) and before == now
+        self.power_lost = bool(now and before) and before != now and not self.was_clean
+        if self.power_lost:
+            _logger.warning(
+                "%s: the machine went down without a clean stop of the broker: of what was not "
+                "flushed any part may be missing; it is read again above its recovery points",
+                self.path,
+            )
 
     @property
     def failure(self) -> StorageError | None:
@@ -179,6 +205,23 @@ class LogDirectory:
     def load_blocking(self, config_of: Callable[[TopicPartition], LogConfig]) -> None:
         """Load every log now."""
         self._take(self._load_some(self.found(), config_of))
+        self._settle_recovery()
+
+    def _settle_recovery(self) -> None:
+        """Put on the platter what recovery went by, and the boot it was done in; blocking. OSError.
+
+        The boot is noted only now: a kill halfway leaves logs that still bear a power cut's marks.
+        """
+        unsynced, self.shared.unsynced = self.shared.unsynced, []
+        if len(unsynced) > _SYNCED_SINGLY_MAX:
+            self.disk.sync_all(self.path)
+        else:
+            _sync_each(self.disk, unsynced)
+        if not self.same_boot:
+            self.checkpoints.write_now(self.logs)
+            boot_id = files.write_boot_id(self.disk.boot_id())
+            self.disk.replace(f"{self.path}/{names.BOOT_ID}", boot_id)
+            self.same_boot = True
 
     def load(
         self,
@@ -202,7 +245,13 @@ class LogDirectory:
                 running += 1
                 self.disk.run(lambda: self._load_some(chunk, config_of), taken)
             elif running == 0:
-                done(failed[0] if failed else None)
+                finish(failed[0] if failed else None)
+
+        def finish(error: BaseException | None) -> None:
+            if error is None:
+                self.disk.run(self._settle_recovery, done)
+            else:
+                done(error)
 
         def taken(result: Loaded | BaseException) -> None:
             nonlocal running
@@ -244,6 +293,7 @@ class LogDirectory:
         return self.checkpoints.known(
             partition,
             clean=self.was_clean,
+            same_boot=self.same_boot,
             now_ms=self.clock.wall_ms(),
             producer_expiration_ms=self.periods.producer_id_expiration_ms,
         )
@@ -333,11 +383,12 @@ class LogDirectory:
     # --- duties ------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin the periodic duties: checkpoints, retention, producer expiry, late removals."""
+        """Begin the periodic duties: checkpoints, retention, producer expiry, removals, scrub."""
         if not self.quarantined:
             self.bounds.keep_only(self.logs.values())
         self.bounds.publish(self.logs.values())
         self._housekeeping.start()
+        self.scrub.start()
 
     def apply_retention(self) -> None:
         """Retention for every log, now."""
@@ -367,6 +418,7 @@ class LogDirectory:
         self._closed = True
         self.flusher.close()
         self._housekeeping.stop()
+        self.scrub.stop()
         try:
             for log in self.logs.values():
                 log.close(clean)
@@ -385,6 +437,21 @@ class LogDirectory:
             self.bounds.close(remove=False)
             if self._unlock is not None:
                 self._unlock()
+
+
+def _sync_each(disk: Disk, paths: Sequence[str]) -> None:
+    """Make files and their names durable; missing ones are passed over. Blocking. OSError."""
+    for path in paths:
+        try:
+            file = disk.open(path)
+        except FileNotFoundError:
+            continue
+        try:
+            file.sync()
+        finally:
+            file.close()
+    for parent in sorted({path.rpartition("/")[0] for path in paths}):
+        disk.sync_directory(parent)
 
 
 def _make_durably(disk: Disk, path: str) -> None:

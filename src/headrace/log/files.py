@@ -90,6 +90,19 @@ def decode_uuid(text: str) -> bytes:
     return raw
 
 
+def write_boot_id(boot_id: str) -> bytes:
+    """`headrace-boot-id`."""
+    return f"version: 0\nboot_id: {boot_id}\n".encode()
+
+
+def read_boot_id(content: bytes) -> str:
+    """The boot in whose time the directory was last used; "" where that cannot be told."""
+    lines = content.decode("utf-8", "replace").split("\n")
+    if len(lines) != 3 or lines[0] != "version: 0" or not lines[1].startswith("boot_id: "):
+        return ""
+    return lines[1].removeprefix("boot_id: ")
+
+
 def read_properties(content: bytes) -> dict[str, str]:
     """Java properties as `meta.properties` uses them: `name=value`, `#` and `!` comments."""
     found: dict[str, str] = {}

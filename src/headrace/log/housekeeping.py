@@ -29,6 +29,10 @@ class Periods:
     """log.retention.check.interval.ms"""
     producer_id_expiration_ms: int = 86_400_000
     """producer.id.expiration.ms"""
+    scrub_bytes_per_second: int = 0
+    """log.scrub.bytes.per.second; 0: no scrub"""
+    scrub_interval_ms: int = 604_800_000
+    """log.scrub.interval.ms"""
 
 
 class Housekeeping:

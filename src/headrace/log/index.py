@@ -64,13 +64,7 @@ class _Index:
         """Read the file; a missing one is empty. CorruptLogError where it cannot be an index."""
         if self.loaded:
             return
-        content = b""
-        if self._disk.exists(self.path):
-            file = self._disk.open(self.path, writable=False)
-            try:
-                content = file.read(0, file.size())
-            finally:
-                file.close()
+        content = self._stored() or b""
         size = self.ENTRY.size
         # A kill leaves the preallocated rest: zeros, cut in whole entries.
         used = len(content.rstrip(b"\0"))
@@ -80,6 +74,28 @@ class _Index:
         self._take(content)
         self._written = len(content)
         self.loaded = True
+
+    def _replace(self, content: bytes) -> None:
+        """Have the file hold just `content`; one that does already is not touched."""
+        self._pending.clear()
+        self.loaded = True
+        if self._stored() == content:
+            self._written = len(content)
+            return
+        self._written = 0
+        self._open().truncate(0)
+        self._pending += content
+
+    def _stored(self) -> bytes | None:
+        try:
+            file = self._file or self._disk.open(self.path, writable=False)
+        except FileNotFoundError:
+            return None
+        try:
+            return file.read(0, file.size())
+        finally:
+            if file is not self._file:
+                file.close()
 
     def _take(self, content: bytes) -> None:
         raise NotImplementedError
@@ -174,10 +190,26 @@ class OffsetIndex(_Index):
         self._positions.append(position)
         self._push(OFFSET_ENTRY.pack(relative, position))
 
+    def fill(self, offsets: "array[int]", positions: "array[int]") -> None:
+        """Take these entries, offsets relative to the base, in place of all there were."""
+        packed = array("i", bytes(2 * offsets.itemsize * len(offsets)))
+        packed[0::2], packed[1::2] = offsets, positions
+        if sys.byteorder == "little":
+            packed.byteswap()
+        self._offsets, self._positions = offsets, positions
+        self._replace(packed.tobytes())
+
     def lookup(self, target: Offset) -> Position:
         """Position of a batch at or before the one that holds `target`."""
         at = bisect_right(self._offsets, target - self.base_offset) - 1
         return Position(self._positions[at]) if at >= 0 else Position(0)
+
+    def entry_before(self, target: Offset) -> tuple[Offset, Position]:
+        """The greatest entry not beyond `target`; (base offset, 0) where there is none."""
+        at = bisect_right(self._offsets, target - self.base_offset) - 1
+        if at < 0:
+            return self.base_offset, Position(0)
+        return Offset(self.base_offset + self._offsets[at]), Position(self._positions[at])
 
     def position_before(self, position: int) -> Position:
         """The greatest indexed batch start not beyond `position`; 0 where there is none."""
@@ -246,6 +278,11 @@ class TimeIndex(_Index):
         self._times.append(timestamp)
         self._offsets.append(relative)
         self._push(TIME_ENTRY.pack(timestamp, relative))
+
+    def fill(self, times: "array[int]", offsets: "array[int]") -> None:
+        """Take these entries, offsets relative to the base, in place of all there were."""
+        self._times, self._offsets = times, offsets
+        self._replace(b"".join(map(TIME_ENTRY.pack, times, offsets)))
 
     def lookup(self, target: int) -> tuple[int, Offset]:
         """The greatest entry not newer than `target`; (-1, base offset) where there is none."""

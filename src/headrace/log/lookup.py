@@ -11,6 +11,7 @@ from headrace.log.index import NO_TIMESTAMP
 from headrace.log.scan import BadBatch, Fetch, batches, headers
 from headrace.log.segment import Segment
 from headrace.log.txnindex import AbortedTransaction
+from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.wire.kafka.batch import BatchHeader, records
 
@@ -41,8 +42,8 @@ def offset_for_time(log: "ReadableLog", timestamp: int) -> Found | None:
 
 def _first_from(segment: Segment, timestamp: int, start: Offset) -> Found | None:
     segment.load_indexes()
-    _, near = segment.time_index.lookup(timestamp)
-    position = segment.index.lookup(Offset(max(near, start)))
+    near = _near(segment, timestamp)
+    position = segment.start_of(Offset(max(near, start)), segment.file.read)
     where = segment.path(names.LOG)
     for at, header in headers(segment.file.read, position, segment.size, where):
         if header.max_timestamp < timestamp:
@@ -53,6 +54,22 @@ def _first_from(segment: Segment, timestamp: int, start: Offset) -> Found | None
         if found is not None:
             return found
     return None
+
+
+def _near(segment: Segment, timestamp: int) -> Offset:
+    """An offset from which on the first record not older than `timestamp` is to be found.
+
+    The batch that an entry names has the entry's time as its greatest, else the index is another
+    segment's.
+    """
+    entry, near = segment.time_index.lookup(timestamp)
+    if entry >= 0:
+        found = segment.find(near, segment.file.read)
+        if found is None or found[1].max_timestamp != entry:
+            problem = CorruptLogError(f"{segment.time_index.path}: {entry} is not at offset {near}")
+            if segment.doubt_indexes(problem):
+                _, near = segment.time_index.lookup(timestamp)
+    return near
 
 
 def _first_in(

@@ -29,6 +29,9 @@ LOG_STARTS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 
+BOOT_ID = "headrace-boot-id"
+"""Ours, which Kafka leaves alone: the boot of the machine that wrote last."""
+
 KRAFT_METADATA = "__cluster_metadata-0"
 """A KRaft broker's own log beside the topics: left untouched and hidden."""
 

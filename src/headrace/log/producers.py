@@ -260,6 +260,21 @@ class ProducerStates:
             if producer.txn_first_offset >= 0:
                 self._ongoing[entry.producer_id] = producer.txn_first_offset
 
+    @property
+    def last_offset(self) -> int:
+        """The greatest offset of any batch known; -1 where none is."""
+        known = (one.batches[-1].last_offset for one in self._producers.values() if one.batches)
+        return max(known, default=_NONE)
+
+    def knows(self, header: BatchHeader) -> bool:
+        """Whether a known producer's data batch, as it lies in the log, has been taken in."""
+        producer = self._producers[header.producer_id]
+        if header.producer_epoch != producer.epoch:
+            return header.producer_epoch < producer.epoch
+        last = header.base_offset + header.last_offset_delta
+        known = producer.batches[-1].last_offset if producer.batches else _NONE
+        return header.base_sequence < 0 or last <= known
+
     def remember(self, producer_id: int, headers: list[BatchHeader]) -> None:
         """Put batches that precede the producer's last one back, the oldest first.
 

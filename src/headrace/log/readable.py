@@ -181,11 +181,17 @@ class ReadableLog:
         ends[following] = (segment, position)
 
     def unreadable(self, error: CorruptLogError) -> ApiError:
-        """Say once what is damaged; returns what the client is told."""
+        """Say once what is damaged, and count it; returns what the client is told."""
         text = str(error)
-        if text not in self._reported:
-            self._reported.add(text)
-            _logger.error("%s: damaged, not served: %s", self.topic_partition, text)
+        where = f"{error.path}:{error.position}" if isinstance(error, BadBatch) else text
+        if where not in self._reported:
+            self._reported.add(where)
+            self.shared.damaged += 1
+            _logger.error(
+                "%s: damaged: %s. Reads of it get KAFKA_STORAGE_ERROR, those before and behind it "
+                "are served. Restore the file from a copy, or move the consumers on",
+                self.topic_partition, text,
+            )  # fmt: skip
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the data at this offset is damaged")
 
     # --- search ------------------------------------------------------------------------------

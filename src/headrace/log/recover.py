@@ -3,20 +3,19 @@
 All of it blocks and changes nothing but its own directory: made for `Disk.run`, several at once.
 
 After a clean stop the files are believed. Otherwise everything from the recovery point's segment on
-is read to the last byte: indexes, `.txnindex`, epochs and producers are built again from it. A bad
-batch above the recovery point is a torn tail, cut and said; one below it is damage: the log is not
-opened (CorruptLogError), and not one byte shorter for it (G12).
+is read to the last byte: indexes, `.txnindex`, epochs and producers are built again from it
+(`unclean`, which also says what is a torn tail and what is damage). A damaged log is not opened
+(CorruptLogError), and not one byte shorter for it (G12).
 """
 
 import logging
-from bisect import bisect_right
 
 from headrace.config.topic import LogConfig
-from headrace.log import files, leftovers, names, replay
+from headrace.log import files, leftovers, names, replay, unclean
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.log import Log
-from headrace.log.scan import BadBatch, batches, headers
-from headrace.log.segment import Segment
+from headrace.log.scan import headers
+from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
 from headrace.log.shared import Known, Shared
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
@@ -73,15 +72,29 @@ def open_log(
         log.end_offset = known.start_offset
         log.new_segment(known.start_offset)
     elif known.clean:
-        log.end_offset = _end_of(segments[-1])
-        replay.load_producers(log, log.end_offset, known)
+        _believe(log, known)
     else:
-        _recover(log, known)
+        unclean.recover(log, known)
     _check_bounds(log, known)
     if saved is None:
         replay.rebuild_epochs(log)
     _settle(log, known, saved)
     return log
+
+
+def _believe(log: Log, known: Known) -> None:
+    """After a clean stop: take the files for what they say, unless they cannot be what they are."""
+    bounds = [segment.base_offset for segment in log.segments[1:]]
+    for at, segment in enumerate(log.segments):
+        try:
+            segment.txn_index.check(segment.base_offset, bounds[at] if bounds[at:] else 1 << 63)
+        except CorruptLogError as error:
+            # It takes the state of the producers to build it again, hence all that follows.
+            _logger.warning("%s; built again from the log", error)
+            unclean.recover(log, known, at)
+            return
+    log.end_offset = _end_of(log.segments[-1])
+    replay.load_producers(log, log.end_offset, known)
 
 
 def _topic_id(disk: Disk, directory: str) -> bytes:
@@ -136,131 +149,52 @@ def _end_of(segment: Segment) -> Offset:
     """The offset after the last batch: from the last index entry on, as far as the file goes."""
     if not segment.size:
         return segment.base_offset
-    segment.load_indexes()
     where = segment.path(names.LOG)
     end, since = segment.base_offset, 0
-    indexed, position = segment.index.last
-    for at, header in headers(segment.file.read, position, segment.size, where):
-        last = header.base_offset + header.last_offset_delta
-        if at == position and position and last != indexed:
-            segment.rebuild_indexes()
-            return _end_of(segment)
-        end = Offset(last + 1)
+    last_possible = Offset(segment.base_offset + RELATIVE_OFFSET_MAX)
+    position = segment.start_of(last_possible, segment.file.read)
+    for _, header in headers(segment.file.read, position, segment.size, where):
+        end = Offset(header.base_offset + header.last_offset_delta + 1)
         since += header.batch_length + 12
     segment.bytes_since_index = since
     return end
 
 
-def _recover(log: Log, known: Known) -> None:
-    """Read everything from the recovery point's segment on; cut a torn tail."""
-    bases = [segment.base_offset for segment in log.segments]
-    first = max(bisect_right(bases, known.recovery_point) - 1, 0)
-    end = log.segments[first].base_offset
-    replay.load_producers(log, end, known)
-    log.epochs.truncate_from_end(end)  # from here on the batches say it
-    for at in range(first, len(log.segments)):
-        segment = log.segments[at]
-        if at > first and _is_beyond_a_hole(log, segment, end, known):
-            _cut(log, at, 0, end, f"begins at {segment.base_offset}, the log ended at {end}")
-            break
-        bad, end, position = _recover_segment(log, segment, max(end, segment.base_offset))
-        if bad is not None:
-            if end < known.recovery_point:
-                raise CorruptLogError(
-                    f"{bad}; everything below offset {known.recovery_point} was flushed, so this "
-                    "is damage and no torn tail: the partition is out of service"
-                )
-            _cut(log, at, position, end, bad.reason)
-            break
-    log.end_offset = end
-    for segment in log.segments[first:-1]:
-        for file in segment.seal():
-            file.sync()
-        segment.close_indexes()
-    active = log.segments[-1]
-    active.seal()
-    if end > known.recovery_point:
-        active.file.sync()
-        log.shared.disk.sync_directory(log.directory)
-
-
-def _is_beyond_a_hole(log: Log, segment: Segment, end: Offset, known: Known) -> bool:
-    """Whether what would join `segment` to the rest was lost with the power.
-
-    Compaction leaves such gaps too, which is why they are no damage in a compacted topic.
-    """
-    joined = segment.base_offset == end or log.config.compacted
-    return not joined and segment.base_offset > known.recovery_point
-
-
-def _recover_segment(
-    log: Log, segment: Segment, expected: Offset
-) -> tuple[BadBatch | None, Offset, int]:
-    """Build all that is beside the segment again; what stopped it, the end, its position."""
-    segment.start_rebuild()
-    segment.txn_index.reset()
-    end, position = expected, 0
-    every = log.config.index_interval_bytes
-    try:
-        where = segment.path(names.LOG)
-        for at, header, view in batches(segment.file.read, 0, segment.size, where, expected):
-            last = header.base_offset + header.last_offset_delta
-            segment.note(last, header.max_timestamp, at, every)
-            segment.bytes_since_index += len(view)
-            replay.note_batch(log, segment, header, view)
-            if header.leader_epoch > log.epochs.latest:
-                log.epochs.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
-            end, position = Offset(last + 1), at + len(view)
-    except BadBatch as bad:
-        return bad, end, position
-    return None, end, position
-
-
-def _cut(log: Log, at: int, position: int, end: Offset, reason: str) -> None:
-    """Cut the log behind `position` of its segment number `at`, and say what goes."""
-    segment = log.segments[at]
-    gone = log.segments[at + 1 :]
-    lost = segment.size - position + sum(other.size for other in gone)
-    _logger.warning(
-        "%s at byte %d: %s; torn tail cut: %d bytes and %d later segments go, "
-        "the log ends at offset %d",
-        segment.path(names.LOG), position, reason, lost, len(gone), end,
-    )  # fmt: skip
-    # Newest first: whatever a second crash interrupts, no hole is left behind.
-    for other in reversed(gone):
-        leftovers.remove_segment(log.shared.disk, other)
-    kept = log.segments[: at + 1]
-    if position == 0 and at > 0:
-        leftovers.remove_segment(log.shared.disk, segment)
-        kept.pop()
-    else:
-        segment.file.truncate(position)
-        segment.size = position
-        segment.file.sync()
-    # What was cut must not come back behind what is written now.
-    log.shared.disk.sync_directory(log.directory)
-    log.set_segments(kept)
-
-
 def _check_bounds(log: Log, known: Known) -> None:
-    if log.end_offset < known.recovery_point and log.end_offset >= known.start_offset:
-        raise CorruptLogError(
-            f"{log.directory}: ends at offset {log.end_offset}, yet everything below "
-            f"{known.recovery_point} was flushed: the partition is out of service"
-        )
-    if log.end_offset < known.start_offset:
+    """Refuse a log that ends before what the checkpoints know of it."""
+    end = log.end_offset
+    if end < known.start_offset and not (known.clean or known.same_boot):
         # The start was moved up, then the power cut took the unflushed rest: begin there.
+        _logger.warning(
+            "%s: ends at offset %d and was to start at %d: the rest was not flushed; begun anew",
+            log.directory, end, known.start_offset,
+        )  # fmt: skip
         for segment in reversed(log.segments):
             leftovers.remove_segment(log.shared.disk, segment)
         log.set_segments([])
         log.producers.clear()
         log.end_offset = known.start_offset
         log.new_segment(known.start_offset)
+        return
+    if end < known.recovery_point:
+        why = f"everything below {known.recovery_point} was flushed"
+    elif end < known.start_offset:
+        why = f"it starts at {known.start_offset}"
+    else:
+        return
+    raise CorruptLogError(
+        f"{log.directory}: ends at offset {end}, yet {why}: files or parts of them are missing; "
+        f"{unclean.WHAT_TO_DO}"
+    )
 
 
 def _settle(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | None) -> None:
     """Bring the rest into line with where the log begins and ends."""
-    log.start_offset = Offset(max(known.start_offset, log.segments[0].base_offset))
+    start = known.start_offset
+    if known.start_lost and saved:
+        # The first epoch begins where the log does, whenever that was moved.
+        start = Offset(min(max(start, saved[0][1]), log.end_offset))
+    log.start_offset = Offset(max(start, log.segments[0].base_offset))
     log.flushed_offset = log.end_offset
     log.high_watermark = Offset(min(max(known.high_watermark, log.start_offset), log.end_offset))
     replay.complete_epochs(log)

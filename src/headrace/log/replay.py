@@ -29,25 +29,27 @@ def load_producers(log: "Log", end: Offset, known: Known) -> None:
     Snapshots beyond `end` and unreadable ones are removed. `.txnindex` files are left as they are.
     """
     log.producers.clear()
-    at = _newest_snapshot(log, end)
+    at = _newest_snapshot(log, end, known)
     if at is None:
         at = Offset(log.segments[0].base_offset if log.segments else 0)
-    else:
-        _remember_history(log, at)
     log.producers.expire(known.now_ms, known.producer_expiration_ms)
     if at < end:
-        for segment, header, view in _batches_between(log, at, end):
-            note_batch(log, segment, header, view, write=False)
+        for segment, header, view, written_ms in _batches_between(log, at, end):
+            note_batch(log, segment, header, view, written_ms, write=False)
 
 
-def _newest_snapshot(log: "Log", end: Offset) -> Offset | None:
+def _newest_snapshot(log: "Log", end: Offset, known: Known) -> Offset | None:
     disk = log.shared.disk
+    heard_since = known.now_ms - known.producer_expiration_ms
     for offset in sorted(snapshot_offsets(log), reverse=True):
         path = f"{log.directory}/{names.segment_file(offset, names.SNAPSHOT)}"
         if offset <= end:
             file = disk.open(path, writable=False)
             try:
                 log.producers.load(file.read(0, file.size()), path, partial(_written_ms, log))
+                if not _remember_history(log, Offset(offset), heard_since):
+                    log.producers.clear()
+                    raise CorruptLogError(f"{path}: not what the log says at {offset}")
                 log.snapshot_offset = Offset(offset)
                 return Offset(offset)
             except CorruptLogError as error:
@@ -84,22 +86,31 @@ def remove_stray_snapshots(log: "Log") -> None:
             log.shared.disk.remove(f"{log.directory}/{name}")
 
 
-def _remember_history(log: "Log", end: Offset) -> None:
+def _remember_history(log: "Log", end: Offset, heard_since: int) -> bool:
     """Fill in the batches before each producer's last one, which a snapshot does not hold.
 
     Without them a retry of the last but one batch, answered by nobody before the restart, would
-    look like a gap, and the client would write it again under a new epoch.
+    look like a gap, and the client would write it again under a new epoch. False: the snapshot
+    knows less than it should, or more (it is another offset's).
     """
-    if not len(log.producers):
-        return
-    history: dict[int, list[tuple[int, BatchHeader]]] = {}
+    if log.producers.last_offset >= end:
+        return False
+    history: dict[int, list[BatchHeader]] = {}
     for header in _recent_headers(log, end):
-        if header.producer_id in log.producers and not header.attributes & CONTROL:
-            kept = history.setdefault(header.producer_id, [])
-            kept.append((header.base_offset, header))
-            del kept[:-BATCHES_KEPT]
+        if header.producer_id < 0 or header.attributes & CONTROL:
+            continue
+        if header.producer_id not in log.producers:
+            if header.max_timestamp > heard_since:
+                return False
+            continue
+        kept = history.setdefault(header.producer_id, [])
+        kept.append(header)
+        del kept[:-BATCHES_KEPT]
     for producer_id, found in history.items():
-        log.producers.remember(producer_id, [header for _, header in found])
+        if not log.producers.knows(found[-1]):
+            return False
+        log.producers.remember(producer_id, found)
+    return True
 
 
 def _recent_headers(log: "Log", end: Offset) -> Iterator[BatchHeader]:
@@ -109,7 +120,7 @@ def _recent_headers(log: "Log", end: Offset) -> Iterator[BatchHeader]:
     for segment in reversed(log.segments):
         if segment.base_offset >= end or not segment.size:
             continue
-        segment.load_indexes()
+        segment.start_of(end, segment.file.read)  # which has the index proved
         start = segment.index.position_before(max(segment.size - budget, 0))
         recent.append((segment, start))
         budget -= segment.size - start
@@ -125,15 +136,15 @@ def _recent_headers(log: "Log", end: Offset) -> Iterator[BatchHeader]:
 
 def _batches_between(
     log: "Log", start: Offset, end: Offset
-) -> Iterator[tuple[Segment, BatchHeader, memoryview]]:
+) -> Iterator[tuple[Segment, BatchHeader, memoryview, int]]:
     """Batches in [start, end); the record bytes only of control batches."""
     position: int
     for at, segment in enumerate(log.segments):
         following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else end
         if following <= start or not segment.size or segment.base_offset >= end:
             continue
-        segment.load_indexes()
-        position = segment.index.lookup(start)
+        position = segment.start_of(start, segment.file.read)
+        written_ms = segment.mtime_ms()
         where = segment.path(names.LOG)
         for place, header in headers(segment.file.read, position, segment.size, where):
             if header.base_offset >= end:
@@ -144,17 +155,26 @@ def _batches_between(
             if header.attributes & CONTROL:
                 until = place + header.batch_length + 12
                 view = next(batches(segment.file.read, place, until, where)).view
-            yield segment, header, view
+            yield segment, header, view, written_ms
 
 
 def note_batch(
-    log: "Log", segment: Segment, header: BatchHeader, view: memoryview, *, write: bool = True
+    log: "Log",
+    segment: Segment,
+    header: BatchHeader,
+    view: memoryview,
+    written_ms: int,
+    *,
+    write: bool = True,
 ) -> None:
-    """Let the producers know of a batch that is in the log; `.txnindex` entries too if `write`."""
+    """Let the producers know of a batch that is in the log; `.txnindex` entries too if `write`.
+
+    `view`: the whole batch, read of control batches only. `written_ms`: the segment's last change.
+    """
     if header.producer_id < 0:
         return
     if not header.attributes & CONTROL:
-        log.producers.update(header, header.base_offset, segment.mtime_ms())
+        log.producers.update(header, header.base_offset, written_ms)
         return
     marker = next(iter(records(view)), None)
     if marker is None:

@@ -30,11 +30,14 @@ class NotCached(Exception):
 class BadBatch(CorruptLogError):
     """A batch that is not whole or not sane."""
 
-    def __init__(self, path: str, position: int, reason: str) -> None:
+    def __init__(self, path: str, position: int, reason: str, *, cut_off: bool = False) -> None:
         super().__init__(f"{path} at byte {position}: {reason}")
         self.path = path
         self.position = position
         self.reason = reason
+        self.cut_off = cut_off
+        """Whether the file ends before the batch does, as a write that was interrupted leaves it.
+        A damaged length looks the same."""
 
 
 class Batch(NamedTuple):

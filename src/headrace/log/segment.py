@@ -4,18 +4,21 @@ The segment does not decide when to roll, flush or delete; it knows what it hold
 files are opened when they are first needed and their indexes read when they are first searched.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from headrace.log import names
 from headrace.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
-from headrace.log.scan import Fetch, headers
+from headrace.log.scan import BadBatch, Fetch, headers
+from headrace.log.swept import Swept
 from headrace.log.txnindex import TxnIndex
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, Position
-from headrace.wire.kafka.batch import BatchHeader
+from headrace.wire.kafka.batch import OVERHEAD_BYTES, BatchHeader
 from headrace.world.disk import Buffer, Disk, DiskFile
 
+_logger = logging.getLogger(__name__)
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 RENAMED_FILES = names.SEGMENT_SUFFIXES
 
@@ -25,6 +28,7 @@ class Segment:
 
     __slots__ = (
         "_disk",
+        "_doubted",
         "_file",
         "_max_known",
         "_max_timestamp",
@@ -68,6 +72,7 @@ class Segment:
         self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = base_offset
         self._max_known = False
+        self._doubted = False
 
     def __repr__(self) -> str:
         return f"Segment({self.path(names.LOG)!r}, {self.size} bytes)"
@@ -134,26 +139,31 @@ class Segment:
             raise CorruptLogError(f"{self.index.path}: offsets below the segment's")
 
     def rebuild_indexes(self) -> None:
-        """Build both indexes again from the batch headers."""
-        self.start_rebuild()
-        at = 0
-        for position, header in headers(self.file.read, 0, self.size, self.path(names.LOG)):
-            self.note(header.base_offset + header.last_offset_delta, header.max_timestamp, position)
-            size = header.batch_length + 12
-            self.bytes_since_index += size
-            at = position + size
-        self.size = max(self.size, at)
-        self.finish_timestamps()
+        """Build both indexes again from the batch headers. BadBatch: they are as they were."""
+        swept = Swept(self.base_offset, self.base_offset)
+        path = self.path(names.LOG)
+        for position, header in headers(self.file.read, 0, self.size, path, self.base_offset):
+            swept.note(
+                position,
+                header.batch_length + OVERHEAD_BYTES,
+                header.base_offset + header.last_offset_delta,
+                header.max_timestamp,
+            )
+        self.take_swept(swept)
         self.write_out_indexes()
 
-    def start_rebuild(self) -> None:
-        """Empty both indexes, to be filled by `note`."""
-        self.index.reset()
-        self.time_index.reset()
-        self.bytes_since_index = 0
-        self.first_timestamp = None
-        self._max_timestamp = NO_TIMESTAMP
-        self._max_timestamp_offset = self.base_offset
+    def take_swept(self, swept: Swept) -> None:
+        """Have the indexes and what else is known of the batches be what a sweep found.
+
+        With the last timestamp in, as if the segment had been closed.
+        """
+        swept.note_time(swept.max_timestamp, swept.max_timestamp_offset)
+        self.index.fill(swept.offsets, swept.positions)
+        self.time_index.fill(swept.times, swept.time_offsets)
+        self.bytes_since_index = swept.bytes_since_index
+        self.first_timestamp = swept.first_timestamp
+        self._max_timestamp = swept.max_timestamp
+        self._max_timestamp_offset = swept.max_timestamp_offset
         self._max_known = True
 
     # --- appending ---------------------------------------------------------------------------
@@ -179,8 +189,8 @@ class Segment:
         self.bytes_since_index += size
         self.size = position + size
 
-    def note(self, last_offset: int, max_timestamp: int, position: int, every: int = 4096) -> None:
-        """Index a batch that is in the file already. The caller adds its size to the counters."""
+    def note(self, last_offset: int, max_timestamp: int, position: int, every: int) -> None:
+        """Index a batch that somebody else writes. The caller adds its size to the counters."""
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = Offset(last_offset)
@@ -271,7 +281,7 @@ class Segment:
         return self._max_timestamp, self._max_timestamp_offset
 
     def _scan_tail_timestamps(self) -> None:
-        start = self.index.lookup(self._max_timestamp_offset)
+        start = self.start_of(self._max_timestamp_offset, self.file.read)
         where = self.path(names.LOG)
         for _, header in headers(self.file.read, start, self.size, where):
             if header.max_timestamp > self._max_timestamp:
@@ -293,11 +303,55 @@ class Segment:
         """
         if not self.index.loaded:
             self.load_indexes()
-        start = self.index.lookup(target)
+        try:
+            return self._walk_to(target, fetch)
+        except BadBatch as bad:
+            if not self.doubt_indexes(bad):
+                raise
+        return self._walk_to(target, fetch)
+
+    def _walk_to(self, target: Offset, fetch: Fetch) -> tuple[Position, BatchHeader] | None:
+        indexed, start = self.index.entry_before(target)
         for position, header in headers(fetch, start, self.size, self.path(names.LOG)):
+            if position == start and start and header.base_offset > indexed:
+                # Reading on from here would skip what lies between.
+                reason = f"entry {indexed} to {start}, where offset {header.base_offset} begins"
+                raise BadBatch(self.index.path, start, reason)
             if header.base_offset + header.last_offset_delta >= target:
                 return Position(position), header
         return None
+
+    def start_of(self, target: Offset, fetch: Fetch) -> Position:
+        """Where to begin looking for `target`: a batch at or before the one that holds it."""
+        self.load_indexes()
+        indexed, start = self.index.entry_before(target)
+        if start == 0 or self._begins_a_batch(indexed, start, fetch):
+            return start
+        problem = CorruptLogError(f"{self.index.path}: {indexed} is not at byte {start}")
+        return self.index.lookup(target) if self.doubt_indexes(problem) else start
+
+    def _begins_a_batch(self, indexed: Offset, start: Position, fetch: Fetch) -> bool:
+        try:
+            _, header = next(headers(fetch, start, self.size, self.path(names.LOG)))
+        except BadBatch:
+            return False
+        return self.base_offset <= header.base_offset <= indexed
+
+    def doubt_indexes(self, problem: CorruptLogError) -> bool:
+        """Build the indexes again because what they led to was `problem`; whether that was done.
+
+        Once at most: if it does not help, it is the segment that is damaged. Indexes have no
+        checksum, and one that came from another segment looks like any. Blocking.
+        """
+        if self._doubted:
+            return False
+        self._doubted = True
+        try:
+            self.rebuild_indexes()
+        except BadBatch:
+            return False
+        _logger.warning("%s; the indexes were built again from the segment", problem)
+        return True
 
     def mtime_ms(self) -> int:
         """When the `.log` was last written."""

@@ -1,7 +1,7 @@
 """What the logs of one directory share: the disk, chance, and where failures go."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import StorageError
@@ -21,6 +21,10 @@ class Shared:
     random: Random
     failure: StorageError | None = None
     """Why the directory is fenced; None while it works."""
+    unsynced: list[str] = field(default_factory=list)
+    """Files that recovery takes for flushed and that may be in the page cache only yet."""
+    damaged: int = 0
+    """Damaged batches that reads or the scrub have met since the start."""
     failed: Callable[[OSError, str], None] | None = None
     """Told of every error of the disk below: error and path."""
     flush_soon: "Callable[[Log], None] | None" = None
@@ -68,3 +72,12 @@ class Known:
     high_watermark: Offset = _START
     now_ms: int = 0
     producer_expiration_ms: int = 86_400_000
+    same_boot: bool = False
+    """The machine has run on since the start before: the page cache holds all that was written, and
+    only the write that was under way when the process died can be torn."""
+    recovery_point_lost: bool = False
+    """There was a recovery point, and it cannot be read."""
+    start_lost: bool = False
+    """There was a log start, and it cannot be read."""
+    cleaned_offset: Offset = _START
+    """Below it compaction may have left gaps between segments."""

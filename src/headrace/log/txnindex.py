@@ -31,7 +31,7 @@ def read_entries(content: bytes, path: str) -> list[AbortedTransaction]:
         raise CorruptLogError(f"{path}: {len(content)} bytes are no whole entries")
     found: list[AbortedTransaction] = []
     for version, producer_id, first, last, stable in ENTRY.iter_unpack(content):
-        if version != 0 or first > last:
+        if version != 0 or first >= last:
             raise CorruptLogError(f"{path}: entry {len(found)} makes no sense")
         found.append(AbortedTransaction(producer_id, Offset(first), Offset(last), Offset(stable)))
     return found
@@ -61,6 +61,15 @@ class TxnIndex:
                     file.close()
             self._entries = read_entries(content, self.path)
         return self._entries
+
+    def check(self, base_offset: int, limit: int) -> None:
+        """CorruptLogError where the file cannot be that of a segment with offsets in these bounds.
+
+        A missing or a shortened one cannot be told from one of a segment with fewer aborts.
+        """
+        for entry in self.entries:
+            if not base_offset <= entry.last_offset < limit:
+                raise CorruptLogError(f"{self.path}: a marker at {entry.last_offset}")
 
     def append(self, aborted: AbortedTransaction) -> None:
         """Add an entry behind all others, and write it."""

@@ -23,6 +23,7 @@ from headrace.world.disk import DiskFile
 
 T = TypeVar("T")
 
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _DIRECTORIES_FEW = 8
 """More than so many directories are made durable by what flushes the whole file system."""
 
@@ -139,6 +140,22 @@ class RealDisk:
         finally:
             for fd in fds:
                 os.close(fd)
+
+    def sync_all(self, path: str) -> None:
+        """syncfs, blocking."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._all.flush([fd], 0)
+        finally:
+            os.close(fd)
+
+    def boot_id(self) -> str:
+        """The kernel's id of this boot; "" where it has none."""
+        try:
+            with open(_BOOT_ID, encoding="ascii") as file:
+                return file.read().strip()
+        except (OSError, ValueError):
+            return ""
 
     def replace(self, path: str, content: bytes) -> None:
         """Atomic and durable replace of a file's content."""

@@ -75,7 +75,9 @@ class OpenFiles:
             self._make_room()
         with self._lock:
             self._ring[file] = None
-            self._named[file.path] = file
+            # Whoever only looks on (the scrub) does not stand in for the one in use.
+            if file.writable or file.path not in self._named:
+                self._named[file.path] = file
 
     def closed(self, file: "RealFile") -> None:
         """`file` was closed by its user."""
@@ -200,6 +202,11 @@ class RealFile:
         self._files.opened(self)
         return fd
 
+    @property
+    def writable(self) -> bool:
+        """Whether it was opened for writing too."""
+        return bool(self._flags & os.O_RDWR)
+
     def give_up(self) -> int:
         """The descriptor, for its closing; -1 while it is needed."""
         used, self.used = self.used, False
@@ -301,6 +308,11 @@ class RealFile:
             self.write_held()
         found: bytes = self._call(_read_all, position, size)
         return found
+
+    def forget(self, position: int, size: int) -> None:
+        """posix_fadvise DONTNEED, where there is such a thing."""
+        if hasattr(os, "posix_fadvise"):
+            self._call(os.posix_fadvise, position, size, os.POSIX_FADV_DONTNEED)
 
     def truncate(self, size: int) -> None:
         """Cut or extend to `size` bytes."""

@@ -137,6 +137,8 @@ class Server:
                         config.replica_high_watermark_checkpoint_interval_ms,
                         config.log_retention_check_interval_ms,
                         config.producer_id_expiration_ms,
+                        config.log_scrub_bytes_per_second,
+                        config.log_scrub_interval_ms,
                     ),
                     strategy=self._timed_flush,
                 )

@@ -15,11 +15,13 @@ import errno
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import NamedTuple, TypeVar
 
 from headrace.world.disk import Buffer, DiskFile
 
 T = TypeVar("T")
+_BOOTS = count()
 
 
 class Op(NamedTuple):
@@ -113,6 +115,11 @@ class SimFile:
         """Up to `size` bytes."""
         return bytes(self._content()[position : position + size])
 
+    def forget(self, position: int, size: int) -> None:
+        """Count the bytes."""
+        self._content()
+        self._disk.forgotten += size
+
     def truncate(self, size: int) -> None:
         """Cut, or extend with zeros."""
         content = self._content()
@@ -149,6 +156,9 @@ class SimDisk:
         """Whether the page cache holds nothing: `read_cached` answers None."""
         self.open_files = 0
         self.syncs = 0
+        self.forgotten = 0
+        """Bytes that the page cache was told to let go of."""
+        self.boot = f"boot-{next(_BOOTS)}"
         self._faults: dict[str, _Fault] = {}
         self._counts = {"write": 0, "sync": 0}
         self._queue: list[Callable[[], None]] = []
@@ -322,6 +332,20 @@ class SimDisk:
         for path in paths:
             if self.is_directory(path):
                 self.sync_directory(path)
+
+    def sync_all(self, path: str) -> None:
+        """Make all files and directories durable. OSError by fault."""
+        self._node(path)
+        fault = self.fault("sync")
+        if fault is not None:
+            raise OSError(fault.code, os.strerror(fault.code), path)
+        upto = len(self.ops)
+        for number, node in self.nodes.items():
+            self.record(Op("sync" if node.entries is None else "dirsync", number, upto))
+
+    def boot_id(self) -> str:
+        """Another one for each SimDisk: what a power cut leaves is a new one."""
+        return self.boot
 
     def replace(self, path: str, content: bytes) -> None:
         """Temporary file, sync, rename, sync of the directory."""

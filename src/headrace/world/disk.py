@@ -47,6 +47,9 @@ class DiskFile(Protocol):
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`, waiting for the disk; shorter at the file's end."""
 
+    def forget(self, position: int, size: int) -> None:
+        """Nobody will need these bytes soon: they need not stay in the page cache. A hint."""
+
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
@@ -82,6 +85,12 @@ class Disk(Protocol):
 
     def sync_directories(self, paths: Collection[str]) -> None:
         """The same for many, all of them at once where that is cheaper; those gone are skipped."""
+
+    def sync_all(self, path: str) -> None:
+        """Make everything written so far to the file system that holds `path` durable; blocking."""
+
+    def boot_id(self) -> str:
+        """Another one whenever the page cache was lost (the machine was started); "": not known."""
 
     def replace(self, path: str, content: bytes) -> None:
         """Atomic and durable: temporary file, fsync, rename, fsync of the directory."""

@@ -24,6 +24,23 @@ def register(broker: "Broker", connections: Sized) -> None:
         "Log directories fenced after an error",
         lambda: sum(one.fenced for one in broker.directories),
     )
+    metrics.gauge(
+        "headrace_log_damaged_batches_total",
+        "Damaged batches that reads or the scrub have met",
+        lambda: sum(one.shared.damaged for one in broker.directories),
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_log_scrubbed_bytes_total",
+        "Bytes the scrub has checked",
+        lambda: sum(one.scrub.scrubbed for one in broker.directories),
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_partitions_quarantined",
+        "Partitions out of service since the start because their log is damaged",
+        lambda: sum(len(one.quarantined) for one in broker.directories),
+    )
 
 
 def register_cleaner(metrics: "Metrics", cleaner: "LogCleaner") -> None:

@@ -1,0 +1,164 @@
+"""After a kill or a power cut: read what may not be whole, cut what was torn, refuse damage.
+
+What a bad batch means depends on what could have happened to it:
+
+* Below the recovery point all was flushed: it is damage.
+* Above it, and the machine has run on since (the same boot id): the page cache has outlived the
+  process, so only the write under way when it died can be torn, and that one ends with its file.
+  Anything else is damage.
+* Above it, and the machine went down, or nobody knows: what was not flushed may be there in any
+  part. It is a torn tail. With log.flush.on.ack=false this may have been acknowledged: the recovery
+  point alone is trusted, high watermarks are not (at RF 1 they outrun the disk).
+* The recovery point itself is lost: a torn tail only where nothing sound follows.
+
+A torn tail is cut and said, with its size. Damage raises CorruptLogError: the partition stays out
+of service, and its files as they are, until somebody has decided (G12).
+"""
+
+import logging
+from bisect import bisect_right
+from functools import partial
+
+from headrace.log import leftovers, names, replay
+from headrace.log.log import Log
+from headrace.log.scan import BadBatch
+from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
+from headrace.log.shared import Known
+from headrace.log.sweep import sound_batch_behind, sweep
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.wire.kafka.batch import parse_header
+
+_logger = logging.getLogger(__name__)
+
+WHAT_TO_DO = (
+    "the partition is out of service and nothing of it was changed: restore its directory from a "
+    "copy, or stop the broker and see `headrace log verify` and `headrace log repair`"
+)
+
+
+def recover(log: Log, known: Known, first: int | None = None) -> None:
+    """Read everything from the recovery point's segment on; cut a torn tail. CorruptLogError.
+
+    `first`: the number of the segment to begin with instead.
+    What was read counts as flushed only when `Shared.unsynced` is, which the directory sees to.
+    """
+    bases = [segment.base_offset for segment in log.segments]
+    if first is None:
+        first = max(bisect_right(bases, known.recovery_point) - 1, 0)
+    end = log.segments[first].base_offset
+    replay.load_producers(log, end, known)
+    log.epochs.truncate_from_end(end)  # from here on the batches say it
+    last = len(log.segments) - 1
+    for at in range(first, last + 1):
+        segment = log.segments[at]
+        if at > first and _is_beyond_a_hole(segment, end, known):
+            _lose_from(log, at, end, known)
+            break
+        if first < at == last:
+            # The next start after a kill need not read all of this again for its producers.
+            log.end_offset = Offset(max(end, segment.base_offset))
+            log.write_snapshot().close()
+        limit = bases[at + 1] if at < last else segment.base_offset + RELATIVE_OFFSET_MAX + 1
+        bad, end, position = _recover_segment(log, segment, max(end, segment.base_offset), limit)
+        if end > known.recovery_point:
+            closed = names.SEGMENT_SUFFIXES if at < last else (names.LOG,)
+            log.shared.unsynced += [segment.path(suffix) for suffix in closed]
+        if bad is not None:
+            _judge(log, at, bad, end, known)
+            _cut(log, at, position, end, bad.reason)
+            break
+    log.end_offset = end
+
+
+def _is_beyond_a_hole(segment: Segment, end: Offset, known: Known) -> bool:
+    """Whether what would join `segment` to the rest was lost with the power.
+
+    Compaction leaves gaps too. The cleaner has the recovery points written before it swaps
+    anything in, and its own checkpoint afterwards: above both there is none of its gaps.
+    """
+    surely = max(known.recovery_point, known.cleaned_offset)
+    return segment.base_offset != end and segment.base_offset > surely
+
+
+def _lose_from(log: Log, at: int, end: Offset, known: Known) -> None:
+    segment = log.segments[at]
+    reason = f"begins at {segment.base_offset}, the log ended at {end}"
+    if segment.size and (known.same_boot or known.recovery_point_lost):
+        raise CorruptLogError(
+            f"{segment.path(names.LOG)} {reason}: something is missing before it, and not because "
+            f"of a power cut; {WHAT_TO_DO}"
+        )
+    _cut(log, at, 0, end, reason)
+
+
+def _recover_segment(
+    log: Log, segment: Segment, expected: Offset, limit: int
+) -> tuple[BadBatch | None, Offset, int]:
+    """Build all that is beside the segment again; what stopped it, the end, its position."""
+    segment.txn_index.reset()
+    written_ms = segment.mtime_ms() if segment.size else 0
+    note = partial(_note_batch, log, segment, written_ms)
+    swept = sweep(segment, expected, limit, log.config.index_interval_bytes, note)
+    for epoch, start in swept.epochs:
+        if epoch > log.epochs.latest:
+            log.epochs.assign(LeaderEpoch(epoch), Offset(start))
+    segment.take_swept(swept)
+    segment.write_out_indexes()
+    segment.close()
+    return swept.bad, swept.end, swept.position
+
+
+def _note_batch(
+    log: Log, segment: Segment, written_ms: int, header: bytes, view: memoryview
+) -> None:
+    replay.note_batch(log, segment, parse_header(header), view, written_ms)
+
+
+def _judge(log: Log, at: int, bad: BadBatch, end: Offset, known: Known) -> None:
+    """Raise CorruptLogError unless what begins with `bad` is a torn tail."""
+    if end < known.recovery_point:
+        why = f"everything below offset {known.recovery_point} was flushed"
+    elif known.same_boot and not bad.cut_off:
+        why = "the machine has not been down since it was written"
+    elif (known.same_boot or known.recovery_point_lost) and _something_behind(log, at, bad, end):
+        why = "sound batches follow it"
+    else:
+        return
+    raise CorruptLogError(
+        f"{bad} (offset {end}); {why}, so this is damage and no torn tail; {WHAT_TO_DO}"
+    ) from bad
+
+
+def _something_behind(log: Log, at: int, bad: BadBatch, end: Offset) -> bool:
+    if any(segment.size for segment in log.segments[at + 1 :]):
+        return True
+    segment = log.segments[at]
+    fetch, base = segment.file.read, segment.base_offset
+    return sound_batch_behind(fetch, segment.size, bad.position + 1, base, end) is not None
+
+
+def _cut(log: Log, at: int, position: int, end: Offset, reason: str) -> None:
+    """Cut the log behind `position` of its segment number `at`, and say what goes."""
+    segment = log.segments[at]
+    gone = log.segments[at + 1 :]
+    lost = segment.size - position + sum(other.size for other in gone)
+    _logger.warning(
+        "%s at byte %d: %s; torn tail cut: %d bytes and %d later segments go, "
+        "the log ends at offset %d",
+        segment.path(names.LOG), position, reason, lost, len(gone), end,
+    )  # fmt: skip
+    # Newest first: whatever a second crash interrupts, no hole is left behind.
+    for other in reversed(gone):
+        leftovers.remove_segment(log.shared.disk, other)
+    kept = log.segments[: at + 1]
+    if position == 0 and at > 0:
+        leftovers.remove_segment(log.shared.disk, segment)
+        kept.pop()
+    else:
+        segment.file.truncate(position)
+        segment.size = position
+        segment.file.sync()
+    # What was cut must not come back behind what is written now.
+    log.shared.disk.sync_directory(log.directory)
+    log.set_segments(kept)
