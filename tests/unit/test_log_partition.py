@@ -312,6 +312,63 @@ def test_a_young_segment_keeps_what_is_behind_it() -> None:
     world.close()
 
 
+def test_a_record_of_the_future_holds_back_what_is_behind_it_and_is_named_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ages = [2 * DAY_MS, -3 * DAY_MS, 2 * DAY_MS, 2 * DAY_MS]
+    config = LogConfig(retention_ms=DAY_MS, message_timestamp_after_max_ms=9 * DAY_MS)
+    world = filled(config, ages)
+    log = world.log()
+    assert log.apply_retention(NOW_MS, None) == 1
+    assert log.apply_retention(NOW_MS, None) == 0
+    (said,) = [line for line in caplog.messages if "future" in line]
+    assert "segment 1 " in said
+    log.config = LogConfig(retention_ms=-1, retention_bytes=1)
+    assert log.apply_retention(NOW_MS, None) == 2, "by size it goes like any other"
+    assert log.apply_retention(NOW_MS + 9 * DAY_MS, None) == 0
+    log.config = LogConfig(retention_ms=DAY_MS)
+    assert log.apply_retention(NOW_MS + 9 * DAY_MS, None) == 1
+    world.close()
+
+
+def test_records_without_a_timestamp_go_by_when_their_file_was_written() -> None:
+    world = World(config=LogConfig(retention_ms=DAY_MS))
+    log = world.log()
+    append(log, b"x", timestamp=-1)
+    world.flush(log)
+    assert log.apply_retention(NOW_MS + DAY_MS - 1000, None) == 0
+    assert log.apply_retention(NOW_MS + DAY_MS + 1000, None) == 1
+    world.close()
+
+
+def test_only_a_compacted_topics_deleted_records_take_its_segments_along() -> None:
+    config = LogConfig(
+        retention_ms=DAY_MS, retention_bytes=1, cleanup_policy=frozenset({"compact"})
+    )
+    world = filled(config, [2 * DAY_MS] * 4)
+    log = world.log()
+    assert log.apply_retention(NOW_MS, None) == 0
+    log.delete_records(Offset(2))
+    assert log.apply_retention(NOW_MS, None) == 2
+    assert (log.start_offset, log.segments[0].base_offset) == (2, 2)
+    world.close()
+
+
+def test_a_log_start_within_a_segment_hides_records_and_keeps_the_file() -> None:
+    world = World(config=LogConfig(retention_ms=-1))
+    log = world.log()
+    append(log, b"0", b"1", b"2")
+    append(log, b"3")
+    world.flush(log)
+    log.delete_records(Offset(3))
+    assert log.apply_retention(NOW_MS, None) == 0
+    assert values(log) == {3: b"3"}
+    world.settle()
+    world.restart(clean=False)
+    assert world.log().start_offset == 3
+    world.close()
+
+
 def test_size_deletes_from_the_oldest_on_only_as_much_as_is_over() -> None:
     world = filled(LogConfig(retention_ms=-1, retention_bytes=400), [0, 0, 0, 0])
     size = world.log().segments[0].size

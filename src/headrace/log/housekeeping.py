@@ -100,8 +100,6 @@ class Housekeeping:
             log.apply_retention(now_ms, directory.hold(log.topic_partition))
         except StorageError:
             return  # the directory is fenced, and has said so
-        if now_ms - log.last_flush_ms >= log.config.flush_ms:
-            directory.flusher.flush_soon(log)
 
     # --- removals ----------------------------------------------------------------------------
 

@@ -180,12 +180,18 @@ class ReadableLog:
             ends.clear()
         ends[following] = (segment, position)
 
+    def say_once(self, what: str) -> bool:
+        """Whether `what` has not been said of this log yet; from now on it has."""
+        if what in self._reported:
+            return False
+        self._reported.add(what)
+        return True
+
     def unreadable(self, error: CorruptLogError) -> ApiError:
         """Say once what is damaged, and count it; returns what the client is told."""
         text = str(error)
         where = f"{error.path}:{error.position}" if isinstance(error, BadBatch) else text
-        if where not in self._reported:
-            self._reported.add(where)
+        if self.say_once(where):
             self.shared.damaged += 1
             _logger.error(
                 "%s: damaged: %s. Reads of it get KAFKA_STORAGE_ERROR, those before and behind it "

@@ -53,10 +53,23 @@ def _expired(log: "Log", now_ms: int, bound: Offset) -> int:
     for at, segment in enumerate(log.segments):
         if _is_empty_active(log, at) or _end_of(log, at) > bound:
             break
-        if now_ms - segment.largest_timestamp() <= retention_ms:
+        newest = segment.largest_timestamp()
+        if newest > now_ms:
+            _say_future(log, segment, newest)
+        if now_ms - newest <= retention_ms:
             break
         count += 1
     return count
+
+
+def _say_future(log: "Log", segment: Segment, newest: int) -> None:
+    """Once for each: as in Kafka such a segment, and all behind it, stay until that time comes."""
+    if log.say_once(f"future {segment.base_offset}"):
+        _logger.warning(
+            "%s: segment %d holds a record of the future (timestamp %d): neither it nor what is "
+            "behind it goes by retention.ms before that",
+            log.topic_partition, segment.base_offset, newest,
+        )  # fmt: skip
 
 
 def _oversized(log: "Log", bound: Offset) -> int:
