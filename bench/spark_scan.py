@@ -49,8 +49,8 @@ CONNECTOR_PYSPARK = "4.2.0"
 SCAN_SECONDS_MAX = 600
 
 
-def _batches() -> list[bytes]:
-    """Some different batches of JSON-like records, compressed by lz4."""
+def sample_batches(codec: Codec = Codec.LZ4) -> tuple[list[bytes], int]:
+    """Some different batches of JSON-like records, compressed; and the records of each."""
     dice = random.Random(7)
     first_ms = int(time.time() * 1000)
     made = []
@@ -68,8 +68,8 @@ def _batches() -> list[bytes]:
                 f"key-{dice.randrange(10 ** (KEY_BYTES - 4)):0{KEY_BYTES - 4}}".encode(),
                 value.ljust(RECORD_BYTES)[:RECORD_BYTES].encode(),
             ))  # fmt: skip
-        made.append(build(records, compression=Codec.LZ4))
-    return made
+        made.append(build(records, compression=codec))
+    return made, BATCH_RECORDS
 
 
 def fill(bootstrap: str, topic: str, records: int, partitions: int = CORES) -> int:
@@ -82,7 +82,7 @@ def fill(bootstrap: str, topic: str, records: int, partitions: int = CORES) -> i
 
 
 def _write(client: Client, topic: str, records: int, partitions: int) -> int:
-    batches = _batches()
+    batches, _ = sample_batches()
     waiting: deque[Reply] = deque()
     link = run(client.broker(run(client.leaders([topic])).leader(topic, 0)))
     version = 9

@@ -18,7 +18,16 @@ import pyarrow as pa
 
 from headrace.arrow.columns import COLUMNS, Array, Assembler, Pool
 from headrace.arrow.engine import Decode, decoder
-from headrace.arrow.layout import BATCH_SLOTS, COMPLAINTS, INT64_MAX, INT64_MIN, Outcome, Slot
+from headrace.arrow.lane import lane
+from headrace.arrow.layout import (
+    BATCH_SLOTS,
+    COMPLAINTS,
+    INT64_MAX,
+    INT64_MIN,
+    Lane,
+    Outcome,
+    Slot,
+)
 from headrace.arrow.unfold import Bytes, Unfolder
 from headrace.wire.checksum import crc32c
 from headrace.wire.kafka.batch import (
@@ -52,6 +61,8 @@ Aborted = Sequence[tuple[int, int]]
 
 _pack_batch = struct.Struct(f"={BATCH_SLOTS}q").pack_into
 _CODECS = tuple(Codec)
+_MISSES_MAX = 8
+"""Batches in a row that the lane did not take, after which a feed goes on without it."""
 _OF_TRANSACTIONS = CONTROL | TRANSACTIONAL
 
 
@@ -118,10 +129,12 @@ class PartitionDecoder:
         self._unfolder = Unfolder(batch_bytes_max)
         self._assembler = Assembler(topic, partition, rows_max, columns, topic_dictionary)
         self._pool = Pool(rows_max, KEY_BYTES, VALUE_BYTES, HEADER_BYTES_ROOM, columns=columns)
-        self._buffers = self._pool.take()
-        self._time_type = 0
+        self.buffers = self._pool.take()
+        self.time_type = 0
         """LOG_APPEND_TIME or 0: of the rows gathered. A RecordBatch has one type."""
-        self._source: Array = np.empty(0, np.uint8)
+        self.source: Array = np.empty(0, np.uint8)
+        # It says less of a bad batch than is needed to step over it.
+        self._lane = lane() if decode is None and on_corrupt is None else None
         self._sound_state: Array | None = None
 
     @property
@@ -139,11 +152,32 @@ class PartitionDecoder:
         source = np.frombuffer(view, np.uint8)
         source.setflags(write=False)
         transactions = AbortedTransactions(aborted)
-        self.consumed = 0
-        if self.done:
-            return  # what lies behind the range is not looked at: it may be half written
+        self.consumed = misses = 0
+        # What lies behind the range is not looked at: it may be half written.
+        while not self.done:
+            if self._lane is None or misses == _MISSES_MAX:
+                yield from self._one_by_one(view, source, transactions)
+                return
+            before = self.consumed
+            said = self._lane.run(source, self, aborted)
+            if said == Lane.MORE:
+                return
+            if said == Lane.FULL:
+                yield from self._go_on(Outcome.FULL)
+                continue
+            misses = 0 if self.consumed > before else misses + 1
+            before = self.consumed
+            yield from self._one_by_one(view, source, transactions, once=True)
+            if self.consumed == before:
+                return
+
+    def _one_by_one(
+        self, view: memoryview, source: Array, transactions: AbortedTransactions,
+        once: bool = False,
+    ) -> Iterator[pa.RecordBatch]:  # fmt: skip
+        """Go on at `consumed` to the end of `view`, or over `once` batch only."""
         expected, limit = self.limits or (INT64_MIN, INT64_MAX)
-        for at, header in iterate(view):
+        for at, header in iterate(view, self.consumed):
             base, length, _, _, crc, attributes, last_delta, _, _, _, _, _, count = header
             if base < expected or base + last_delta >= limit:
                 raise CorruptBatch(f"offset {base} (+{last_delta}) outside {expected} to {limit}")
@@ -163,7 +197,7 @@ class PartitionDecoder:
                 if crc32c(batch[CRC_FROM:]) != crc:
                     raise CorruptBatch("the checksum does not match")
                 if not (attributes & _OF_TRANSACTIONS and transactions.leave_out(header, batch)):
-                    if (attributes & LOG_APPEND_TIME) != self._time_type or count <= 0:
+                    if (attributes & LOG_APPEND_TIME) != self.time_type or count <= 0:
                         yield from self._prepare(header, batch)
                     if count > 0:
                         outcome = self._decode_batch(header, batch, source, at)
@@ -173,12 +207,12 @@ class PartitionDecoder:
                 yield from self._corrupt(header, error)
             self.position = base + last_delta + 1
             self.consumed = after
-            if self.position >= self.offset_until:
+            if once or self.position >= self.offset_until:
                 return
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The rows that are left, if any."""
-        if self._buffers.state[Slot.ROWS]:
+        if self.buffers.state[Slot.ROWS]:
             yield self._emit()
 
     def _prepare(self, header: BatchHeader, batch: memoryview) -> Iterator[pa.RecordBatch]:
@@ -188,7 +222,7 @@ class PartitionDecoder:
                 raise CorruptBatch(f"{header.record_count} records in {len(batch)} bytes")
             return  # compaction keeps the header of a batch it emptied
         yield from self.flush()
-        self._time_type = header.attributes & LOG_APPEND_TIME
+        self.time_type = header.attributes & LOG_APPEND_TIME
 
     def _decode_batch(self, header: BatchHeader, batch: memoryview, source: Array, at: int) -> int:
         """Start on a batch; the kernel's outcome. Runs once per batch, so it is kept flat."""
@@ -201,9 +235,9 @@ class PartitionDecoder:
             source = np.frombuffer(self._unfolder.unfold(known, batch[HEADER_BYTES:]), np.uint8)
             source.setflags(write=False)
             begin, end = 0, len(source)
-        self._source = source
-        buffers = self._buffers
-        fixed = self._time_type != 0
+        self.source = source
+        buffers = self.buffers
+        fixed = self.time_type != 0
         _pack_batch(
             buffers.state_bytes, 0, begin, end, count, base, last_delta, -1,
             max_time if fixed else base_time, fixed, self.position, self.offset_until,
@@ -217,21 +251,21 @@ class PartitionDecoder:
         while outcome != Outcome.DONE:
             if outcome < 0:
                 raise CorruptBatch(COMPLAINTS[Outcome(outcome)])
-            state = self._buffers.state
+            state = self.buffers.state
             progress = state[:BATCH_SLOTS].copy()
             if state[Slot.ROWS]:
                 yield self._emit()
             else:
-                self._buffers.make_room(int(progress[Slot.END] - progress[Slot.POSITION]))
-            state = self._buffers.state
+                self.buffers.make_room(int(progress[Slot.END] - progress[Slot.POSITION]))
+            state = self.buffers.state
             state[:BATCH_SLOTS] = progress
             if self._on_corrupt is not None:
                 self._sound_state = state.copy()
-            outcome = self._decode(self._source, state, *self._buffers.outs)
+            outcome = self._decode(self.source, state, *self.buffers.outs)
 
     def _emit(self) -> pa.RecordBatch:
-        filled = self._assembler.assemble(self._buffers, 1 if self._time_type else 0)
-        self._buffers = self._pool.take()
+        filled = self._assembler.assemble(self.buffers, 1 if self.time_type else 0)
+        self.buffers = self._pool.take()
         return filled
 
     def _corrupt(self, header: BatchHeader, error: CorruptBatch) -> Iterator[pa.RecordBatch]:
@@ -241,9 +275,9 @@ class PartitionDecoder:
         # The kernel may have marked rows null and counted headers before it saw the damage: go
         # back to the counts before this batch, and write to this set no more.
         if self._sound_state is not None:
-            self._buffers.state[:] = self._sound_state
-        if self._buffers.state[Slot.ROWS]:
+            self.buffers.state[:] = self._sound_state
+        if self.buffers.state[Slot.ROWS]:
             yield self._emit()
         else:
-            self._buffers.renew()
+            self.buffers.renew()
         self._on_corrupt(named)

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 
 from headrace.arrow.cache import private_directory
+from headrace.arrow.native import has_crc32_instruction
 from headrace.log.compact.engine import keys_max
 from headrace.log.compact.job import Job
 from headrace.log.compact.records import (
@@ -21,12 +22,25 @@ from headrace.log.compact.records import (
 )
 
 Decode = Callable[..., int]
+RunKernel = Callable[..., int]
 
 
 @functools.cache
 def decoder() -> Decode:
     """The `decode` to use in this process; chosen once."""
     return decoder_named("twin" if numba_unwanted() else "kernel")
+
+
+@functools.cache
+def runner() -> RunKernel | None:
+    """`run.decode_run`; None where there is no numba or the processor lacks what it uses."""
+    if numba_unwanted() or not has_crc32_instruction():
+        return None
+    prepare_cache()
+    from headrace.arrow import run
+
+    compiled: RunKernel = run.decode_run
+    return compiled
 
 
 def decoder_named(name: str) -> Decode:

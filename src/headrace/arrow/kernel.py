@@ -10,6 +10,7 @@ in plain Python; change both or the property tests fail.
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -38,6 +39,7 @@ INT64_MIN, INT64_MAX = layout.INT64_MIN, layout.INT64_MAX
 MS_MAX, MS_MIN = INT64_MAX // 1000, -(INT64_MAX // 1000)
 VARINT_SHIFT_MAX, VARLONG_SHIFT_MAX = 28, 63
 UINT32_MAX = 0xFFFF_FFFF
+STRIDE, SHORT_BYTES = 32, 512
 
 
 @intrinsic
@@ -54,6 +56,41 @@ def _copy(typing_context, target, target_at, source, source_at, size):
         return context.get_dummy_value()
 
     return types.void(target, target_at, source, source_at, size), generate
+
+
+@intrinsic
+def _copy_stride(typing_context, target, target_at, source, source_at):
+    """Copy STRIDE bytes, wherever they lie."""
+
+    def generate(context, builder, signature, values):
+        into, into_at, out_of, out_of_at = values
+        vector = ir.VectorType(ir.IntType(64), STRIDE // 8).as_pointer()
+        into = context.make_array(signature.args[0])(context, builder, into)
+        out_of = context.make_array(signature.args[2])(context, builder, out_of)
+        loaded = builder.load(builder.bitcast(builder.gep(out_of.data, [out_of_at]), vector))
+        loaded.align = 1
+        stored = builder.store(loaded, builder.bitcast(builder.gep(into.data, [into_at]), vector))
+        stored.align = 1
+        return context.get_dummy_value()
+
+    return types.void(target, target_at, source, source_at), generate
+
+
+@njit(inline="always")
+def _copy_short(target, target_at, source, source_at, size):
+    """As `_copy`. What is short goes in strides, where there is room to read and write beyond it:
+    that takes less than the call of memcpy, and what follows it in `target` is not written yet."""
+    if (
+        size <= SHORT_BYTES
+        and size + STRIDE <= source.shape[0] - source_at
+        and size + STRIDE <= target.shape[0] - target_at
+    ):
+        done = np.int64(0)
+        while done < size:
+            _copy_stride(target, target_at + done, source, source_at + done)
+            done += STRIDE
+    else:
+        _copy(target, target_at, source, source_at, size)
 
 
 @njit(inline="always")
@@ -209,7 +246,7 @@ def _put(src, source_at, size, ends, data, valid, row, at):
     if size < 0:
         _clear_bit(valid, row)
     else:
-        _copy(data, at, src, source_at, size)
+        _copy_short(data, at, src, source_at, size)
         at += size
     ends[row + 1] = at
     return at

@@ -33,6 +33,27 @@ class Slot(IntEnum):
     HEADER_LIST_NULLS = 19
 
 
+class Run(IntEnum):
+    """Places in the `run` array of `run.decode_run`."""
+
+    AT = 0  # where the next batch starts; moved on
+    EXPECTED = 1  # least base offset allowed; moved on
+    LIMIT = 2  # no batch reaches this offset
+    NEEDED = 3  # first offset that is still needed; moved on
+    TIME_TYPE = 4  # LOG_APPEND_TIME or 0: batches of the other kind are not taken
+    IN_SCRATCH = 5  # where the batch of FULL lies
+    LZ4 = 6  # address of liblz4's function, 0: none
+    ATTRIBUTES = 7  # bits that a batch may have
+
+
+class Lane(IntEnum):
+    """What decode_run says: no whole batch is left, not mine, or flush and go on."""
+
+    MORE = 0
+    OTHER = 1
+    FULL = 2
+
+
 SLOTS = len(Slot)
 BATCH_SLOTS = int(Slot.ROWS)
 

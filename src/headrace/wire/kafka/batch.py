@@ -243,12 +243,12 @@ def stamp_append_time(view: bytearray | memoryview, now_ms: int) -> BatchHeader:
     return parse_header(view)
 
 
-def iterate(view: Bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch of `view`, in order; a torn last one is left out.
+def iterate(view: Bytes, at: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each whole batch from `at` on; a torn last one is left out.
 
     CorruptBatch for a length no batch has, or another magic. Checksums are not looked at.
     """
-    at, end = 0, len(view)
+    end = len(view)
     while at + HEADER_BYTES <= end:
         header: BatchHeader = _new(BatchHeader, _unpack(view, at))
         if header[3] != _MAGIC or header[1] < _MIN_LENGTH:

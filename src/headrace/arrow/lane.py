@@ -1,0 +1,56 @@
+"""The fast lane of a PartitionDecoder: as many plain batches as there are, in one call."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headrace.arrow.columns import Array
+from headrace.arrow.engine import RunKernel, runner
+from headrace.arrow.layout import INT64_MAX, INT64_MIN, Lane, Run, Slot
+from headrace.arrow.native import lz4_block_decompressor
+from headrace.wire.kafka.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
+
+if TYPE_CHECKING:
+    from headrace.arrow.decode import Aborted, PartitionDecoder
+
+SCRATCH_BYTES = 2 * 1024 * 1024
+"""Where batches unfold; one that needs more is decoded by itself."""
+_PLAIN = CODEC_MASK | LOG_APPEND_TIME
+
+
+class FastLane:
+    """Runs `run.decode_run` on behalf of one decoder."""
+
+    def __init__(self, kernel: RunKernel) -> None:
+        self._kernel = kernel
+        self._run = np.zeros(len(Run), np.int64)
+        self._scratch: Array = np.empty(SCRATCH_BYTES, np.uint8)
+        # Written to by liblz4 only; of the same type as `source`, so that one compilation will do.
+        self._scratch.setflags(write=False)
+        self._run[Run.LZ4] = lz4_block_decompressor()
+
+    def run(self, source: Array, decoder: "PartitionDecoder", aborted: "Aborted") -> Lane:
+        """Take plain batches from `decoder.consumed` on and move the decoder on behind them.
+
+        FULL: flush, and go on in the batch that `decoder.go_on_in` was told of.
+        """
+        run = self._run
+        expected, limit = decoder.limits or (INT64_MIN, INT64_MAX)
+        buffers = decoder.buffers
+        run[Run.AT], run[Run.EXPECTED], run[Run.LIMIT] = decoder.consumed, expected, limit
+        run[Run.NEEDED], run[Run.TIME_TYPE] = decoder.position, decoder.time_type
+        run[Run.ATTRIBUTES] = _PLAIN if aborted else _PLAIN | TRANSACTIONAL
+        buffers.state[Slot.OFFSET_UNTIL] = decoder.offset_until
+        said = Lane(self._kernel(source, run, self._scratch, buffers.state, *buffers.outs))
+        decoder.consumed, decoder.position = int(run[Run.AT]), int(run[Run.NEEDED])
+        if decoder.limits is not None:
+            decoder.limits = (int(run[Run.EXPECTED]), limit)
+        if said is Lane.FULL:
+            decoder.source = self._scratch if run[Run.IN_SCRATCH] else source
+        return said
+
+
+def lane() -> FastLane | None:
+    """A lane of one's own; None where there is no numba or the processor lacks an instruction."""
+    kernel: Any = runner()
+    return None if kernel is None else FastLane(kernel)
