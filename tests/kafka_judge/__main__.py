@@ -10,14 +10,16 @@
 
 import argparse
 import shutil
+import signal
 import sys
 import tarfile
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -37,7 +39,7 @@ from tests.kafka_judge.brokers import (
 )
 from tests.kafka_judge.dumps import compare
 from tests.kafka_judge.jvm import NoJvm
-from tests.kafka_judge.reading import QUIET, Picture, read
+from tests.kafka_judge.reading import QUIET, Picture, partitions_of, read
 from tests.kafka_judge.writing import CODECS, COMPACTED, SMALL, TOPICS, Unending, Writer, create
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -120,6 +122,7 @@ class Judge:
         """Start it again, kill it in the middle of writing and compacting, tear some tails."""
         broker = kafka(place, log, **BUSY)
         broker.start()
+        partitions_of(broker.bootstrap, PARTITIONS)
         freeze(broker.bootstrap, "j-compacted", ratio="0.01", bytes_="-1")
         topics = {"j-compacted": 1, "j-zstd": 1, "j-none": 1, "j-plain": 3}
         unending = Unending(broker.bootstrap, topics, self.seed)
@@ -282,8 +285,17 @@ def freeze(bootstrap: str, *topics: str, ratio: str = "1.0", bytes_: str = "-1")
         )
         for topic in topics
     ]
-    for future in admin.incremental_alter_configs(resources).values():
-        future.result(30)
+    wait(lambda: _done(admin.incremental_alter_configs(resources)))
+
+
+def _done(futures: dict[ConfigResource, Future[None]]) -> bool:
+    """Whether all went well; a broker that has just started knows no topics yet."""
+    try:
+        for future in futures.values():
+            future.result(30)
+    except KafkaException:
+        return False
+    return True
 
 
 def ask_coordinator(bootstrap: str) -> None:
@@ -306,6 +318,7 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help="leave the directories there")
     parser.add_argument("--only", choices=["golden", "4.3.1", "3.9.2", "export"])
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the brokers go as well
     place = Path(tempfile.mkdtemp(prefix="kafka-judge-"))
     judge = Judge(place, given.seed)
     judge.say(f"seed {given.seed}, in {place}")

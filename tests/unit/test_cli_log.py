@@ -2,13 +2,16 @@
 
 import fcntl
 import json
+import struct
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from headrace.cli.main import run
+from headrace.log import bounds
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -151,3 +154,19 @@ def test_dump_in_kafkas_words_says_what_kafkas_tool_does_not_open(
     path = logs / "meta.properties"
     assert run(["log", "dump", "--format", "kafka", str(path)]) == 0
     assert capsys.readouterr().err == f"Ignoring unknown file {path}\n"
+
+
+def test_dump_prints_the_durable_read_bounds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = struct.pack(">16siqqq", bytes(range(16)), 3, 10, 30, 20)
+    path = tmp_path / bounds.NAME
+    header = b"headrace durable read bounds, version 1\n".ljust(bounds.SLOT.size, b"\0")
+    path.write_bytes(header + struct.pack(">I", crc32c(body)) + body + bytes(bounds.SLOT.size))
+    assert run(["log", "dump", "--json", str(path)]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    row = json.loads(line)
+    assert (row["partition"], row["start_offset"], row["end_offset"]) == (3, 10, 30)
+    path.write_bytes(b"something else")
+    assert run(["log", "dump", str(path)]) == 1
+    assert "no durable read bounds" in capsys.readouterr().err
