@@ -2,14 +2,17 @@
 
 import hashlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.kafka_judge.writing import GROUPS
 
+T = TypeVar("T")
 _SECONDS_MAX = 90
 QUIET = {"log_level": 0}
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
@@ -86,6 +89,18 @@ def short(data: bytes | None) -> str | None:
     return None if data is None else hashlib.blake2b(data, digest_size=8).hexdigest()
 
 
+def patiently(ask: Callable[[], T]) -> T:
+    """Ask until there is an answer: a broker that has just started leads nothing yet."""
+    deadline = time.monotonic() + _SECONDS_MAX
+    while True:
+        try:
+            return ask()
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+
+
 def read(bootstrap: str, count: int) -> Picture:
     """Read everything; there are `count` partitions."""
     picture = Picture()
@@ -94,8 +109,11 @@ def read(bootstrap: str, count: int) -> Picture:
     try:
         for topic, partition in places:
             name = f"{topic}-{partition}"
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
-            picture.watermarks[name] = (low, high)
+            picture.watermarks[name] = patiently(
+                partial(
+                    consumer.get_watermark_offsets, TopicPartition(topic, partition), timeout=30
+                )
+            )
         for level, into in (
             ("read_uncommitted", picture.records),
             ("read_committed", picture.committed_records),
@@ -166,7 +184,7 @@ def _times(consumer: Consumer, places: Places, records: dict[str, list[Record]])
             if moment < 0:
                 continue
             question = TopicPartition(topic, partition, moment)
-            (answer,) = consumer.offsets_for_times([question], 30)
+            (answer,) = patiently(partial(consumer.offsets_for_times, [question], 30))
             found[f"{name}@{moment}"] = answer.offset
     return found
 
@@ -175,7 +193,7 @@ def _commits(bootstrap: str, group: str, places: Places) -> dict[str, tuple[int,
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **QUIET})
     try:
         asked = [TopicPartition(topic, partition) for topic, partition in places]
-        answers = consumer.committed(asked, timeout=30)
+        answers = patiently(partial(consumer.committed, asked, timeout=30))
         return {
             f"{group} {one.topic}-{one.partition}": (one.offset, one.metadata or "")
             for one in answers
