@@ -83,15 +83,17 @@ def hand_over(source: Path, target: Path) -> None:
 def measure(broker: Broker, place: Path, partitions: int, end: int) -> dict[str, float]:
     """Let `broker` recover what lies in `place`, and put it back there."""
     with broker:
-        admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         config = {"segment.bytes": str(SEGMENT_BYTES), "retention.ms": "-1"}
         wanted = NewTopic(TOPIC, partitions, 1, config=config)
         for future in admin.create_topics([wanted], operation_timeout=60).values():
             future.result(120)
+        logs = broker.directory / "log"
+        while not all((logs / f"{TOPIC}-{one}").is_dir() for one in range(partitions)):
+            time.sleep(0.1)
         time.sleep(2)
         broker.process.send_signal(signal.SIGKILL)
         broker.process.wait()
-        logs = broker.directory / "log"
         for partition in range(partitions):
             hand_over(place / str(partition), logs / f"{TOPIC}-{partition}")
         (logs / ".kafka_cleanshutdown").unlink(missing_ok=True)
