@@ -11,11 +11,14 @@ import contextlib
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
+from typing import TYPE_CHECKING
 
 from headrace.config.broker import BrokerConfig
 from headrace.log.compact.cleaner import CleanerSettings
 from headrace.log.compact.job import Damaged, Done, Job, Stopped, read, write
-from headrace.log.compact.worker import Told
+
+if TYPE_CHECKING:
+    from headrace.log.compact.worker import Told
 
 IDLE_SECONDS = 20.0
 _LINE_BYTES_MAX = 16 << 20
@@ -52,7 +55,7 @@ class ProcessWorker:
         """The child's process id while there is one."""
         return None if self._process is None else self._process.pid
 
-    def start(self, job: Job, told: Told) -> None:
+    def start(self, job: Job, told: "Told") -> None:
         """As `Worker.start`."""
         self._stopping = False
         if self._idle is not None:
@@ -60,7 +63,7 @@ class ProcessWorker:
             self._idle = None
         self._task = asyncio.get_running_loop().create_task(self._work(job, told))
 
-    async def _work(self, job: Job, told: Told) -> None:
+    async def _work(self, job: Job, told: "Told") -> None:
         try:
             process = await self._child()
             if process.stdin is None or process.stdout is None:

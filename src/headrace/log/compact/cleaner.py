@@ -19,13 +19,13 @@ from headrace.log.compact import swap
 from headrace.log.compact.job import Cleaned, Counts, Damaged, Done, Event, Job, Stopped
 from headrace.log.compact.offsets import CleanerOffsets
 from headrace.log.compact.plan import Cleanable, cleanable, filthiest
-from headrace.log.compact.worker import Worker
 from headrace.log.retention import remove_files, remove_snapshots
 from headrace.model.errors import CorruptLogError, StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.wire.kafka.batch import DECOMPRESSED_BYTES_MAX
 
 if TYPE_CHECKING:
+    from headrace.log.compact.worker import Worker
     from headrace.log.directory import LogDirectory
     from headrace.log.log import Log
     from headrace.log.segment import Segment
@@ -77,7 +77,7 @@ class LogCleaner:
         *,
         clock: "Clock",
         disk: "Disk",
-        worker: Worker,
+        worker: "Worker",
         settings: Callable[[], CleanerSettings],
     ) -> None:
         """`settings` is asked before each compaction and each rest."""
