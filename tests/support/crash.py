@@ -16,6 +16,7 @@ from headrace.config.topic import LogConfig
 from headrace.log.bounds import read_bound
 from headrace.log.files import NO_TOPIC_ID
 from headrace.log.log import Log, Origin
+from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
@@ -221,10 +222,14 @@ class Story:
 
 def problems(story: Story, cut: int, left: SimDisk) -> Iterator[str]:
     """What is wrong with the disk that a cut left: first all is recovered, then life goes on."""
-    told_readers = [
-        (one, read_bound(left, story.world.path, one.place, one.topic_id).end)
-        for one in story.histories
-    ]
+    try:
+        told_readers = [
+            (one, read_bound(left, story.world.path, one.place, one.topic_id).end)
+            for one in story.histories
+        ]
+    except CorruptLogError as error:
+        yield f"readers of the files are told nothing: {error}"
+        return
     try:
         world = story.world.after_power_cut(left)
     except Exception as error:  # noqa: BLE001 - whatever keeps it from starting is a finding
