@@ -10,14 +10,13 @@ from collections import deque
 from collections.abc import Callable
 from struct import Struct
 
-from crc32c import crc32c
-
 from headrace.log import names
 from headrace.log.producers import BATCHES_KEPT
 from headrace.log.scan import CRC_FROM, LENGTH_MIN, MAGIC, BadBatch, check_frame
 from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
 from headrace.log.swept import Swept
 from headrace.model.nouns import Offset
+from headrace.wire.checksum import crc32c
 from headrace.wire.kafka.batch import (
     CONTROL,
     HEADER_BYTES,
