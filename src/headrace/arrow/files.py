@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
-from headrace.world.disk import Buffer, DiskFile
+from headrace.world.disk import Buffer, DiskFile, Stat
 
 
 def _refused(path: str) -> NoReturn:
@@ -93,6 +93,14 @@ class ReadOnlyDisk:
     def exists(self, path: str) -> bool:
         """Whether there is anything at `path`."""
         return os.path.exists(path)
+
+    def stat(self, path: str) -> Stat | None:
+        """Size and time of the last change."""
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            return None
+        return Stat(found.st_size, found.st_mtime_ns)
 
     def list(self, path: str) -> "list[str]":
         """Names in a directory, sorted."""

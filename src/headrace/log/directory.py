@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from headrace.config.topic import LogConfig
 from headrace.log import files, names
+from headrace.log.at_rest import AtRest
 from headrace.log.bounds import ReadBounds
 from headrace.log.checkpoints import Checkpoints
 from headrace.log.flusher import Flusher, Strategy, fdatasync_each
@@ -34,6 +35,8 @@ _logger = logging.getLogger(__name__)
 _CHUNK_LOGS = 64
 _SYNCED_SINGLY_MAX = 64
 """More files than that are made durable by one sync of all there is in the file system."""
+AT_REST_EVERY = 12
+"""With every so many checkpoints it is written which logs are at rest: once a minute."""
 
 Loaded = list[tuple[TopicPartition, Log | CorruptLogError]]
 
@@ -75,11 +78,13 @@ class LogDirectory:
         self.on_failure: Callable[[OSError], None] | None = None
         """Told once, when the directory is fenced."""
         self.checkpoints = Checkpoints(self.shared, path)
+        self.at_rest = AtRest(self.shared, path)
         self.bounds = ReadBounds(self.shared, path)
         self._housekeeping = Housekeeping(self)
         self.scrub = Scrub(self)
         self._unlock: Callable[[], None] | None = None
         self._closed = False
+        self._checkpoints = 0
 
     @classmethod
     def open(
@@ -111,6 +116,7 @@ class LogDirectory:
             self.was_clean = disk.exists(marker)
             self._know_the_boot()
             self.checkpoints.read(used_before=self._used_before)
+            self.at_rest.read()
             self.bounds.open()
             if self.was_clean:
                 disk.remove(marker)
@@ -283,7 +289,10 @@ class LogDirectory:
             known = self._known(partition)
             path = f"{self.path}/{partition}"
             try:
-                log = open_log(self.shared, path, partition, config_of(partition), known)
+                config = config_of(partition)
+                log = self.at_rest.open(path, partition, config, known)
+                if log is None:
+                    log = open_log(self.shared, path, partition, config, known)
                 loaded.append((partition, log))
             except CorruptLogError as error:
                 loaded.append((partition, error))
@@ -387,6 +396,7 @@ class LogDirectory:
         if not self.quarantined:
             self.bounds.keep_only(self.logs.values())
         self.bounds.publish(self.logs.values())
+        self.at_rest.forget()
         self._housekeeping.start()
         self.scrub.start()
 
@@ -399,6 +409,9 @@ class LogDirectory:
         if self.bounds.changed and not self.fenced:
             self.disk.run(self.bounds.sync, self._bounds_synced)
         self.checkpoints.write_soon(self.logs, done)
+        self._checkpoints += 1
+        if self._checkpoints % AT_REST_EVERY == 0 and not self.fenced and not self._closed:
+            self.at_rest.write_soon(self.logs.values(), self.clock)
 
     def _bounds_synced(self, result: BaseException | None) -> None:
         if isinstance(result, OSError) and not self._closed:
@@ -424,6 +437,7 @@ class LogDirectory:
                 log.close(clean)
             if clean and not self.fenced:
                 self.checkpoints.write_now(self.logs)
+                self.at_rest.write_last(self.logs.values())
                 if not self.quarantined:
                     # Without it the next start looks at what was damaged again.
                     marker = f"{self.path}/{names.CLEAN_SHUTDOWN}"

@@ -287,8 +287,8 @@ class Log(ReadableLog):
         active = self.segments[-1]
         if active.is_open:
             found.append(active.file)
-            if active.txn_index.open_file is not None:
-                found.append(active.txn_index.open_file)
+            if active.txn_file is not None:
+                found.append(active.txn_file)
         sealed = [segment for segment, _ in self._sealed]
         directories, self._new_directories = self._new_directories, []
         return FlushWork(found, directories, self.end_offset, sealed, loose, self.truncations)

@@ -9,7 +9,7 @@ calls `update` itself; `check` is the partition's to call, for only it can answe
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from headrace.log.snapshot import SnapshotEntry, read_snapshot, write_snapshot
 from headrace.log.txnindex import AbortedTransaction
@@ -274,6 +274,31 @@ class ProducerStates:
         last = header.base_offset + header.last_offset_delta
         known = producer.batches[-1].last_offset if producer.batches else _NONE
         return header.base_sequence < 0 or last <= known
+
+    def at_rest(self, most: int) -> list[list[Any]] | None:
+        """All that is known, for `set_at_rest`; None with a transaction, or more than `most`."""
+        if self._ongoing or self._decided or len(self._producers) > most:
+            return None
+        return [
+            [
+                producer_id,
+                producer.epoch,
+                producer.timestamp,
+                producer.heard_ms,
+                producer.coordinator_epoch,
+                producer.batches,
+            ]
+            for producer_id, producer in self._producers.items()
+        ]
+
+    def set_at_rest(self, rows: list[list[Any]]) -> None:
+        """Take that over, in place of a snapshot and the batches before it."""
+        for producer_id, epoch, timestamp, heard_ms, coordinator_epoch, batches in rows:
+            producer = self._producers[producer_id] = _Producer(epoch)
+            producer.timestamp = timestamp
+            producer.heard_ms = heard_ms
+            producer.coordinator_epoch = coordinator_epoch
+            producer.batches = [_Batch(*batch) for batch in batches]
 
     def remember(self, producer_id: int, headers: list[BatchHeader]) -> None:
         """Put batches that precede the producer's last one back, the oldest first.

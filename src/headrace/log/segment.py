@@ -20,6 +20,8 @@ from headrace.world.disk import Buffer, Disk, DiskFile
 
 _logger = logging.getLogger(__name__)
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+NOT_KNOWN: Final = -2
+"""In place of a newest timestamp that was not looked up."""
 RENAMED_FILES = names.SEGMENT_SUFFIXES
 
 
@@ -30,6 +32,8 @@ class Segment:
         "_disk",
         "_doubted",
         "_file",
+        "_index_bytes_max",
+        "_indexes",
         "_max_known",
         "_max_timestamp",
         "_max_timestamp_offset",
@@ -37,12 +41,9 @@ class Segment:
         "bytes_since_index",
         "directory",
         "first_timestamp",
-        "index",
         "jitter_ms",
         "size",
         "suffix",
-        "time_index",
-        "txn_index",
     )
 
     def __init__(
@@ -62,9 +63,8 @@ class Segment:
         self.suffix = suffix
         """`.deleted` once the segment has been renamed away, `.cleaned` while it is being made."""
         self.size = 0
-        self.index = OffsetIndex(disk, self.path(names.INDEX), base_offset, index_bytes_max)
-        self.time_index = TimeIndex(disk, self.path(names.TIME_INDEX), base_offset, index_bytes_max)
-        self.txn_index = TxnIndex(disk, self.path(names.TXN_INDEX))
+        self._index_bytes_max = index_bytes_max
+        self._indexes: tuple[OffsetIndex, TimeIndex, TxnIndex] | None = None
         self.bytes_since_index = 0
         self.first_timestamp: int | None = None
         """Greatest timestamp of the first batch: the roll by time is measured from it."""
@@ -80,6 +80,38 @@ class Segment:
     def path(self, suffix: str) -> str:
         """Path of the segment's file with that suffix."""
         return f"{self.directory}/{names.segment_file(self.base_offset, suffix)}{self.suffix}"
+
+    def _made(self) -> tuple[OffsetIndex, TimeIndex, TxnIndex]:
+        """The indexes, made by their first use: most segments of many partitions never are."""
+        made = self._indexes
+        if made is None:
+            disk, base, most = self._disk, self.base_offset, self._index_bytes_max
+            made = self._indexes = (
+                OffsetIndex(disk, self.path(names.INDEX), base, most),
+                TimeIndex(disk, self.path(names.TIME_INDEX), base, most),
+                TxnIndex(disk, self.path(names.TXN_INDEX)),
+            )
+        return made
+
+    @property
+    def index(self) -> OffsetIndex:
+        """Offset to position."""
+        return (self._indexes or self._made())[0]
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """Timestamp to offset."""
+        return (self._indexes or self._made())[1]
+
+    @property
+    def txn_index(self) -> TxnIndex:
+        """Aborted transactions."""
+        return (self._indexes or self._made())[2]
+
+    @property
+    def txn_file(self) -> DiskFile | None:
+        """The file of aborted transactions if it was written to."""
+        return None if self._indexes is None else self._indexes[2].open_file
 
     @property
     def file(self) -> DiskFile:
@@ -181,13 +213,24 @@ class Segment:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = Offset(last_offset)
         if self.bytes_since_index > every:
-            self.index.append(Offset(last_offset), position)
-            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-            self.bytes_since_index = 0
+            self._add_entries(last_offset, max_timestamp, position)
         if position == 0:
             self.first_timestamp = max_timestamp
         self.bytes_since_index += size
         self.size = position + size
+
+    def _add_entries(self, last_offset: int, max_timestamp: int, position: int) -> None:
+        indexes = self._indexes
+        if indexes is None or not (self._max_known and indexes[0].loaded and indexes[1].loaded):
+            # The first entry since a start: what came before counts for it as well.
+            self.load_indexes()
+            known, _ = self.max_timestamp
+            if max_timestamp > known:
+                self._max_timestamp = max_timestamp
+                self._max_timestamp_offset = Offset(last_offset)
+        self.index.append(Offset(last_offset), position)
+        self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        self.bytes_since_index = 0
 
     def note(self, last_offset: int, max_timestamp: int, position: int, every: int) -> None:
         """Index a batch that somebody else writes. The caller adds its size to the counters."""
@@ -216,7 +259,8 @@ class Segment:
         first = self.first_timestamp
         if first is not None and first >= 0 and max_timestamp - first > roll_ms - self.jitter_ms:
             return self.size > 0
-        return self.index.full or self.time_index.full
+        indexes = self._indexes
+        return indexes is not None and (indexes[0].full or indexes[1].full)
 
     # --- closing -----------------------------------------------------------------------------
 
@@ -234,8 +278,8 @@ class Segment:
         self.load_indexes()
         self.finish_timestamps()
         files = [self.file, self.index.trim(), self.time_index.trim()]
-        if self.txn_index.open_file is not None:
-            files.append(self.txn_index.open_file)
+        if self.txn_file is not None:
+            files.append(self.txn_file)
         return files
 
     def close(self) -> None:
@@ -243,15 +287,12 @@ class Segment:
         if self._file is not None:
             self._file.close()
             self._file = None
-        self.index.close()
-        self.time_index.close()
-        self.txn_index.close()
+        self.close_indexes()
 
     def close_indexes(self) -> None:
         """Close the index files: once flushed, a sealed segment writes no more to them."""
-        self.index.close()
-        self.time_index.close()
-        self.txn_index.close()
+        for index in self._indexes or ():
+            index.close()
 
     def rename_away(self, suffix: str) -> None:
         """Rename all files to `…<suffix>`. Open descriptors stay valid."""
@@ -261,8 +302,22 @@ class Segment:
             self._disk.rename(source, target)
         self.suffix = suffix
         # Another segment may take the old names: what is not loaded yet must not come from there.
-        for beside in (self.index, self.time_index, self.txn_index):
+        for beside in self._indexes or ():
             beside.path += suffix
+
+    # --- at rest -----------------------------------------------------------------------------
+
+    def at_rest(self) -> list[int]:
+        """What `AtRest` keeps of a segment that nobody uses, for `set_at_rest`."""
+        newest = self._max_timestamp if self._max_known else NOT_KNOWN
+        return [self.base_offset, self.size, newest, self._max_timestamp_offset]
+
+    def set_at_rest(self, size: int, newest: int, newest_offset: int) -> None:
+        """Take that over instead of looking at the files."""
+        self.size = size
+        if newest != NOT_KNOWN:
+            self._max_timestamp, self._max_timestamp_offset = newest, Offset(newest_offset)
+            self._max_known = True
 
     # --- finding -----------------------------------------------------------------------------
 

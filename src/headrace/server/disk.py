@@ -19,7 +19,7 @@ from headrace.model.invariant import InvariantError
 from headrace.server.files import OPEN_MAX, OpenFiles, RealFile, write_all
 from headrace.server.flushes import FLUSHES, Fdatasync, Syncfs
 from headrace.server.threads import Workers
-from headrace.world.disk import DiskFile
+from headrace.world.disk import DiskFile, Stat
 
 T = TypeVar("T")
 
@@ -89,6 +89,14 @@ class RealDisk:
     def exists(self, path: str) -> bool:
         """Whether there is anything at `path`."""
         return os.path.exists(path)
+
+    def stat(self, path: str) -> Stat | None:
+        """Size and time of the last change, None where there is nothing."""
+        try:
+            found = os.stat(path)
+        except FileNotFoundError:
+            return None
+        return Stat(found.st_size, found.st_mtime_ns)
 
     def list(self, path: str) -> list[str]:
         """Names in a directory, sorted."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import NamedTuple, TypeVar
 
-from headrace.world.disk import Buffer, DiskFile
+from headrace.world.disk import Buffer, DiskFile, Stat
 
 T = TypeVar("T")
 _BOOTS = count()
@@ -49,6 +49,9 @@ class _Fault:
     sticky: bool
 
 
+_CHANGES = count(1)
+
+
 @dataclass(slots=True)
 class Node:
     """A file (`content`) or a directory (`entries`)."""
@@ -56,6 +59,8 @@ class Node:
     content: bytearray = field(default_factory=bytearray)
     entries: dict[str, int] | None = None
     mtime_ms: int = 0
+    changed: int = field(default_factory=_CHANGES.__next__)
+    """Another number after each change: what a power cut leaves is never taken for what was."""
 
 
 class SimFile:
@@ -199,6 +204,12 @@ class SimDisk:
     def record(self, operation: Op) -> None:
         """Remember an operation."""
         self.ops.append(operation)
+        if operation.kind not in {"sync", "dirsync"}:
+            touched = [operation.node]
+            if operation.kind == "rename":
+                touched.append(operation.number)
+            for node in touched:
+                self.nodes[node].changed = next(_CHANGES)
 
     def settle(self, steps: int = 1_000_000) -> int:
         """Do the queued flushes and jobs, and those that follow from them; returns how many."""
@@ -272,6 +283,14 @@ class SimDisk:
     def exists(self, path: str) -> bool:
         """Whether there is anything at `path`."""
         return self._walk(path) is not None
+
+    def stat(self, path: str) -> Stat | None:
+        """Size and last change."""
+        number = self._walk(path)
+        if number is None:
+            return None
+        node = self.nodes[number]
+        return Stat(len(node.content), node.changed)
 
     def list(self, path: str) -> list[str]:
         """Names in a directory, sorted."""

@@ -6,11 +6,20 @@ for the platter, or scans a directory, goes through `flush` and `run`.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
 Buffer = bytes | bytearray | memoryview
+
+
+class Stat(NamedTuple):
+    """What is known of a file or directory without opening it."""
+
+    size: int
+    changed: int
+    """When it was changed last, in nanoseconds, as exactly as the file system keeps that: the
+    content of a file, the names in a directory."""
 
 
 class DiskFile(Protocol):
@@ -65,6 +74,9 @@ class Disk(Protocol):
         """Open for reading, and for writing where `writable`; FileNotFoundError unless `create`."""
 
     def exists(self, path: str) -> bool: ...
+
+    def stat(self, path: str) -> Stat | None:
+        """Size and time of the last change; None where there is nothing at `path`."""
 
     def list(self, path: str) -> "list[str]":
         """Names in a directory, sorted."""
