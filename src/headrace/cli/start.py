@@ -1,5 +1,6 @@
 """`headrace serve` once its words are understood; and its plain words, understood fast."""
 
+import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -125,6 +126,8 @@ def _run(config: BrokerConfig, warnings: list[str], pid_path: Path, *, daemon: b
     logs.set_up(config.log_level)
     for warning in warnings:
         print(f"headrace: warning: {warning}", file=sys.stderr)
+    # Until it runs, all that is made stays: nothing is to be found by looking for garbage.
+    gc.disable()
     from headrace.server.main import serve as run_broker
 
     pid = PidFile(pid_path)

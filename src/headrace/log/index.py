@@ -52,12 +52,12 @@ class _Index:
         """Whether the entries are in memory; a new index of an empty segment calls `reset`."""
         self.path = path
 
-    def reset(self) -> None:
-        """Forget every entry; the file is cut with the next write."""
+    def reset(self, *, fresh: bool = False) -> None:
+        """Forget every entry, and cut the file. `fresh`: there is no file."""
         self._pending.clear()
         self._written = 0
         self.loaded = True
-        if self._file is not None or self._disk.exists(self.path):
+        if not fresh and (self._file is not None or self._disk.exists(self.path)):
             self._open().truncate(0)
 
     def load(self) -> None:
@@ -165,9 +165,9 @@ class OffsetIndex(_Index):
             return self.base_offset, Position(0)
         return Offset(self.base_offset + self._offsets[-1]), Position(self._positions[-1])
 
-    def reset(self) -> None:
+    def reset(self, *, fresh: bool = False) -> None:
         """Forget every entry."""
-        super().reset()
+        super().reset(fresh=fresh)
         del self._offsets[:]
         del self._positions[:]
 
@@ -249,9 +249,9 @@ class TimeIndex(_Index):
             return NO_TIMESTAMP, self.base_offset
         return self._times[-1], Offset(self.base_offset + self._offsets[-1])
 
-    def reset(self) -> None:
+    def reset(self, *, fresh: bool = False) -> None:
         """Forget every entry."""
-        super().reset()
+        super().reset(fresh=fresh)
         del self._times[:]
         del self._offsets[:]
 

@@ -245,10 +245,10 @@ class Log(ReadableLog):
             jitter_ms=int(self.shared.random.uniform(0, jitter)) if jitter > 0 else 0,
         )
 
-    def new_segment(self, base: Offset) -> Segment:
-        """Begin an empty segment behind all others. OSError."""
+    def new_segment(self, base: Offset, *, fresh: bool = False) -> Segment:
+        """Begin an empty segment behind all others; `fresh`: in a new directory. OSError."""
         segment = self.make_segment(base)
-        segment.create()
+        segment.create(fresh=fresh)
         self.segments.append(segment)
         self._bases.append(base)
         # Who read up to the old segment's end goes on in this one.

@@ -44,9 +44,10 @@ def create_log(
     config: LogConfig,
 ) -> Log:
     """Make the directory of a new partition; durable with the log's first flush. OSError."""
+    fresh = shared.disk.stat(directory) is None
     shared.disk.make_directory(directory)
     log = Log(shared, directory, topic_partition, topic_id, config)
-    log.new_segment(Offset(0))
+    log.new_segment(Offset(0), fresh=fresh)
     log.write_beside(names.PARTITION_METADATA, files.write_partition_metadata(topic_id))
     log.directory_changed(directory.rpartition("/")[0])
     return log

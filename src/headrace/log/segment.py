@@ -128,14 +128,18 @@ class Segment:
 
     # --- making and loading ------------------------------------------------------------------
 
-    def create(self) -> None:
-        """Make the `.log` of a new, empty segment; index files come with their first entries."""
+    def create(self, *, fresh: bool = False) -> None:
+        """Make the `.log` of a new, empty segment; index files come with their first entries.
+
+        `fresh`: the directory is new, so that no file can be left from before.
+        """
         self._file = self._disk.open(self.path(names.LOG), create=True)
-        if self._file.size():
+        if not fresh and self._file.size():
             self._file.truncate(0)
-        self.index.reset()
-        self.time_index.reset()
-        self.txn_index.reset()
+        self.index.reset(fresh=fresh)
+        self.time_index.reset(fresh=fresh)
+        if not fresh:
+            self.txn_index.reset()
         self._max_known = True
 
     def load_size(self) -> None:

@@ -108,7 +108,13 @@ class RealDisk:
 
     def make_directory(self, path: str) -> None:
         """Create it and its parents."""
-        os.makedirs(path, exist_ok=True)
+        try:
+            os.mkdir(path)
+        except FileNotFoundError:
+            os.makedirs(path, exist_ok=True)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
 
     def rename(self, source: str, target: str) -> None:
         """Atomic replace."""

@@ -67,6 +67,7 @@ async def _serve(config: BrokerConfig, started: Callable[[Server], None] | None)
     loop.set_exception_handler(unexpected)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, EXIT_OK)
+    gc.disable()
     server = Server(config, fatal)
     await server.start()
     for address in server.listening():
@@ -77,6 +78,7 @@ async def _serve(config: BrokerConfig, started: Callable[[Server], None] | None)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
     code = await ended
     if code == EXIT_OK:
         log.info("stopping")
