@@ -304,3 +304,37 @@ def test_a_topic_id_that_was_missing_can_be_given() -> None:
         b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
     )
     after.close()
+
+
+def test_logs_prepared_off_the_thread_are_taken_up_without_touching_the_disk() -> None:
+    world = World()
+    wanted = [TopicPartition("many", number) for number in range(3)]
+    results: list[BaseException | None] = []
+    world.directory.prepare_logs(wanted, TOPIC_ID, world.config, results.append)
+    assert not world.disk.is_directory("/data/many-0")
+    world.settle()
+    assert results == [None]
+    operations = len(world.disk.ops)
+    logs = [world.directory.create_log(place, TOPIC_ID, world.config) for place in wanted]
+    assert len(world.disk.ops) == operations
+    world.settle()
+    append(logs[2], b"one")
+    world.flush(logs[2])
+    world.restart(clean=False)
+    assert values(world.log(wanted[2])) == {0: b"one"}
+    world.close()
+
+
+def test_a_log_that_could_not_be_prepared_is_made_or_refused_as_ever() -> None:
+    world = World()
+    place = TopicPartition("many", 0)
+    world.disk.fail_writes()
+    results: list[BaseException | None] = []
+    world.directory.prepare_logs([place], TOPIC_ID, world.config, results.append)
+    world.settle()
+    assert results == [None]
+    assert not world.directory.fenced
+    with pytest.raises(StorageError):
+        world.directory.create_log(place, TOPIC_ID, world.config)
+    assert world.directory.fenced
+    world.close()

@@ -134,6 +134,39 @@ class Broker:
             watcher(partition)
         return partition
 
+    def prepare_partitions(
+        self,
+        topic: str,
+        indexes: Sequence[int],
+        topic_id: bytes,
+        config: LogConfig,
+        done: Callable[[BaseException | None], None],
+    ) -> None:
+        """Make the logs that `open_partition` will need and nobody has, off the deciding thread."""
+        working = [one for one in self.directories if not one.fenced]
+        held = [len(one.logs) for one in working]
+        shares: list[list[TopicPartition]] = [[] for _ in working]
+        for key in (TopicPartition(topic, index) for index in indexes):
+            if working and not any(
+                key in one.logs or key in one.quarantined for one in self.directories
+            ):
+                at = held.index(min(held))
+                held[at] += 1
+                shares[at].append(key)
+        left = sum(bool(share) for share in shares)
+        if not left:
+            done(None)
+
+        def made(error: BaseException | None) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0 or error is not None:
+                done(error)
+
+        for directory, share in zip(working, shares, strict=True):
+            if share:
+                directory.prepare_logs(share, topic_id, config, made)
+
     def _log_for(
         self, key: TopicPartition, topic_id: bytes, config: LogConfig
     ) -> tuple[LogDirectory, Log]:
@@ -148,7 +181,8 @@ class Broker:
                 return directory, log
             if key in directory.quarantined:
                 raise directory.quarantined[key]
-        directory = self._roomiest()
+        prepared = [one for one in self.directories if one.prepared(key) and not one.fenced]
+        directory = prepared[0] if prepared else self._roomiest()
         return directory, directory.create_log(key, topic_id, config)
 
     def _roomiest(self) -> LogDirectory:

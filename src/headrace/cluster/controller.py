@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata import Endpoint, PartitionInfo, TopicInfo
@@ -31,6 +32,8 @@ _logger = logging.getLogger(__name__)
 
 FIRST_EPOCH = LeaderEpoch(0)
 OPENED_PER_TURN = 10
+PREPARED_AT_ONCE = 100
+"""New logs whose files are made in one go, on a thread."""
 
 
 class Controller:
@@ -280,6 +283,17 @@ class Controller:
         opened = 0
         for topic in topics:
             config = self.settings.log_config(topic.name, topic.config)
+            led = [
+                index
+                for index, state in topic.states.items()
+                if state.leader == broker.broker_id and (topic.name, index) not in broker.partitions
+            ]
+            for at in range(0, len(led), PREPARED_AT_ONCE):
+                some = led[at : at + PREPARED_AT_ONCE]
+                prepare = partial(
+                    broker.prepare_partitions, topic.name, some, topic.topic_id, config
+                )
+                await called_back(prepare)
             for index, state in topic.states.items():
                 if state.leader != broker.broker_id or (topic.name, index) in broker.partitions:
                     continue

@@ -10,6 +10,7 @@ plain files, a KRaft broker's `__cluster_metadata-0`, `-stray` and `-future` dir
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from headrace.config.topic import LogConfig
 from headrace.log import files, names
@@ -82,6 +83,7 @@ class LogDirectory:
         self.bounds = ReadBounds(self.shared, path)
         self._housekeeping = Housekeeping(self)
         self.scrub = Scrub(self)
+        self._prepared: dict[TopicPartition, Log] = {}
         self._unlock: Callable[[], None] | None = None
         self._closed = False
         self._checkpoints = 0
@@ -318,6 +320,47 @@ class LogDirectory:
 
     # --- partitions come and go --------------------------------------------------------------
 
+    def prepare_logs(
+        self,
+        wanted: Sequence[TopicPartition],
+        topic_id: bytes,
+        config: LogConfig,
+        done: Callable[[BaseException | None], None],
+    ) -> None:
+        """Make the files of new logs off the thread, for `create_log` to take up.
+
+        Making a file may wait for the file system's journal. What could not be made is tried again
+        by `create_log`, which says why not.
+        """
+        missing = [one for one in wanted if one not in self.logs and one not in self.quarantined]
+        for one in missing:
+            # Before the directory is there: nobody takes a former topic's checkpoints for its.
+            self.bounds.add(topic_id, one.partition)
+
+        def make() -> list[Log]:
+            made = []
+            with suppress(OSError):
+                for one in missing:
+                    at = f"{self.path}/{one}"
+                    made.append(create_log(self.shared, at, one, topic_id, config))
+            return made
+
+        def made(result: list[Log] | BaseException) -> None:
+            if isinstance(result, BaseException):
+                done(result)
+                return
+            self._prepared.update((log.topic_partition, log) for log in result)
+            done(None)
+
+        if self.fenced or not missing:
+            done(None)
+        else:
+            self.disk.run(make, made)
+
+    def prepared(self, partition: TopicPartition) -> bool:
+        """Whether `prepare_logs` has made the files of this partition."""
+        return partition in self._prepared
+
     def create_log(
         self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig
     ) -> Log:
@@ -331,14 +374,16 @@ class LogDirectory:
             raise self.quarantined[topic_partition]
         invariant(topic_partition not in self.logs, f"{topic_partition} exists already")
         path = f"{self.path}/{topic_partition}"
-        # Before the directory is there: nobody takes a former topic's checkpoints for its.
-        self.bounds.add(topic_id, topic_partition.partition)
-        if self.shared.failure is not None:
-            raise self.shared.failure
-        try:
-            log = create_log(self.shared, path, topic_partition, topic_id, config)
-        except OSError as error:
-            raise self.shared.fail(error, path) from error
+        log = self._prepared.pop(topic_partition, None)
+        if log is None:
+            # Before the directory is there: nobody takes a former topic's checkpoints for its.
+            self.bounds.add(topic_id, topic_partition.partition)
+            if self.shared.failure is not None:
+                raise self.shared.failure
+            try:
+                log = create_log(self.shared, path, topic_partition, topic_id, config)
+            except OSError as error:
+                raise self.shared.fail(error, path) from error
         self.checkpoints.forget(topic_partition)
         self.logs[topic_partition] = log
         self.flusher.flush_soon(log)
