@@ -6,7 +6,7 @@ from headrace.config.topic import LogConfig
 from headrace.log import files, names
 from headrace.log.directory import LogDirectory, read_identity
 from headrace.log.housekeeping import Periods
-from headrace.model.errors import ConfigError
+from headrace.model.errors import ConfigError, StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.clock import SimRandom
 from headrace.testing.disk import SimDisk
@@ -328,7 +328,7 @@ def test_logs_prepared_off_the_thread_are_taken_up_without_touching_the_disk() -
 def test_a_log_that_could_not_be_prepared_is_made_or_refused_as_ever() -> None:
     world = World()
     place = TopicPartition("many", 0)
-    world.disk.fail_writes()
+    world.disk.fail_writes(at=1)  # the durable read bounds come first
     results: list[BaseException | None] = []
     world.directory.prepare_logs([place], TOPIC_ID, world.config, results.append)
     world.settle()
