@@ -336,5 +336,5 @@ def test_a_log_that_could_not_be_prepared_is_made_or_refused_as_ever() -> None:
     assert not world.directory.fenced
     with pytest.raises(StorageError):
         world.directory.create_log(place, TOPIC_ID, world.config)
-    assert world.directory.fenced
+    assert world.directory.failure is not None
     world.close()
