@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from headrace.config.topic import LogConfig
+from headrace.log.at_rest import FILE_NAME
 from headrace.log.directory import LogDirectory, Periods
 from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.log import Appended, Log, Origin, ReadResult
@@ -32,7 +33,9 @@ class World:
         path: str = "/data",
         broker_id: int = 0,
         cluster_id: str = "c",
+        at_rest: bool = False,
     ) -> None:
+        """`at_rest`: logs that did not change are believed; else each start looks into all."""
         self.path = path
         self.broker_id = broker_id
         self.cluster_id = cluster_id
@@ -41,9 +44,13 @@ class World:
         self.config = config
         self.strategy = strategy
         self.periods = periods or Periods()
+        self.at_rest = at_rest
         self.directory = self._open()
 
     def _open(self) -> LogDirectory:
+        rows = f"{self.path}/{FILE_NAME}"
+        if not self.at_rest and self.disk.exists(rows):
+            self.disk.remove(rows)
         directory = LogDirectory.open(
             self.disk,
             self.clock,

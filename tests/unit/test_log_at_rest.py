@@ -61,7 +61,7 @@ def filled(world: World, place: TopicPartition = PLACE) -> Log:
 def test_after_a_clean_stop_a_log_is_known_whole_and_no_file_of_it_was_opened(
     opened: list[str],
 ) -> None:
-    world = World()
+    world = World(at_rest=True)
     before = picture(filled(world))
     assert len(world.log().segments) > 3
     world.directory.close()
@@ -76,7 +76,7 @@ def test_after_a_clean_stop_a_log_is_known_whole_and_no_file_of_it_was_opened(
 
 
 def test_what_is_taken_up_so_is_what_looking_into_the_files_finds() -> None:
-    world = World()
+    world = World(at_rest=True)
     filled(world)
     world.restart(clean=True)
     known = picture(world.log())
@@ -88,7 +88,7 @@ def test_what_is_taken_up_so_is_what_looking_into_the_files_finds() -> None:
 
 
 def test_a_retry_of_any_of_the_last_batches_is_still_known() -> None:
-    world = World()
+    world = World(at_rest=True)
     filled(world)
     world.restart(clean=True)
     producers = world.log().producers
@@ -101,7 +101,7 @@ def test_a_retry_of_any_of_the_last_batches_is_still_known() -> None:
 
 
 def test_appends_go_on_with_indexes_as_if_there_had_been_no_restart() -> None:
-    worlds = World(), World()
+    worlds = World(at_rest=True), World(at_rest=True)
     for world in worlds:
         filled(world)
     worlds[0].restart(clean=True)
@@ -141,7 +141,7 @@ def _rewrite(world: World) -> None:
 def test_a_log_that_changed_since_is_looked_into_after_a_kill_and_the_others_are_not(
     change: Callable[[World], None], opened: list[str]
 ) -> None:
-    world = World()
+    world = World(at_rest=True)
     filled(world)
     filled(world, OTHER)
     world.restart(clean=True)
@@ -157,7 +157,7 @@ def test_a_log_that_changed_since_is_looked_into_after_a_kill_and_the_others_are
 
 @pytest.mark.parametrize("damage", [b"", b"1 00000000\n[]", b"nonsense"])
 def test_a_torn_file_is_left_aside(damage: bytes) -> None:
-    world = World()
+    world = World(at_rest=True)
     before = filled(world).end_offset
     world.directory.close()
     world.disk.replace(f"/data/{at_rest.FILE_NAME}", damage)
@@ -167,7 +167,7 @@ def test_a_torn_file_is_left_aside(damage: bytes) -> None:
 
 
 def test_a_running_broker_writes_now_and_then_which_logs_are_at_rest(opened: list[str]) -> None:
-    world = World(periods=Periods(checkpoint_ms=1000))
+    world = World(at_rest=True, periods=Periods(checkpoint_ms=1000))
     filled(world)
     append(world.log(OTHER), b"flushed")
     world.flush(world.log(OTHER))
@@ -184,7 +184,7 @@ def test_a_running_broker_writes_now_and_then_which_logs_are_at_rest(opened: lis
 
 
 def test_a_log_with_an_open_transaction_is_looked_into(opened: list[str]) -> None:
-    world = World()
+    world = World(at_rest=True)
     append(world.log(), b"undecided", producer=(7, 0, 0), transactional=True)
     world.flush(world.log())
     world.directory.close()
