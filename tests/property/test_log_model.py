@@ -1,6 +1,11 @@
-"""A log under any mix of operations, restarts and power cuts stays equal to a dict beside it."""
+"""A log under any mix of operations, restarts and power cuts stays equal to a dict beside it.
 
-from dataclasses import dataclass
+The same machine runs on the simulated disk, where the power can be cut, and on the real one.
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,7 +18,8 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.testing.disk_crash import crash_states
 from headrace.wire.kafka import batch as wire
-from tests.support.log import NOW_MS, World, append, batch_of, values
+from tests.support.log import NOW_MS, World, append, append_marker, batch_of, values
+from tests.support.stepped_disk import SteppedDisk
 
 CONFIG = LogConfig(
     segment_bytes=700,
@@ -25,12 +31,18 @@ CONFIG = LogConfig(
 )
 
 
+PRODUCERS = (1, 2)
+TRANSACTIONAL = (8, 9)
+
+
 @dataclass
 class Batch:
     base: int
     last: int
     producer: int
     sequence: int
+    ends: bool | None = None
+    """Of a marker: whether it commits."""
 
 
 class LogModel(RuleBasedStateMachine):
@@ -38,14 +50,19 @@ class LogModel(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(config=CONFIG)
+        self.world = self.new_world()
         self.log = self.world.log()
         self.records: dict[int, tuple[int, bytes]] = {}
         self.batches: list[Batch] = []
-        self.sequences = {1: 0, 2: 0}
+        self.markers: dict[int, int] = {}
+        """Offset to timestamp."""
+        self.sequences = dict.fromkeys(PRODUCERS + TRANSACTIONAL, 0)
         self.epoch = 0
         self.drawn = 0
         self.end = 0
+
+    def new_world(self) -> World:
+        return World(config=CONFIG)
 
     def teardown(self) -> None:
         self.world.close()
@@ -56,14 +73,23 @@ class LogModel(RuleBasedStateMachine):
     @rule(
         sizes=st.lists(st.integers(0, 120), min_size=1, max_size=4),
         ahead=st.integers(-500, 1500),
-        producer=st.sampled_from([0, 1, 2]),
+        producer=st.sampled_from([0, *PRODUCERS, *TRANSACTIONAL]),
+        codec=st.sampled_from(wire.Codec),
     )
-    def append(self, sizes: list[int], ahead: int, producer: int) -> None:
+    def append(self, sizes: list[int], ahead: int, producer: int, codec: wire.Codec) -> None:
         content = [bytes([self.drawn % 251]) * size for size in sizes]
         self.drawn += 1
         who = (producer, 0, self.sequences[producer]) if producer else None
         timestamp = NOW_MS + ahead
-        done = append(self.log, *content, timestamp=timestamp, epoch=self.epoch, producer=who)
+        done = append(
+            self.log,
+            *content,
+            timestamp=timestamp,
+            epoch=self.epoch,
+            producer=who,
+            transactional=producer in TRANSACTIONAL,
+            codec=codec,
+        )
         assert done.base_offset == self.end
         for at, value in enumerate(content):
             self.records[done.base_offset + at] = (timestamp, value)
@@ -72,6 +98,18 @@ class LogModel(RuleBasedStateMachine):
         self.end = done.last_offset + 1
         if producer:
             self.sequences[producer] += len(content)
+
+    @rule(producer=st.sampled_from(TRANSACTIONAL), commit=st.booleans())
+    def end_transaction(self, producer: int, commit: bool) -> None:
+        done = append_marker(self.log, producer, commit=commit, leader_epoch=self.epoch)
+        assert done.base_offset == self.end
+        self.batches.append(Batch(self.end, self.end, producer, -1, commit))
+        self.markers[self.end] = NOW_MS
+        self.end += 1
+
+    @rule(milliseconds=st.integers(0, 5000), size=st.integers(600, 1500))
+    def change_settings(self, milliseconds: int, size: int) -> None:
+        self.log.config = replace(CONFIG, segment_ms=1000 + milliseconds, segment_bytes=size)
 
     @rule()
     def flush(self) -> None:
@@ -149,8 +187,9 @@ class LogModel(RuleBasedStateMachine):
         # A batch that holds the cut goes as a whole.
         self.batches = [one for one in self.batches if one.last < self.log.end_offset]
         self.records = {o: r for o, r in self.records.items() if o < self.log.end_offset}
-        for producer in (1, 2):
-            mine = [one for one in self.batches if one.producer == producer]
+        self.markers = {o: t for o, t in self.markers.items() if o < self.log.end_offset}
+        for producer in self.sequences:
+            mine = [one for one in self.batches if one.producer == producer and one.ends is None]
             self.sequences[producer] = (
                 mine[-1].sequence + mine[-1].last - mine[-1].base + 1 if mine else 0
             )
@@ -183,20 +222,45 @@ class LogModel(RuleBasedStateMachine):
     def search_by_time(self, ahead: int) -> None:
         target = NOW_MS + ahead
         wanted = min(
-            (
-                offset
-                for offset, (timestamp, _) in self.records.items()
-                if timestamp >= target and offset >= self.log.start_offset
-            ),
+            (offset for offset, timestamp in self.times().items() if timestamp >= target),
             default=None,
         )
         found = self.log.offset_for_time(target)
         assert (found[1] if found else None) == wanted
 
+    def times(self) -> dict[int, int]:
+        """Of every offset that is there, markers included."""
+        found = {offset: timestamp for offset, (timestamp, _) in self.records.items()}
+        found |= self.markers
+        return {offset: at for offset, at in found.items() if offset >= self.log.start_offset}
+
+    @rule()
+    def search_the_newest(self) -> None:
+        times = self.times()
+        newest = max(times.values(), default=None)
+        wanted = min((offset for offset, at in times.items() if at == newest), default=None)
+        found = self.log.max_timestamp_offset()
+        assert (found[1] if found else None) == wanted
+
+    @rule()
+    def list_aborted(self) -> None:
+        began: dict[int, int] = {}
+        aborted: list[tuple[int, int, int]] = []
+        for one in self.batches:
+            if one.producer in TRANSACTIONAL and one.ends is None:
+                began.setdefault(one.producer, one.base)
+            elif one.ends is not None:
+                first = began.pop(one.producer, None)
+                if one.ends is False and first is not None and one.base >= self.log.start_offset:
+                    aborted.append((one.producer, first, one.base))
+        found = self.log.aborted_transactions(self.log.start_offset, self.log.end_offset)
+        assert [one[:3] for one in found] == aborted
+        assert self.log.first_unstable_offset() == min(began.values(), default=None)
+
     @precondition(lambda self: self.batches)
     @rule(data=st.data())
     def repeat_a_batch(self, data: st.DataObject) -> None:
-        producer = data.draw(st.sampled_from([1, 2]))
+        producer = data.draw(st.sampled_from(PRODUCERS))
         mine = [one for one in self.batches if one.producer == producer]
         for one in mine[-5:]:
             if one.base >= self.log.segments[0].base_offset:
@@ -222,6 +286,23 @@ class LogModel(RuleBasedStateMachine):
         assert epochs == sorted(epochs)
 
 
+class LogOnTheRealDisk(LogModel):
+    """Without power cuts; a kill leaves what the page cache holds."""
+
+    def new_world(self) -> World:
+        self.place = tempfile.mkdtemp(prefix="headrace-model-")
+        return World(SteppedDisk(), config=CONFIG, path=f"{self.place}/log")  # type: ignore[arg-type]
+
+    def teardown(self) -> None:
+        self.world.close()
+        shutil.rmtree(self.place)
+
+    @precondition(lambda self: False)
+    @rule()
+    def power_cut(self) -> None:  # type: ignore[override]
+        pass
+
+
 LogModel.TestCase.settings = settings(
     max_examples=60,
     derandomize=True,
@@ -230,3 +311,5 @@ LogModel.TestCase.settings = settings(
     suppress_health_check=list(HealthCheck),
 )
 TestLogModel = LogModel.TestCase
+LogOnTheRealDisk.TestCase.settings = settings(LogModel.TestCase.settings, max_examples=25)
+TestLogOnTheRealDisk = LogOnTheRealDisk.TestCase

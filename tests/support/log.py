@@ -107,6 +107,7 @@ def batch_of(
     timestamp: int = NOW_MS,
     producer: tuple[int, int, int] | None = None,
     transactional: bool = False,
+    codec: wire.Codec = wire.Codec.NONE,
 ) -> bytearray:
     """A batch as a client sends it; `producer`: id, epoch, first sequence."""
     producer_id, epoch, sequence = producer or (-1, -1, -1)
@@ -114,6 +115,7 @@ def batch_of(
     return bytearray(
         wire.build(
             records,
+            compression=codec,
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=sequence,
@@ -130,15 +132,24 @@ def append(
     now_ms: int = NOW_MS,
     producer: tuple[int, int, int] | None = None,
     transactional: bool = False,
+    codec: wire.Codec = wire.Codec.NONE,
 ) -> Appended:
     """Append one batch of these values."""
     view = memoryview(
-        batch_of(*values, timestamp=timestamp, producer=producer, transactional=transactional)
+        batch_of(
+            *values,
+            timestamp=timestamp,
+            producer=producer,
+            transactional=transactional,
+            codec=codec,
+        )
     )
     return log.append(view, wire.check_produced(view), LeaderEpoch(epoch), now_ms)
 
 
-def append_marker(log: Log, producer_id: int, *, commit: bool, epoch: int = 0) -> Appended:
+def append_marker(
+    log: Log, producer_id: int, *, commit: bool, epoch: int = 0, leader_epoch: int = 0
+) -> Appended:
     """End the producer's transaction."""
     kind = wire.ControlType.COMMIT if commit else wire.ControlType.ABORT
     view = memoryview(
@@ -149,7 +160,7 @@ def append_marker(log: Log, producer_id: int, *, commit: bool, epoch: int = 0) -
         )
     )
     header = wire.parse_header(view)
-    return log.append(view, header, LeaderEpoch(0), NOW_MS, Origin.COORDINATOR)
+    return log.append(view, header, LeaderEpoch(leader_epoch), NOW_MS, Origin.COORDINATOR)
 
 
 def values(log: Log, start: int | None = None, below: int | None = None) -> dict[int, bytes | None]:
