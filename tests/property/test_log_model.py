@@ -299,7 +299,7 @@ class LogOnTheRealDisk(LogModel):
 
     @precondition(lambda self: False)
     @rule()
-    def power_cut(self) -> None:  # type: ignore[override]
+    def power_cut(self) -> None:
         pass
 
 

@@ -16,6 +16,7 @@ from headrace.log.scan import (
     Fetch,
     NotCached,
     check_frame,
+    contradicted,
 )
 from headrace.log.segment import Segment
 from headrace.model.nouns import Offset
@@ -62,7 +63,7 @@ def read_batches(
     data = fetch(position, size)
     if data is None:
         raise NotCached
-    cut, following = whole_batches(data, offset, below, limit, segment, position)
+    cut, following = whole_batches(data, offset, below, limit, segment, position, fetch)
     if cut == 0:
         wanted = _first_size(data, below, segment, position)
         if wanted == 0 or (wanted > max_bytes and not at_least_one):
@@ -72,16 +73,26 @@ def read_batches(
         data = fetch(position, wanted)
         if data is None:
             raise NotCached
-        cut, following = whole_batches(data, offset, below, limit, segment, position)
+        cut, following = whole_batches(data, offset, below, limit, segment, position, fetch)
     elif cut > max_bytes and not at_least_one:
         return b"", offset
     return (data if cut == len(data) else memoryview(data)[:cut]), following
 
 
 def whole_batches(
-    data: Buffer, offset: Offset, below: int, limit: int, segment: Segment, position: int
+    data: Buffer,
+    offset: Offset,
+    below: int,
+    limit: int,
+    segment: Segment,
+    position: int,
+    fetch: Fetch,
 ) -> tuple[int, Offset]:
-    """Bytes of the whole, sound batches at the head of `data`, and the offset after them."""
+    """Bytes of the whole, sound batches at the head of `data`, and the offset after them.
+
+    Base offsets are under no checksum. One that leaves a gap, as compaction does, is believed if
+    the batch behind it begins behind it.
+    """
     view = memoryview(data)
     unpack = _FRAME.unpack_from
     at, end = 0, len(view)
@@ -101,6 +112,13 @@ def whole_batches(
             if at:
                 break
             raise BadBatch(segment.path(names.LOG), position, "the checksum does not match")
+        if last < following or (
+            base > following and contradicted(last, fetch, position + after, segment.size)
+        ):
+            if at:
+                break
+            reason = f"offset {base} (+{delta}) where {offset} was looked for"
+            raise BadBatch(segment.path(names.LOG), position, reason)
         at = after
         expected = following = last + 1
     return at, following

@@ -69,7 +69,8 @@ def headers(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Positions and headers of the batches in [start, end).
 
-    `expected`: the least base offset allowed. BadBatch for a broken or torn one; NotCached.
+    `expected`: the least base offset allowed, 0 where it is not known. BadBatch for a broken or
+    torn one, and for one after a gap that the batch behind it contradicts; NotCached.
     """
     position = start
     window: Buffer = b""
@@ -87,9 +88,25 @@ def headers(
         following = position + header.batch_length + 12
         if following > end:
             raise BadBatch(path, position, f"runs {following - end} bytes past the end")
+        last = header.base_offset + header.last_offset_delta
+        if 0 < expected < header.base_offset and contradicted(last, fetch, following, end):
+            reason = f"offset {header.base_offset} after {expected - 1}, and again behind it"
+            raise BadBatch(path, position, reason)
         yield position, header
-        expected = header.base_offset + header.last_offset_delta + 1
+        expected = last + 1
         position = following
+
+
+def contradicted(last: int, fetch: Fetch, behind: int, end: int) -> bool:
+    """Whether the batch at `behind` begins at or before `last`, the end of the one before it.
+
+    Base offsets are under no checksum: one that leaves a gap, as compaction does, is believed only
+    if what follows agrees. NotCached.
+    """
+    if behind + HEADER_BYTES > end:
+        return False
+    header = parse_header(_fetched(fetch, behind, HEADER_BYTES))
+    return header.magic == MAGIC and header.base_offset <= last
 
 
 def batches(fetch: Fetch, start: int, end: int, path: str, expected: int = 0) -> Iterator[Batch]:

@@ -10,7 +10,7 @@ from typing import Final
 
 from headrace.log import names
 from headrace.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
-from headrace.log.scan import BadBatch, Fetch, headers
+from headrace.log.scan import BadBatch, Fetch, contradicted, headers
 from headrace.log.swept import Swept
 from headrace.log.txnindex import TxnIndex
 from headrace.model.errors import CorruptLogError
@@ -371,12 +371,31 @@ class Segment:
 
     def _walk_to(self, target: Offset, fetch: Fetch) -> tuple[Position, BatchHeader] | None:
         indexed, start = self.index.entry_before(target)
-        for position, header in headers(fetch, start, self.size, self.path(names.LOG)):
-            if position == start and start and header.base_offset > indexed:
-                # Reading on from here would skip what lies between.
-                reason = f"entry {indexed} to {start}, where offset {header.base_offset} begins"
-                raise BadBatch(self.index.path, start, reason)
-            if header.base_offset + header.last_offset_delta >= target:
+        found = self._walk_from(start, indexed, target, fetch)
+        if found is not None and found[1].base_offset > target:
+            # A gap, or the entry led to a batch whose offset is not its own: then the one before
+            # the entry knows better.
+            start = self.index.entry_before(Offset(indexed - 1))[1] if start else start
+            found = self._walk_from(start, None, target, fetch)
+        return found
+
+    def _walk_from(
+        self, start: Position, indexed: Offset | None, target: Offset, fetch: Fetch
+    ) -> tuple[Position, BatchHeader] | None:
+        where = self.path(names.LOG)
+        least = 0 if start else self.base_offset
+        for position, header in headers(fetch, start, self.size, where, least):
+            last = header.base_offset + header.last_offset_delta
+            if position == start:
+                if start and indexed is not None and last > indexed:
+                    # Reading on from here would skip what lies between.
+                    reason = f"entry {indexed} to {start}, where offset {last} ends"
+                    raise BadBatch(self.index.path, start, reason)
+                if start == 0 and header.base_offset > self.base_offset:
+                    behind = header.batch_length + OVERHEAD_BYTES
+                    if contradicted(last, fetch, behind, self.size):
+                        raise BadBatch(where, 0, f"offset {last}, and again behind it")
+            if last >= target:
                 return Position(position), header
         return None
 
