@@ -31,7 +31,7 @@ SETTINGS: dict[str, Any] = {
     "offsets_topic_segment_bytes": 1 << 18,
     "auto_create_topics_enable": "false",
 }
-RETAINED = {"segment.bytes": "262144", "retention.bytes": "1048576", "file.delete.delay.ms": "1000"}
+RETAINED = {"segment.bytes": "131072", "retention.bytes": "262144", "file.delete.delay.ms": "1000"}
 COMPACTED = {
     "segment.bytes": "131072",
     "cleanup.policy": "compact",
@@ -71,6 +71,10 @@ class Verdict:
                 found.append(f"{what} grew from {early} to {late}")
         if self.counts.get("written", 0) < 20 * self.seconds:
             found.append("hardly anything was written: nothing is proved")
+        if self.seconds >= 2 * WARM_SECONDS:
+            for what in ("offsets retained away", "records compacted away"):
+                if not self.counts.get(what):
+                    found.append(f"no {what}: nothing is proved")
         return found
 
     def table(self) -> str:
