@@ -1,4 +1,4 @@
-"""Every bit of a batch's header is flipped, one after the other: what is read is right or refused."""
+"""Each bit of a batch's header is flipped once: what is read then is right, or refused."""
 
 import pytest
 
