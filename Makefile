@@ -37,8 +37,8 @@ fmt: setup-dev ## Format the code
 	@.venv/bin/ruff check --fix .
 
 .PHONY: crash
-crash: setup-dev ## 100 x kill -9 under load, and every enumerated crash state
-	@$(PY) -m pytest tests/crash --timeout 1200 $(ARGS)
+crash: setup-dev ## Every crash state enumerated and counted, damaged files, full disks, 100 x kill -9 under load
+	@$(PY) -m pytest tests/crash tests/property/test_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
 
 .PHONY: compat-kafka

@@ -29,6 +29,7 @@ from tests.support.compaction import (
     put,
     rows,
 )
+from tests.support.crash import COUNTS, Count
 from tests.support.log import PLACE, World, append_marker
 
 SMALL = replace(COMPACTED, segment_bytes=420, index_interval_bytes=100, segment_index_bytes=256)
@@ -160,6 +161,7 @@ def test_whatever_a_power_cut_leaves_of_a_compaction_recovers(
             assert list(problems(story, left)) == [], f"cut before operation {cut}"
             states += 1
     assert states > 100
+    COUNTS[f"compaction of {write.__name__}, {rounds}"] = Count(len(story.cuts()), states, states)
 
 
 @pytest.mark.parametrize("write", [few_transactions, superseded_later])
