@@ -143,6 +143,33 @@ def test_sigterm_stops_cleanly_and_the_next_start_finds_it_so(tmp_path: Path) ->
         assert end == 100
 
 
+def _checkpoint_slowly(server: Server) -> None:
+    """Begin to write the checkpoints on a disk that takes its time, the first time."""
+    disk, replace = server.disk, server.disk.replace
+    pauses = [0.6]
+
+    def slowly(path: str, content: bytes) -> None:
+        if pauses:
+            time.sleep(pauses.pop())
+        replace(path, content)
+
+    disk.replace = slowly  # type: ignore[method-assign]
+    server.directories[0].checkpoint()
+
+
+def test_a_stop_waits_for_checkpoints_under_way_and_writes_its_own_after_them(
+    tmp_path: Path,
+) -> None:
+    with BrokerThread(directory=str(tmp_path)) as broker:
+        assert produce(broker.bootstrap, "t", 3) == []
+        broker.call(_checkpoint_slowly)
+        assert produce(broker.bootstrap, "t", 4) == []
+    lines = (tmp_path / "recovery-point-offset-checkpoint").read_text().splitlines()
+    assert "t 0 7" in lines
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+    assert not list(tmp_path.glob("*.tmp"))
+
+
 def test_cold_codecs_are_imported_after_the_start_not_before() -> None:
     program = (
         "import sys, headrace.server.main; "

@@ -42,13 +42,14 @@ Row = list[Any]
 class AtRest:
     """The rows of one log directory."""
 
-    __slots__ = ("_path", "_rows", "_shared", "_writing", "_written")
+    __slots__ = ("_path", "_rows", "_shared", "_written", "writing")
 
     def __init__(self, shared: Shared, path: str) -> None:
         self._shared = shared
         self._path = path
         self._rows: dict[TopicPartition, Row] = {}
-        self._writing = False
+        self.writing = False
+        """Whether a file is being written beside the work."""
         self._written = b""
 
     def read(self) -> None:
@@ -135,9 +136,9 @@ class AtRest:
 
     def write_soon(self, logs: Iterable[Log], clock: Clock) -> None:
         """Write the file beside the work: rows of some logs in each turn, the rest on a thread."""
-        if self._writing:
+        if self.writing:
             return
-        self._writing = True
+        self.writing = True
         waiting = list(logs)
         rows: list[tuple[Log, Row]] = []
         now_ns = clock.wall_ms() * 1_000_000
@@ -151,7 +152,7 @@ class AtRest:
                 self._shared.disk.run(lambda: self.write(rows, now_ns), written)
 
         def written(result: BaseException | None) -> None:
-            self._writing = False
+            self.writing = False
             if isinstance(result, OSError):
                 self._shared.fail(result, self._path)
             elif result is not None:
@@ -161,7 +162,7 @@ class AtRest:
 
     def write_last(self, logs: Iterable[Log]) -> None:
         """Write the file when all logs are closed. Blocking. OSError."""
-        if not self._writing:  # else two would write one file: the older rows must do
+        if not self.writing:  # else two would write one file: the older rows must do
             self.write(self.rows(logs), None)
 
     def write(self, rows: list[tuple[Log, Row]], now_ns: int | None) -> None:

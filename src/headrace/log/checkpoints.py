@@ -31,8 +31,8 @@ class Checkpoints:
         "_path",
         "_shared",
         "_waiting",
-        "_writing",
         "_written",
+        "writing",
     )
 
     def __init__(self, shared: Shared, path: str) -> None:
@@ -43,7 +43,8 @@ class Checkpoints:
         self._cleaned: dict[TopicPartition, Offset] = {}
         self._written: dict[str, bytes] = {}
         self._generation = 0
-        self._writing = False
+        self.writing = False
+        """Whether files are being written beside the work."""
         self._again: Mapping[TopicPartition, Log] | None = None
         self._waiting: list[Callable[[], None]] = []
 
@@ -138,7 +139,7 @@ class Checkpoints:
         """Write what changed, off the thread; one writer at a time, asked again it writes again."""
         if done is not None:
             self._waiting.append(done)
-        if self._writing:
+        if self.writing:
             self._again = logs
             return
         if self._shared.failure is not None:
@@ -147,7 +148,7 @@ class Checkpoints:
         if not changed:
             self._tell()
             return
-        self._writing = True
+        self.writing = True
         disk, path = self._shared.disk, self._path
         generation = self._generation
 
@@ -158,7 +159,7 @@ class Checkpoints:
                 disk.replace(f"{path}/{name}", content)
 
         def written(result: BaseException | None) -> None:
-            self._writing = False
+            self.writing = False
             if isinstance(result, OSError):
                 self._shared.fail(result, path)
                 return

@@ -445,6 +445,19 @@ class LogDirectory:
         self._housekeeping.start()
         self.scrub.start()
 
+    def end_duties(self) -> None:
+        """No periodic duty begins any more; what runs is over when `writing` is False."""
+        self._housekeeping.stop()
+        self.scrub.stop()
+
+    @property
+    def writing(self) -> bool:
+        """Whether files of the directory's own are being written off the thread.
+
+        `close` writes the same ones: whoever closes cleanly waits until it is False.
+        """
+        return self.checkpoints.writing or self.at_rest.writing
+
     def apply_retention(self) -> None:
         """Retention for every log, now."""
         self._housekeeping.retain_all()
@@ -475,8 +488,7 @@ class LogDirectory:
             return
         self._closed = True
         self.flusher.close()
-        self._housekeeping.stop()
-        self.scrub.stop()
+        self.end_duties()
         try:
             for log in self.logs.values():
                 log.close(clean)

@@ -336,11 +336,17 @@ class Server:
         self.table.abort()
         await self.controller.stop()
         await self.compaction.ended()
+        for directory in self.directories:
+            directory.end_duties()
+        await self._until(self._written, STOP_FLUSH_SECONDS_MAX)
         self.broker.stop()
         self.workers.stop()
 
     def _flushed(self) -> bool:
         return all(one.flusher.idle or one.fenced for one in self.directories)
+
+    def _written(self) -> bool:
+        return not any(one.writing and not one.fenced for one in self.directories)
 
     @staticmethod
     async def _until(condition: Callable[[], bool], seconds_max: float) -> None:
