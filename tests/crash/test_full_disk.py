@@ -1,6 +1,7 @@
 """A disk that is really full: a file system of 8 MB, filled by a producer."""
 
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ BALLAST_BYTES = 2 << 20
 """Of the disk, taken by something else at first: what the operator frees."""
 VALUE_BYTES = 10_000
 TOPIC = "fills"
+READ_SECONDS = 60
 
 
 @pytest.fixture
@@ -74,7 +76,9 @@ def read_all(broker: BrokerProcess) -> dict[int, bytes]:
         _, end = consumer.get_watermark_offsets(start, timeout=10)
         consumer.assign([start])
         found: dict[int, bytes] = {}
+        deadline = time.monotonic() + READ_SECONDS
         while len(found) < end:
+            assert time.monotonic() < deadline, f"{len(found)} of {end} records"
             for message in consumer.consume(500, timeout=0.5):
                 assert message.error() is None, message.error()
                 offset, value = message.offset(), message.value()
@@ -82,6 +86,15 @@ def read_all(broker: BrokerProcess) -> dict[int, bytes]:
                 assert isinstance(value, bytes)
                 found[offset] = value
         return found
+    finally:
+        consumer.close()
+
+
+def until_group_is_served(broker: BrokerProcess) -> None:
+    """Commit once as the readers' group: its coordinator's topic has been made then."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "checks"})
+    try:
+        consumer.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
     finally:
         consumer.close()
 
@@ -103,6 +116,8 @@ def test_a_full_disk_is_refused_by_name_and_what_was_acknowledged_returns(
         broker.start()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(10)
+        # Readers are in a group: its topic is to be there before the disk is full.
+        until_group_is_served(broker)
         filler = Filler(broker)
         filler.until_refused()
         assert set(filler.refusals) == {KafkaError.KAFKA_STORAGE_ERROR}
