@@ -216,6 +216,10 @@ class Member(Worker):
         self._consumer.close()
 
 
+EXISTS, UNKNOWN = KafkaError.TOPIC_ALREADY_EXISTS, KafkaError.UNKNOWN_TOPIC_OR_PART
+CUT = {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}
+
+
 class Churner(Worker):
     """Creates a topic, writes to it, deletes it, makes it again under its name."""
 
@@ -227,17 +231,30 @@ class Churner(Worker):
     def round(self) -> None:
         name = f"comes-and-goes-{self._number % 3}"
         self._number += 1
-        self._wait(lambda: self._admin.create_topics([NewTopic(name, 2, 1)])[name].result(30))
+        self._wait(
+            lambda: self._admin.create_topics([NewTopic(name, 2, 1)])[name].result(30), EXISTS
+        )
         for at in range(40):
             self._producer.produce(name, b"%d" % at, partition=at % 2)
         if self._producer.flush(30):
             self.ledger.say(f"{name}: written to in vain")
-        self._wait(lambda: self._admin.delete_topics([name])[name].result(30))
+        self._wait(lambda: self._admin.delete_topics([name])[name].result(30), UNKNOWN)
         self.ledger.counts["topics come and gone"] += 1
         self.ledger.ending.wait(0.3)
 
-    def _wait(self, action: Callable[[], object]) -> None:
-        try:
-            action()
-        except KafkaException as error:
-            self.ledger.say(f"{self.name}: {error}")
+    def _wait(self, action: Callable[[], object], already: int) -> None:
+        """Do it. A connection that a restart cut does not say whether it was done: asked again,
+        `already` is an answer too."""
+        deadline, again = time.monotonic() + 30, False
+        while True:
+            try:
+                action()
+                return
+            except KafkaException as error:
+                code = error.args[0].code()
+                if again and code == already:
+                    return
+                if code not in CUT or time.monotonic() > deadline:
+                    self.ledger.say(f"{self.name}: {error}")
+                    return
+                again = True
