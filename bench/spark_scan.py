@@ -163,7 +163,7 @@ def connector_jars() -> list[Path]:
     libs = CONNECTOR / "target" / "libs"
     if not libs.is_dir():
         command = ["mvn", "-q", "-B", "dependency:copy-dependencies"]
-        subprocess.run(command, cwd=CONNECTOR, check=True)
+        subprocess.run(command, cwd=CONNECTOR, check=True, stdout=sys.stderr)
     return sorted(libs.glob("*.jar"))
 
 
