@@ -89,7 +89,9 @@ def test_a_broker_under_load_is_found_sound_again_and_again(broker: BrokerProces
     status, found = verified(place)
     assert (status, found["live"]) == (0, False)
     # What retention has renamed away and not yet removed is told, and is no damage.
-    assert [one for one in found["findings"] if one["kind"] != "leftover"] == []
+    findings = found["findings"]
+    assert isinstance(findings, list)
+    assert [one for one in findings if one["kind"] != "leftover"] == []
 
 
 def test_what_a_kill_leaves_is_sound_and_the_next_start_sees_to_the_rest(
