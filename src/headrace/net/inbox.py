@@ -102,4 +102,5 @@ class Inbox:
 
 def _room(need: int, rest: int) -> int:
     """What an unfinished frame of `need` bytes gets when `rest` of it have come."""
-    return need if rest >= FIRST_ROOM_BYTES else max(rest, min(need, FIRST_ROOM_BYTES))
+    # Frames that wait behind it may make `rest` the greater.
+    return max(rest, need if rest >= FIRST_ROOM_BYTES else min(need, FIRST_ROOM_BYTES))

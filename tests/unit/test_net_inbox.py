@@ -1,0 +1,22 @@
+"""What a connection keeps of a read when it cannot hand everything over."""
+
+import pytest
+
+from headrace.net.buffers import BufferPool
+from headrace.net.inbox import FIRST_ROOM_BYTES, Inbox
+
+
+@pytest.mark.parametrize("rest", [100, FIRST_ROOM_BYTES - 1, FIRST_ROOM_BYTES, 200_000])
+@pytest.mark.parametrize("need", [0, 50, 100_000, 300_000])
+def test_all_that_was_received_is_kept_however_small_the_frame_before_it(
+    rest: int, need: int
+) -> None:
+    """A client that is asked to wait leaves many whole frames behind the first one."""
+    inbox = Inbox(memoryview(bytearray(1 << 18)), BufferPool(1 << 22))
+    bytes_sent = bytes(range(256)) * 1024
+    space = inbox.space()
+    space[: rest + 7] = bytes_sent[: rest + 7]
+    inbox.filled = rest + 7
+    assert inbox.keep(7, need)
+    assert bytes(inbox.view[: inbox.filled]) == bytes_sent[7 : rest + 7]
+    assert len(inbox.space()) > 0
