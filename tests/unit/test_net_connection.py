@@ -46,6 +46,9 @@ class Echo:
             return None
         return framed(data)
 
+    def run(self, view: memoryview, at: int, filled: int) -> None:
+        return None
+
     def pass_done(self) -> None:
         self.passes += 1
 

@@ -146,16 +146,46 @@ class Partition:
             )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        if not self._flush_on_ack:
-            self._advance(log.end_offset)
-        elif required_acks == ACKS_ALL:
-            self._flush_soon(log)
-        else:
-            self._flush_later(log)
+        self._settle(required_acks)
         appended: Appended = _new(
             Appended, (base_offset, last_offset, append_time_ms, last_offset + 1, False)
         )
         return appended
+
+    def append_run(
+        self,
+        batches: list[memoryview],
+        headers: list[BatchHeader],
+        *,
+        now_ms: int,
+        required_acks: int = ACKS_ALL,
+    ) -> int:
+        """Append several checked batches from `log.end_offset` on, as `append` would; how many.
+
+        Only those, from the first on, that need nothing else than to be written. The one behind
+        them is as it was, and `append` says what is to be said of it. Refuses nothing.
+        """
+        if self._refusal is not None or self._internal or self.keys_needed:
+            return 0
+        if self._too_few_replicas:
+            return 0
+        log = self.log
+        count = log.producers.new_of(headers, now_ms)
+        if count < len(batches):
+            batches, headers = batches[:count], headers[:count]
+        count = log.append_run(batches, headers, self.leader_epoch, now_ms) if count else 0
+        if count:
+            self._settle(required_acks)
+        return count
+
+    def _settle(self, required_acks: int) -> None:
+        """Have what was just appended hold for good, and readable, as soon as somebody asks."""
+        if not self._flush_on_ack:
+            self._advance(self.log.end_offset)
+        elif required_acks == ACKS_ALL:
+            self._flush_soon(self.log)
+        else:
+            self._flush_later(self.log)
 
     def append_internal(self, batch: Buffer, *, now_ms: int | None = None) -> Appended:
         """Append a coordinator's own batch (`wire.kafka.batch.build`), to any topic.

@@ -159,6 +159,11 @@ class OffsetIndex(_Index):
         return len(self._offsets) >= self._limit
 
     @property
+    def room(self) -> int:
+        """How many entries until it is `full`."""
+        return self._limit - len(self._offsets)
+
+    @property
     def last(self) -> tuple[Offset, Position]:
         """The last entry (offset, position); (base offset, 0) where there is none."""
         if not self._offsets:
@@ -241,6 +246,11 @@ class TimeIndex(_Index):
     def full(self) -> bool:
         """Whether only the entry that closing forces in still fits: the segment is rolled."""
         return len(self._times) >= self._limit - 1
+
+    @property
+    def room(self) -> int:
+        """How many entries until it is `full`."""
+        return self._limit - 1 - len(self._times)
 
     @property
     def last(self) -> tuple[int, Offset]:

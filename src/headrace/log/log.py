@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from headrace.log import files, names, retention, truncate
 from headrace.log.epochs import LeaderEpochs
+from headrace.log.producers import BATCHES_KEPT
 from headrace.log.readable import ReadableLog
 from headrace.log.reader import NeedsDisk, ReadResult
 from headrace.log.segment import Segment
@@ -127,6 +128,70 @@ class Log(ReadableLog):
         if following - self.flushed_offset >= config.flush_messages and shared.flush_soon:
             shared.flush_soon(self)
         return Appended(base, Offset(last), append_time)
+
+    def append_run(
+        self,
+        batches: list[memoryview],
+        headers: list[BatchHeader],
+        leader_epoch: LeaderEpoch,
+        now_ms: int,
+    ) -> int:
+        """Append a client's batches at once, as `append` would one by one; how many of them.
+
+        From the first one up to the first that may need more than being written: a refusal, a new
+        segment, another time. Whatever is not taken is as it was: `append` it. The batches are of
+        one producer, or of none.
+        """
+        config = self.config
+        active = self.segments[-1]
+        if (
+            self.shared.failure is not None
+            or config.message_timestamp_type == "LogAppendTime"
+            or leader_epoch != self._epoch
+            or not active.room_for(len(batches))
+        ):
+            return 0
+        most = min(config.max_message_bytes, config.segment_bytes)
+        earliest = now_ms - config.message_timestamp_before_max_ms
+        latest = now_ms + config.message_timestamp_after_max_ms
+        size = 0
+        last = self.end_offset - 1
+        lasts: list[int] = []
+        newest: list[int] = []
+        for batch, header in zip(batches, headers, strict=True):
+            length = len(batch)
+            timestamp = header[8]
+            if length > most or not (header[7] >= earliest and timestamp <= latest):
+                break
+            if header[5] & LOG_APPEND_TIME:
+                break
+            size += length
+            last += header[6] + 1
+            lasts.append(last)
+            newest.append(timestamp)
+        taken = len(lasts)
+        if taken == 0 or active.should_roll(
+            size, last, max(newest), config.segment_bytes, config.segment_ms
+        ):
+            return 0
+        if taken < len(batches):
+            batches, headers = batches[:taken], headers[:taken]
+        for batch, header, end in zip(batches, headers, lasts, strict=True):
+            stamp(batch, end - header[6], leader_epoch)
+        try:
+            active.append_run(batches, size, lasts, newest, config.index_interval_bytes)
+        except OSError as error:
+            self._append_failed(active, error)  # fenced: `append` will say so
+            for batch in batches:
+                stamp(batch, 0, leader_epoch)
+            return 0
+        if headers[0].producer_id >= 0:
+            for header, end in zip(headers[-BATCHES_KEPT:], lasts[-BATCHES_KEPT:], strict=True):
+                self.producers.update(header, end - header[6], now_ms)
+        self.end_offset = Offset(last + 1)
+        if last + 1 - self.flushed_offset >= config.flush_messages and self.shared.flush_soon:
+            self.shared.flush_soon(self)
+        return taken
 
     def _refuse_size(self, size: int) -> None:
         if size > self.config.max_message_bytes:

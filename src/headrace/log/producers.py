@@ -8,7 +8,7 @@ from the log's batch headers, so it knows nothing that the log does not say.
 calls `update` itself; `check` is the partition's to call, for only it can answer a duplicate.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from headrace.log.snapshot import SnapshotEntry, read_snapshot, write_snapshot
@@ -117,6 +117,31 @@ class ProducerStates:
         if first != expected:
             raise _out_of_order(header, str(expected))
         return None
+
+    def new_of(self, headers: Sequence[BatchHeader], now_ms: int) -> int:
+        """How many of `headers`, from the first on, surely are new and from one producer, or none.
+
+        Fewer than there are, even 0, is no verdict: `check` decides on the one behind them.
+        """
+        header = headers[0]
+        producer, epoch = header.producer_id, header.producer_epoch
+        expected = header.base_sequence
+        if producer >= 0:
+            try:
+                if self.check(header, now_ms) is not None:
+                    return 0
+            except ApiError:
+                return 0
+        for count, header in enumerate(headers):
+            if header[9] != producer:
+                return count
+            if producer >= 0:
+                if header[10] != epoch or header[11] != expected or header[5] & TRANSACTIONAL:
+                    return count
+                expected += header[6] + 1
+                if expected > _SEQUENCE_MASK:
+                    return count
+        return len(headers)
 
     def update(self, header: BatchHeader, base_offset: int, heard_ms: int = _NONE) -> None:
         """Remember a data batch that lies at `base_offset` (the header's own one is not read).

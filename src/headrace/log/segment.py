@@ -223,6 +223,32 @@ class Segment:
         self.bytes_since_index += size
         self.size = position + size
 
+    def append_run(
+        self, batches: Sequence[Buffer], size: int, last_offsets: Sequence[int],
+        newest: Sequence[int], every: int,
+    ) -> None:  # fmt: skip
+        """The same for several at once: `size` bytes in all, to a segment with `room_for` them."""
+        position = self.size
+        (self._file or self.file).write_at(position, batches)
+        for batch, last_offset, timestamp in zip(batches, last_offsets, newest, strict=True):
+            if timestamp > self._max_timestamp or self.bytes_since_index > every:
+                self.note(last_offset, timestamp, position, every)
+            length = len(batch)
+            self.bytes_since_index += length
+            position += length
+        self.size += size
+
+    def room_for(self, batches: int) -> bool:
+        """Whether so many batches could each have index entries, with the indexes at hand.
+
+        No for an empty segment: its first batch is what its time to roll is measured from.
+        """
+        indexes = self._indexes
+        if self.size == 0 or indexes is None or not self._max_known:
+            return False
+        offsets, times, _ = indexes
+        return offsets.loaded and times.loaded and min(offsets.room, times.room) >= batches
+
     def _add_entries(self, last_offset: int, max_timestamp: int, position: int) -> None:
         indexes = self._indexes
         if indexes is None or not (self._max_known and indexes[0].loaded and indexes[1].loaded):

@@ -4,7 +4,7 @@ import logging
 import struct
 from asyncio import BaseTransport, BufferedProtocol, Transport
 from collections import deque
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from headrace.model.errors import HeadraceError, Malformed
 from headrace.model.invariant import InvariantError
@@ -25,6 +25,16 @@ class CloseConnection(HeadraceError):
     """Raised by a session to end its connection by intent, after the answers already given."""
 
 
+class Run(NamedTuple):
+    """Consecutive frames answered together."""
+
+    end: int
+    """Where the first byte behind them lies."""
+    frames: int
+    answer: Body | Pending
+    """The answers of all, in order."""
+
+
 class Session(Protocol):
     """What a connection's frames mean. One per connection."""
 
@@ -33,6 +43,13 @@ class Session(Protocol):
 
         The view is writable and valid until `pass_done` returns. Raises Malformed or
         CloseConnection to end the connection.
+        """
+
+    def run(self, view: memoryview, at: int, filled: int) -> "Run | None":
+        """Answer several of the frames in `view[at:filled]` at once, from the first on, or none.
+
+        `at` is where the first one's length begins. Asked where one whole frame and more are there;
+        the same as `frame` for each of them, and as bound to the view.
         """
 
     def pass_done(self) -> None:
@@ -188,9 +205,14 @@ class Connection(BufferedProtocol):
             ):
                 self._block()
                 break
-            answer = handle(view[at + LENGTH_BYTES : end])
-            at = end
-            self.frames += 1
+            run = session.run(view, at, filled) if end + LENGTH_BYTES < filled else None
+            if run is None:
+                answer = handle(view[at + LENGTH_BYTES : end])
+                at = end
+                self.frames += 1
+            else:
+                at, frames, answer = run
+                self.frames += frames
             if type(answer) is bytes and not waiting:
                 self._held += len(answer)
                 out.append(answer)

@@ -83,6 +83,23 @@ class CommitGroup(Pending):
         if timeout_ms < self._timeout_ms:
             self._timeout_ms = timeout_ms
 
+    def take_run(
+        self,
+        partition: "Partition",
+        commit_offset: "Offset",
+        timeout_ms: int,
+        answers: list[bytes],
+    ) -> None:
+        """The same for several requests about one partition, with their whole answers."""
+        self.take(partition, commit_offset, timeout_ms, b"")
+        self.owners += [partition] * (len(answers) - 1)
+        self.answers += answers
+
+    @property
+    def room(self) -> int:
+        """How many requests more it takes."""
+        return REQUESTS_MAX - len(self.answers)
+
     def fits(self, route: Framer) -> bool:
         """Whether a request that came by `route` may wait here: one version, not too many."""
         if self._route is None:

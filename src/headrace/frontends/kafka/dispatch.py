@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headrace.frontends.kafka import api_versions, refusals
 from headrace.frontends.kafka.commit_group import CommitGroup
 from headrace.frontends.kafka.handler import Api, HotHandler, RequestContext
+from headrace.frontends.kafka.produce_run import ProduceRuns
 from headrace.frontends.kafka.shared import Shared
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.invariant import InvariantError
-from headrace.net.connection import CloseConnection
+from headrace.net.connection import CloseConnection, Run
 from headrace.net.pending import Body, Pending
 from headrace.observe.metrics import ApiStats, Metrics
 from headrace.wire.kafka import cold
@@ -157,12 +158,13 @@ class Dispatcher:
 class KafkaSession:
     """One connection's requests. `net.connection.Session`."""
 
-    __slots__ = ("_client_raw", "_context", "_dispatcher", "_routes", "_shared")
+    __slots__ = ("_client_raw", "_context", "_dispatcher", "_routes", "_runs", "_shared")
 
     def __init__(self, dispatcher: Dispatcher, client_host: str, listener: str) -> None:
         self._dispatcher = dispatcher
         self._routes = dispatcher.routes
         self._shared = dispatcher.shared
+        self._runs = ProduceRuns(dispatcher.broker, dispatcher.shared, dispatcher.routes)
         self._client_raw = b""
         self._context = RequestContext(
             broker=dispatcher.broker,
@@ -243,6 +245,10 @@ class KafkaSession:
         if began:
             route.stats.latency.add(perf_counter() - began)
         return route.framed(correlation_id, body)
+
+    def run(self, view: memoryview, at: int, filled: int) -> Run | None:
+        """Produce requests that differ in nothing but their batches."""
+        return self._runs.take(view, at, filled)
 
     def _learn_client(self, frame: memoryview) -> None:
         """Another client id than the connection's last request had: checked and decoded once."""

@@ -94,9 +94,28 @@ _OLD_NAME_AT = 14
 
 def decode_request(version: int, body: memoryview) -> ProduceRequest:
     """The request; `Malformed` where it is none. Records alias `body`."""
-    new = version >= FLEXIBLE_FROM
-    usual = _decode_usual(version, body) if new else _decode_usual_old(body)
+    usual = decode_usual(version, body)
     return _decode_any(version, body) if usual is None else usual
+
+
+def decode_usual(version: int, body: memoryview) -> ProduceRequest | None:
+    """The request if it is one batch for one partition, outside of a transaction.
+
+    Its records are then followed by `tail_bytes(version)` zeros and nothing else.
+    """
+    return _decode_usual(version, body) if version >= FLEXIBLE_FROM else _decode_usual_old(body)
+
+
+def tail_bytes(version: int) -> int:
+    """How many bytes, all zero, follow the records of a usual request."""
+    return len(_END) if version >= FLEXIBLE_FROM else 0
+
+
+def encode_records_size(version: int, size: int) -> bytes:
+    """What precedes records of `size` bytes."""
+    writer = writer_of(version >= FLEXIBLE_FROM)()
+    writer.bytes_size(size)
+    return bytes(writer.out)
 
 
 def _decode_usual_old(body: memoryview) -> ProduceRequest | None:
@@ -256,6 +275,20 @@ def encode_appended(
         return head + _pack_v5(1, partition, 0, base_offset, log_append_time, log_start_offset, 0)
     result = PartitionResponse(partition, 0, base_offset, log_append_time, log_start_offset)
     return encode_response(version, ProduceResponse([TopicResponse(name, topic_id, [result])]))
+
+
+def around_base_offset(
+    version: int, name: str, topic_id: bytes, partition: int, log_start_offset: int
+) -> tuple[bytes, bytes]:
+    """The body of the usual answer without its base offset: what precedes and what follows it."""
+    body = encode_appended(version, name, topic_id, partition, 0, -1, log_start_offset)
+    if version >= FLEXIBLE_FROM:
+        behind = 25
+    elif version >= _RECORD_ERRORS_FROM:
+        behind = 26
+    else:
+        behind = 20 if version >= _START_OFFSET_FROM else 12
+    return body[: -behind - 8], body[-behind:]
 
 
 def encode_response(version: int, response: ProduceResponse) -> bytes:
