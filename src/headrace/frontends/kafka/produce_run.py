@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from headrace.frontends.kafka.commit_group import Framer
 from headrace.model.errors import ApiError, Malformed
 from headrace.net.connection import Run
+from headrace.observe.metrics import ApiStats
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.batch import BatchHeader, check_produced
 from headrace.wire.kafka.frame import parse_request
@@ -27,8 +28,6 @@ from headrace.wire.kafka.hot.produce import (
     encode_records_size,
     tail_bytes,
 )
-
-from headrace.observe.metrics import ApiStats
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -41,7 +40,7 @@ FRAME_BYTES_MAX = 64 << 10
 """Larger requests are not worth it."""
 _LATENCY_SAMPLE = 16
 """One request in sixteen is timed, as everywhere."""
-_PATIENCE_MAX = 64
+_PATIENCE_FIRST, _PATIENCE_MAX = 4, 64
 _LENGTH_BYTES = 4
 _FIXED_BYTES = 8
 """API key, version and correlation id."""
@@ -203,17 +202,27 @@ class ProduceRuns:
         if found is None or not found.ends:
             pattern = self._pattern = self._learn(view, at, size)
             found = None if pattern is None else self._find(pattern, view, at, filled)
-        alike = len(found.ends) if found is not None else 0
-        if pattern is not None and found is not None and alike > 1:
-            run = self._append(pattern, found, at, began)
-            if run is not None:
-                # Whatever ended the run early, those behind it are not checked again and again.
-                self._let_pass = alike - run.frames
-                self._patience = 1
-                return run
-        self._let_pass = max(self._patience, alike) - 1
+        if pattern is None or found is None or len(found.ends) < 2:
+            self._pass_by(0)
+            self._let_pass -= 1  # this one
+            return None
+        run = self._append(pattern, found, at, began)
+        if run is None:
+            self._pass_by(len(found.ends))
+            self._let_pass -= 1
+        elif run.frames < len(found.ends):
+            self._pass_by(len(found.ends) - run.frames)
+        else:
+            self._patience = 1
+        return run
+
+    def _pass_by(self, checked: int) -> None:
+        """Let requests go the ordinary way: one at first, later all that were `checked` in vain.
+
+        So that no stream of requests has each of them checked again and again.
+        """
+        self._let_pass = max(self._patience, checked if self._patience > _PATIENCE_FIRST else 0)
         self._patience = min(2 * self._patience, _PATIENCE_MAX)
-        return None
 
     def _find(self, pattern: _Pattern, view: memoryview, at: int, filled: int) -> _Found:
         most, group = FRAMES_MAX, self._shared.group

@@ -1,0 +1,274 @@
+"""Produce requests answered in runs, against the same requests answered one by one.
+
+Answers, log and index files, producers' states and counters are the same, byte for byte.
+"""
+
+import struct
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.cluster.controller import NewTopic
+from headrace.frontends.kafka import produce as produce_api
+from headrace.frontends.kafka.dispatch import Dispatcher, KafkaSession
+from headrace.model.errors import ErrorCode
+from headrace.net.connection import CloseConnection
+from headrace.net.pending import Pending
+from headrace.testing.disk import SimDisk
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.batch import Record, build
+from headrace.wire.kafka.frame import request_head
+from headrace.wire.kafka.hot import produce
+from tests.support.broker import Room, play, room
+
+NOW = 1_780_000_000_000
+TOPICS = {
+    "plain": {},
+    "rolls": {"segment.bytes": "1500", "index.interval.bytes": "300"},
+    "fine": {"index.interval.bytes": "0", "segment.index.bytes": "96"},
+    "stamped": {"message.timestamp.type": "LogAppendTime"},
+    "narrow": {"max.message.bytes": "200", "message.timestamp.before.max.ms": "1000"},
+    "replicated": {"min.insync.replicas": "2"},
+    "keyed": {"cleanup.policy": "compact"},
+}
+UNKNOWN = "nowhere"
+
+
+@dataclass
+class Batch:
+    """One request's batch; `producer` -1: not idempotent."""
+
+    producer: int = -1
+    step: int = 0
+    """What the sequence is off the next one by: -n the nth retry, +n a gap."""
+    count: int = 1
+    value: int = 0
+    age_ms: int = 0
+    damage: int = 0
+    """Which byte of the batch is changed, 0: none."""
+
+
+@dataclass
+class Stretch:
+    """Requests of one shape."""
+
+    topic: str
+    version: int
+    acks: int
+    client: str
+    batches: list[Batch]
+
+
+@dataclass
+class Outcome:
+    """What a stream of requests led to."""
+
+    answers: list[bytes] = field(default_factory=list)
+    runs: int = 0
+    state: list[Any] = field(default_factory=list)
+
+
+_usual = st.builds(Batch, count=st.integers(1, 3), value=st.integers(0, 90))
+_odd = st.builds(
+    Batch,
+    producer=st.sampled_from((-1, 1, 2)),
+    step=st.sampled_from((0, 0, 0, -1, -2, 1)),
+    count=st.integers(1, 3),
+    value=st.sampled_from((0, 10, 100, 200)),
+    age_ms=st.sampled_from((0, 0, 0, 5000)),
+    damage=st.sampled_from((0, 0, 0, 1, 16, 20, 40, 62)),
+)
+_idempotent = st.builds(Batch, producer=st.sampled_from((1, 1, 1, 2)), step=st.just(0))
+_stretches = st.lists(
+    st.builds(
+        Stretch,
+        topic=st.sampled_from([*TOPICS, "plain", "rolls", UNKNOWN]),
+        version=st.integers(3, 13),
+        acks=st.sampled_from((1, 1, -1, -1, 0, 2)),
+        client=st.sampled_from(("", "a", "client")),
+        batches=st.lists(st.one_of(_usual, _usual, _idempotent, _odd), min_size=1, max_size=12),
+    ),
+    max_size=6,
+)
+
+
+class Stream:
+    """Frames as a client would send them."""
+
+    def __init__(self, topic_ids: dict[str, bytes]) -> None:
+        self.topic_ids = topic_ids
+        self.sequences: dict[tuple[str, int], int] = {}
+        self.frames: list[bytes] = []
+
+    def add(self, stretch: Stretch) -> None:
+        for batch in stretch.batches:
+            data = [produce.PartitionData(0, self.records(stretch.topic, batch))]
+            topic_id = self.topic_ids.get(stretch.topic, bytes(15) + b"\1")
+            request = produce.ProduceRequest(
+                None, stretch.acks, 10_000, [produce.TopicData(stretch.topic, topic_id, data)]
+            )
+            body = produce.encode_request(stretch.version, request)
+            head = request_head(
+                ApiKey.PRODUCE, stretch.version, len(self.frames), stretch.client, len(body)
+            )
+            self.frames.append(head + body)
+
+    def records(self, topic: str, batch: Batch) -> bytes:
+        producer = {}
+        if batch.producer >= 0:
+            next_one = self.sequences.get((topic, batch.producer), 0)
+            sequence = max(0, next_one + batch.step)
+            if batch.step == 0:
+                self.sequences[topic, batch.producer] = next_one + batch.count
+            producer = {
+                "producer_id": batch.producer, "producer_epoch": 0, "base_sequence": sequence
+            }  # fmt: skip
+        record = Record(0, NOW - batch.age_ms, None, bytes(batch.value), ())
+        whole = bytearray(build([record] * batch.count, **producer))
+        if batch.damage:
+            whole[batch.damage] ^= 1
+        return bytes(whole)
+
+
+async def serve(here: Room, frames: list[bytes], in_runs: bool) -> Outcome:
+    """What a connection does with what one read brought."""
+    dispatcher = Dispatcher(here.broker, here.controller, [produce_api.API], here.broker.metrics)
+    session = KafkaSession(dispatcher, "127.0.0.1", "PLAINTEXT")
+    view = memoryview(bytearray(b"".join(frames)))
+    outcome = Outcome()
+    waiting: list[Any] = []
+    at, ended = 0, False
+    while at < len(view) and not ended:
+        end = at + 4 + struct.unpack_from(">i", view, at)[0]
+        run = session.run(view, at, len(view)) if in_runs and end + 4 < len(view) else None
+        try:
+            if run is not None:
+                at, _, answer = run
+                outcome.runs += 1
+            else:
+                answer, at = session.frame(view[at + 4 : end]), end
+        except CloseConnection:
+            ended = True
+            break
+        waiting.append(answer)
+    session.pass_done()
+    for answer in waiting:
+        outcome.answers.append(await _bytes_of(answer))
+    outcome.state.append(ended)
+    await dispatcher.stop()
+    return outcome
+
+
+async def _bytes_of(answer: Any) -> bytes:
+    import asyncio
+
+    if isinstance(answer, Pending):
+        for _ in range(1000):
+            if answer.done:
+                break
+            await asyncio.sleep(0)
+        assert answer.done
+        answer = answer.parts()
+    if answer is None:
+        return b""
+    return answer if isinstance(answer, bytes) else b"".join(answer)
+
+
+async def play_one(stretches: list[Stretch], in_runs: bool, fault: bool = False) -> Outcome:
+    disk = SimDisk()
+    with tempfile.TemporaryDirectory() as place:
+        async with room(Path(place), disk, kill=True) as here:
+            wanted = [NewTopic(name, 1, config=configs) for name, configs in TOPICS.items()]
+            await here.controller.create_topics(wanted)
+            topics = here.broker.image.topics
+            ids = {name: topics[name].topic_id for name in TOPICS}
+            stream = Stream(ids)
+            for stretch in stretches:
+                stream.add(stretch)
+            if fault:
+                disk.fail_writes()
+            outcome = await serve(here, stream.frames, in_runs)
+            whole = b"".join(outcome.answers)
+            for name, topic_id in ids.items():
+                whole = whole.replace(topic_id, name.encode().ljust(16))
+            outcome.answers = [whole]
+            stats = here.broker.metrics.api(ApiKey.PRODUCE)
+            outcome.state += [
+                stats.requests, stats.bytes_in, stats.bytes_out, stats.errors,
+                stats.latency.count, here.broker.metrics.records_in,
+            ]  # fmt: skip
+            for name in TOPICS:
+                partition = here.broker.partition(name, 0)
+                log = partition.log
+                outcome.state += [name, partition.high_watermark, log.end_offset]
+                outcome.state.append(log.producers.at_rest(100))
+                for segment in log.segments:
+                    segment.write_out_indexes()
+                    outcome.state.append([segment.at_rest(), segment.bytes_since_index])
+                where = log.directory
+                for file in disk.list(where):
+                    if not file.startswith("partition.metadata"):
+                        opened = disk.open(f"{where}/{file}", writable=False)
+                        outcome.state.append((file, opened.read(0, 1 << 20)))
+            return outcome
+
+
+async def same(stretches: list[Stretch], fault: bool = False) -> Outcome:
+    alone = await play_one(stretches, in_runs=False, fault=fault)
+    together = await play_one(stretches, in_runs=True, fault=fault)
+    assert together.answers == alone.answers
+    assert together.state == alone.state
+    assert alone.runs == 0
+    return together
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(_stretches)
+def test_a_stream_leads_to_the_same_in_runs_as_one_by_one(stretches: list[Stretch]) -> None:
+    play(_checked(stretches))
+
+
+async def _checked(stretches: list[Stretch]) -> None:
+    await same(stretches)
+
+
+@pytest.mark.parametrize("acks", [0, 1, -1])
+@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize("producer", [-1, 1])
+def test_like_requests_are_one_run(version: int, acks: int, producer: int) -> None:
+    async def story() -> None:
+        batches = [Batch(producer, value=20 + at % 3) for at in range(40)]
+        # The first batch of a log is the ordinary way's.
+        first = Stretch("plain", version, acks, "c", [Batch()])
+        outcome = await same([first, Stretch("plain", version, acks, "c", batches)])
+        assert outcome.runs == 1
+
+    play(story())
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [Batch(damage=40), Batch(1, step=5), Batch(1, step=-1), Batch(2), Batch(age_ms=-(10**10))],
+)
+def test_a_run_ends_before_what_is_not_like_it(odd: Batch) -> None:
+    async def story() -> None:
+        batches = [Batch(1) for _ in range(20)]
+        batches[10] = odd
+        outcome = await same([Stretch("plain", 10, -1, "c", batches)])
+        assert outcome.runs == 2
+
+    play(story())
+
+
+def test_a_disk_that_fails_refuses_every_request_of_a_run() -> None:
+    async def story() -> None:
+        outcome = await same([Stretch("plain", 10, 1, "c", [Batch(value=9)] * 30)], fault=True)
+        code = struct.pack(">h", ErrorCode.KAFKA_STORAGE_ERROR)
+        assert outcome.answers[0].count(code) >= 30
+
+    play(story())
