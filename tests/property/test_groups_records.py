@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.broker.coordinator.hashing import java_string_hash, partition_for
 from headrace.broker.groups import records
-from headrace.broker.groups.hashing import java_string_hash, partition_for
 from headrace.broker.groups.offsets import Committed
 from headrace.broker.groups.subscription import subscribed_topics
 from headrace.wire.kafka.records.consumer_offsets import (

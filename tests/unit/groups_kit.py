@@ -225,7 +225,7 @@ class Room:
             config=lambda: self.settings,
             image=lambda: MetadataImage("cluster"),
         )
-        self.groups.lead(0, self.partition, self.epoch)
+        self.groups.led.lead(0, self.partition, self.epoch)
         self.clock.advance()
 
     def restart(self) -> "Room":

@@ -291,7 +291,7 @@ def test_after_the_coordinator_has_gone_everybody_is_sent_away() -> None:
     joining = room.join(leader)
     room.partition.hold = True
     committing = room.commit(follower, generation)
-    room.groups.resign(0)
+    room.groups.led.resign(0)
     assert joining[0].error is ErrorCode.NOT_COORDINATOR
     assert committing == [ErrorCode.NOT_COORDINATOR]
     assert room.beat(follower, generation) is ErrorCode.NOT_COORDINATOR
@@ -305,9 +305,9 @@ def test_after_the_coordinator_has_gone_everybody_is_sent_away() -> None:
 
 def test_a_resignation_of_an_older_leadership_is_ignored() -> None:
     room = Room(epoch=5)
-    room.groups.resign(0, 4)
+    room.groups.led.resign(0, 4)
     assert room.commit() == [NONE]
-    room.groups.resign(0, 5)
+    room.groups.led.resign(0, 5)
     assert room.commit() == [ErrorCode.NOT_COORDINATOR]
 
 

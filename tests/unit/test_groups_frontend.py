@@ -275,7 +275,7 @@ def test_offset_fetch_in_every_version(version: int) -> None:
         unknown = int(ErrorCode.UNKNOWN_TOPIC_ID)
         _, found = fetch(wire, version, [("", NO_ID.bytes)])
         assert found[NO_ID.bytes] == [(0, -1, unknown), (1, -1, unknown)]
-    wire.room.groups.resign(0)
+    wire.room.groups.led.resign(0)
     error, found = fetch(wire, version, [("t", TOPIC_ID)])
     gone = int(ErrorCode.NOT_COORDINATOR)
     if version >= 2:

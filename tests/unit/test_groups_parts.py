@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.broker.groups.deadlines import Deadlines
-from headrace.broker.groups.hashing import java_string_hash, partition_for
+from headrace.broker.coordinator.deadlines import Deadlines
+from headrace.broker.coordinator.hashing import java_string_hash, partition_for
 from headrace.broker.groups.states import NEXT, GroupState, step
 from headrace.broker.groups.subscription import subscribed_topics
 from headrace.model.invariant import InvariantError

@@ -195,7 +195,7 @@ def test_committed_offsets_of_a_real_kafka_are_answered(name: str) -> None:
             )
             assert inside is not None
             log.adopt(inside.read())
-            room.groups.lead(index, MemoryPartition(log), 1)
+            room.groups.led.lead(index, MemoryPartition(log), 1)
     room.clock.advance()
     for group_topic, offsets in expected.items():
         group, topic = group_topic.split("/")

@@ -24,7 +24,7 @@ from headrace.log.compact.cleaner import LogCleaner
 from headrace.log.directory import LogDirectory, Periods, read_identity
 from headrace.log.files import encode_uuid
 from headrace.model.errors import ConfigError, ErrorCode
-from headrace.model.nouns import OFFSETS_TOPIC, BrokerId
+from headrace.model.nouns import BrokerId
 from headrace.net.limits import Limits
 from headrace.net.listener import Address, Listener
 from headrace.net.table import ConnectionTable
@@ -244,24 +244,27 @@ class Server:
             await loaded
 
     async def _join(self) -> None:
-        self._wire_groups()
+        self._wire_coordinators()
         self.dispatcher = Dispatcher(
             self.broker, self.controller, APIS, self.metrics, _Gathering(self)
         )
         await self.controller.start(self.endpoints())
 
-    def _wire_groups(self) -> None:
+    def _wire_coordinators(self) -> None:
         groups = self.broker.groups = GroupCoordinators.of(self.broker)
+        led = {one.topic: one for one in (groups.led,)}
 
         def opened(partition: Partition) -> None:
             topic, index = partition.topic_partition
-            if topic == OFFSETS_TOPIC:
-                groups.lead(index, partition, partition.leader_epoch)
+            shards = led.get(topic)
+            if shards is not None:
+                shards.lead(index, partition, partition.leader_epoch)
 
         def closed(partition: Partition) -> None:
             topic, index = partition.topic_partition
-            if topic == OFFSETS_TOPIC:
-                groups.resign(index)
+            shards = led.get(topic)
+            if shards is not None:
+                shards.resign(index)
             elif partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 groups.topic_deleted(topic)
 

@@ -7,20 +7,17 @@ was appended: offsets become visible, and commits and assignments are answered, 
 watermark has passed them.
 
     coordinators   the facade: group name -> shard, and what frontends call
-    shard          one partition's groups: load, apply, unload
+    shard          one partition's groups, as `broker.coordinator.shard` loads and drops them
     states         the classic state machine as a table
     group, member  the classic group's data and what can be asked of it
     join, sync, membership, rebalance   the classic protocol, verb by verb
     commit, offsets, expiry             committed offsets and when they end
     describe       what the admin requests show
-    journal        records -> batches -> the partition; tells when they are committed
-    loader         the partition's log -> records, in slices
-    deadlines      one timer for all sessions and rebalances of a shard
     messages       requests and answers, free of any wire format
 
 Nothing here waits, reads a clock of its own or knows a wire format beyond the records' own. Answers
 go out through the callback each request brings. Kafka's classic group coordinator (KIP-62, 345,
 394, 429, 559, 800, 814 and GroupMetadataManager of Kafka 4) settles every behaviour. Groups of the
 newer protocols (KIP-848, share, streams) have records of their own, which a shard passes over now:
-their seam is `shard.replay`.
+their seam is `shard.apply`.
 """

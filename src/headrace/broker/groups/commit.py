@@ -7,10 +7,10 @@ client has read of them outlives this broker.
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from headrace.broker.coordinator.journal import JournalDone, KeyValue
 from headrace.broker.groups import rebalance, records
 from headrace.broker.groups.context import ShardContext
 from headrace.broker.groups.group import ClassicGroup
-from headrace.broker.groups.journal import JournalDone, KeyValue
 from headrace.broker.groups.messages import CommitRequest
 from headrace.broker.groups.offsets import Committed, Place
 from headrace.broker.groups.states import GroupState

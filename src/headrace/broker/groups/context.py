@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from headrace.broker.groups.deadlines import Deadlines
+from headrace.broker.coordinator.deadlines import Deadlines
+from headrace.broker.coordinator.journal import Journal
 from headrace.broker.groups.group import ClassicGroup
-from headrace.broker.groups.journal import Journal
 from headrace.broker.groups.limits import GroupLimits
 from headrace.broker.groups.offsets import OffsetStore
 from headrace.world.clock import Clock, Random

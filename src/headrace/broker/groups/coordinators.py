@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.broker.coordinator.led import LedShards
+from headrace.broker.coordinator.shard import ShardPartition, World
 from headrace.broker.groups import commit, describe, join, membership, sync
 from headrace.broker.groups.commit import CodeDone
 from headrace.broker.groups.context import ShardContext
-from headrace.broker.groups.hashing import partition_for
 from headrace.broker.groups.limits import GroupConfig, GroupLimits
 from headrace.broker.groups.member import JoinDone, SyncDone
 from headrace.broker.groups.messages import (
@@ -21,7 +22,7 @@ from headrace.broker.groups.messages import (
     SyncRequest,
 )
 from headrace.broker.groups.offsets import ByTopic, Committed
-from headrace.broker.groups.shard import GroupShard, ShardPartition, ShardState
+from headrace.broker.groups.shard import GroupShard
 from headrace.broker.metadata import MetadataImage
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
@@ -49,14 +50,14 @@ class GroupCoordinators:
         image: Callable[[], MetadataImage],
     ) -> None:
         """`config` and `image` answer with what is so now; both may change at run time."""
-        self._clock = clock
-        self._random = random
-        self._disk = disk
+        self._world = World(clock, random, disk)
         self._config = config
         self._seen = config()
         self._limits = GroupLimits.of(self._seen)
-        self._image = image
-        self._shards: dict[int, GroupShard] = {}
+        self.led = LedShards(
+            OFFSETS_TOPIC, self._new_shard, image=image, partitions=lambda: self._limits.partitions
+        )
+        """The partitions of `__consumer_offsets`; the broker tells it which it leads."""
         self._deleted: dict[str, None] = {}
 
     @classmethod
@@ -80,61 +81,41 @@ class GroupCoordinators:
     def _take_limits(self) -> None:
         self._seen = self._config()
         self._limits = GroupLimits.of(self._seen)
-        for shard in self._shards.values():
+        for shard in self.led:
             shard.context.limits = self._limits
 
+    def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> GroupShard:
+        limits = self.limits
+        return GroupShard(index, partition, epoch=epoch, world=self._world, limits=limits)
+
     # What the broker tells
-
-    def lead(self, index: int, partition: ShardPartition, epoch: int) -> None:
-        """This broker leads partition `index` of `__consumer_offsets` from now on: replay it."""
-        present = self._shards.get(index)
-        if present is not None:
-            if present.epoch >= epoch:
-                return
-            present.unload()
-        shard = self._shards[index] = GroupShard(
-            index,
-            partition,
-            epoch=epoch,
-            clock=self._clock,
-            random=self._random,
-            disk=self._disk,
-            limits=self.limits,
-        )
-        shard.load()
-
-    def resign(self, index: int, epoch: int | None = None) -> None:
-        """Another broker leads the partition, since `epoch` (None: whatever it is)."""
-        shard = self._shards.get(index)
-        if shard is None or (epoch is not None and epoch < shard.epoch):
-            return
-        del self._shards[index]
-        shard.unload()
 
     def topic_deleted(self, topic: str) -> None:
         """The topic is gone for good: with this turn, so are the offsets groups had in it."""
         if not self._deleted:
-            self._clock.call_later(0, self._forget_deleted)
+            self._world.clock.call_later(0, self._forget_deleted)
         self._deleted[topic] = None
 
     def _forget_deleted(self) -> None:
         deleted, self._deleted = frozenset(self._deleted), {}
-        for shard in self._shards.values():
+        for shard in self.led:
             shard.topics_deleted(deleted)
+
+    def end_transaction(self, index: int, producer_id: int, *, committed: bool) -> None:
+        """A transaction's marker is committed in partition `index`: its offsets count, or not."""
+        shard = self.led.at(index)
+        if shard is not None:
+            shard.end_transaction(producer_id, committed=committed)
 
     def close(self) -> None:
         """Serve nothing any more; whoever waits is told to look for another coordinator."""
-        for index in list(self._shards):
-            self.resign(index)
+        self.led.close()
 
     # Where a group lives
 
     def partition_for(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that coordinates `group_id`."""
-        topic = self._image().topics.get(OFFSETS_TOPIC)
-        # The topic's number of partitions, once it is made, outlives any configuration.
-        count = self._limits.partitions if topic is None else len(topic.partitions)
-        return partition_for(group_id, count)
+        return self.led.partition_for(group_id)
 
     def shard(self, group_id: str) -> ShardContext:
         """The shard of `group_id`.
@@ -143,27 +124,11 @@ class GroupCoordinators:
         """
         if self._config() is not self._seen:
             self._take_limits()
-        shard = self._shards.get(self.partition_for(group_id))
-        if shard is None:
-            raise ApiError(ErrorCode.NOT_COORDINATOR)
-        return shard.check_active()
+        return self.led.of(group_id).context
 
     def when_loaded(self, callback: Callable[[], None]) -> None:
         """Call back once no shard led now is loading any more."""
-        loading = [one for one in self._shards.values() if one.state is ShardState.LOADING]
-        if not loading:
-            callback()
-            return
-        missing = len(loading)
-
-        def one_more() -> None:
-            nonlocal missing
-            missing -= 1
-            if missing == 0:
-                callback()
-
-        for shard in loading:
-            shard.when_loaded(one_more)
+        self.led.when_loaded(callback)
 
     # What members ask
 
@@ -239,12 +204,8 @@ class GroupCoordinators:
     ) -> list[ListedGroup]:
         """ListGroups. ApiError: COORDINATOR_LOAD_IN_PROGRESS while any shard is loading."""
         found: list[ListedGroup] = []
-        for index in sorted(self._shards):
-            shard = self._shards[index]
-            if shard.state is ShardState.LOADING:
-                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            if shard.state is ShardState.ACTIVE:
-                found.extend(describe.list_groups(shard.context, states, types))
+        for shard in self.led.active():
+            found.extend(describe.list_groups(shard.context, states, types))
         return found
 
     def delete(self, group_id: str, done: CodeDone) -> None:
@@ -279,6 +240,6 @@ class GroupCoordinators:
         """groups.max: a stranger's invented names must not fill the memory."""
         if group_id in shard.groups:
             return
-        present = sum(len(one.context.groups) for one in self._shards.values())
+        present = sum(len(one.context.groups) for one in self.led)
         if present >= self._limits.groups_max:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "groups.max is reached")

@@ -16,7 +16,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import invariant
 
 if TYPE_CHECKING:
-    from headrace.broker.groups.deadlines import Deadline
+    from headrace.broker.coordinator.deadlines import Deadline
 
 
 class ClassicGroup:

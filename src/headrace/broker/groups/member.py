@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.broker.groups.deadlines import Deadline
+from headrace.broker.coordinator.deadlines import Deadline
 from headrace.broker.groups.messages import JoinAnswer, SyncAnswer
 
 JoinDone = Callable[[JoinAnswer], None]

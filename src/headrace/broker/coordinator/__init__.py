@@ -1,0 +1,15 @@
+"""What every coordinator shares: state that is a partition of an internal topic.
+
+*Coordinators are partitions.* Each partition of `__consumer_offsets` or `__transaction_state` that
+this broker leads has one shard, which is replayed from the partition's log when leadership comes,
+changed only by what was appended there, and dropped when leadership goes.
+
+    led         the shards of one internal topic: by partition, and by what hashes to them
+    shard       one partition's state: load, serve, unload
+    journal     records -> batches -> the partition; tells when they are committed
+    loader      the partition's log -> records, in slices
+    deadlines   one timer for all deadlines of a shard
+    hashing     which partition a key lives in
+
+What the records mean is for those who use this: `broker.groups`, `broker.txn`.
+"""
