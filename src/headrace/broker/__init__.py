@@ -7,6 +7,7 @@
     flush_intervals   log.flush.interval.ms and flush.ms
     coordinator/      state that is a partition of an internal topic: load, journal, deadlines
     groups/           consumer group coordinators
+    txn/              transaction coordinators
 
 No asyncio, no threads, no clock of its own: everything is called on one thread, never waits, and
 tells by callback what comes later.

@@ -26,6 +26,7 @@ from headrace.world.disk import Disk
 
 if TYPE_CHECKING:
     from headrace.broker.groups.coordinators import GroupCoordinators
+    from headrace.broker.txn.coordinators import TransactionCoordinators
 
 _logger = logging.getLogger(__name__)
 
@@ -36,7 +37,8 @@ class Broker:
     """What this process serves. All calls on the deciding thread."""
 
     groups: "GroupCoordinators"
-    """Set by the server's wiring once the coordinators exist."""
+    transactions: "TransactionCoordinators"
+    """Both set by the server's wiring once the coordinators exist."""
 
     def __init__(
         self,

@@ -16,10 +16,16 @@ from typing import NamedTuple
 from headrace.config.topic import LogConfig
 from headrace.log.flusher import Flusher
 from headrace.log.log import Log, NeedsDisk, Origin, ReadResult
-from headrace.log.producers import Duplicate
+from headrace.log.producers import Begins, Duplicate
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import INTERNAL_TOPICS, LeaderEpoch, Offset, TopicPartition
-from headrace.wire.kafka.batch import TRANSACTIONAL, BatchHeader, parse_header
+from headrace.wire.kafka.batch import (
+    TRANSACTIONAL,
+    BatchHeader,
+    ControlType,
+    build_marker,
+    parse_header,
+)
 from headrace.world.disk import Buffer
 
 ACKS_ALL = -1
@@ -117,17 +123,25 @@ class Partition:
         return self.last_stable_offset if read_committed else self.high_watermark
 
     def append(
-        self, batch: memoryview, header: BatchHeader, *, now_ms: int, required_acks: int = ACKS_ALL
+        self,
+        batch: memoryview,
+        header: BatchHeader,
+        *,
+        now_ms: int,
+        required_acks: int = ACKS_ALL,
+        begins: Begins = Begins.NO,
     ) -> Appended:
         """Append a client's checked batch (`wire.kafka.batch.check_produced`), stamped in place.
 
         `batch` is written before this returns and not kept. A batch that the last five of its
-        producer contain is not written again: its first offsets are the answer.
+        producer contain is not written again: its first offsets are the answer. `begins`: whether
+        its coordinator knows that its transaction reaches this partition; it need not be asked
+        where the transaction is open here (`log.producers.is_open`).
 
         ApiError: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (internal
-        topics), NOT_ENOUGH_REPLICAS (acks=all only), INVALID_TXN_STATE (transactional batches: no
-        transaction can be open), OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, and what
-        `Log.append` refuses (MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, …).
+        topics), NOT_ENOUGH_REPLICAS (acks=all only), INVALID_TXN_STATE (transactional and in no
+        transaction, or the other way round), OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
+        and what `Log.append` refuses (MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, …).
         """
         log = self.log
         if self._refusal is not None or self._internal:
@@ -136,7 +150,7 @@ class Partition:
             raise self._not_enough_replicas()
         if header[9] >= 0:  # producer_id
             if header[5] & TRANSACTIONAL:
-                raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
+                log.producers.check_transactional(header, begins)
             first = log.producers.check(header, now_ms)
             if first is not None:
                 return self._duplicate(first, required_acks)
@@ -191,7 +205,8 @@ class Partition:
         """Append a coordinator's own batch (`wire.kafka.batch.build`), to any topic.
 
         `batch` is not changed. Without `now_ms` the batch's own time counts as now.
-        ApiError: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS.
+        ApiError: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and
+        INVALID_PRODUCER_EPOCH for a batch of a transaction whose producer is outdated.
         """
         if self._refusal is not None:
             raise ApiError(self._refusal)
@@ -199,6 +214,8 @@ class Partition:
             raise self._not_enough_replicas()
         own = memoryview(bytearray(batch))
         header = parse_header(own)
+        if header.producer_id >= 0:
+            self.log.producers.check_epoch(header.producer_id, header.producer_epoch)
         now = header.max_timestamp if now_ms is None else now_ms
         try:
             base_offset, last_offset, append_time_ms = self.log.append(
@@ -213,6 +230,31 @@ class Partition:
         return Appended(
             base_offset, last_offset, append_time_ms, Offset(last_offset + 1), duplicate=False
         )
+
+    def append_marker(
+        self,
+        producer_id: int,
+        epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int,
+        now_ms: int,
+    ) -> Appended:
+        """End the producer's transaction here; without one only its epoch moves on.
+
+        ApiError: as `append_internal`, and TRANSACTION_COORDINATOR_FENCED where a later coordinator
+        has written before.
+        """
+        if self._refusal is None:
+            self.log.producers.check_epoch(producer_id, epoch, coordinator_epoch)
+        marker = build_marker(
+            ControlType.COMMIT if commit else ControlType.ABORT,
+            coordinator_epoch,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            timestamp=now_ms,
+        )
+        return self.append_internal(marker, now_ms=now_ms)
 
     def when_committed(self, commit_offset: Offset, callback: Committed) -> None:
         """Call `callback(None)` once the high watermark has reached `commit_offset`: now if it has.

@@ -125,10 +125,15 @@ class BrokerConfig:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_max_timeout_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
     transaction_state_log_min_isr: int
     transaction_state_log_num_partitions: int
     transaction_state_log_replication_factor: int
     transaction_state_log_segment_bytes: int
+    transactional_id_expiration_ms: int
+    transactional_ids_max: int
     unclean_leader_election_enable: bool
 
     def __init__(self, values: Mapping[str, Value], sources: Mapping[str, Source]) -> None:

@@ -1,6 +1,6 @@
 """Keys of the log on disk: directories, segments, retention, flushes, topics' defaults."""
 
-from headrace.config.kinds import INT_MAX, LONG_MAX, Definition, Kind, Mode, key
+from headrace.config.kinds import LONG_MAX, Definition, Kind, Mode, key
 
 _DYNAMIC = Mode.CLUSTER_WIDE
 
@@ -383,37 +383,6 @@ _RECORDS: tuple[Definition, ...] = (
     ),
 )
 
-_TRANSACTIONS: tuple[Definition, ...] = (
-    key(
-        "transaction.state.log.num.partitions",
-        Kind.INT,
-        50,
-        "Partitions of __transaction_state, fixed when it is made.",
-        at_least=1,
-    ),
-    key(
-        "transaction.state.log.replication.factor",
-        Kind.SHORT,
-        3,
-        "Replicas of __transaction_state, fewer where there are fewer brokers.",
-        at_least=1,
-    ),
-    key(
-        "transaction.state.log.segment.bytes",
-        Kind.INT,
-        104_857_600,
-        "Segment size of __transaction_state.",
-        at_least=1,
-    ),
-    key(
-        "transaction.state.log.min.isr",
-        Kind.INT,
-        2,
-        "Replicas of __transaction_state that must be in sync, at most as many as it has.",
-        between=(1, INT_MAX),
-    ),
-)
-
 LOG: tuple[Definition, ...] = (
     *_DIRECTORIES,
     *_SEGMENTS,
@@ -421,5 +390,4 @@ LOG: tuple[Definition, ...] = (
     *_CLEANER,
     *_FLUSHES,
     *_RECORDS,
-    *_TRANSACTIONS,
 )

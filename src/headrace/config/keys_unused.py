@@ -95,11 +95,8 @@ remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
 remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
 remote.log.reader.threads remote.log.storage.manager.class.name
 remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-remote.log.storage.system.enable transaction.abort.timed.out.transaction.cleanup.interval.ms
-transaction.max.timeout.ms transaction.partition.verification.enable
-transaction.remove.expired.transaction.cleanup.interval.ms
+remote.log.storage.system.enable transaction.partition.verification.enable
 transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
-transactional.id.expiration.ms
 """
 
 _GROUPS = """

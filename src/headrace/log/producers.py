@@ -9,6 +9,7 @@ calls `update` itself; `check` is the partition's to call, for only it can answe
 """
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 from headrace.log.snapshot import SnapshotEntry, read_snapshot, write_snapshot
@@ -26,6 +27,17 @@ from headrace.wire.kafka.batch import (
 BATCHES_KEPT = 5
 _SEQUENCE_MASK = 0x7FFF_FFFF
 _NONE = -1
+
+
+class Begins(Enum):
+    """Whether a transactional batch may be the first of its transaction in this partition."""
+
+    NO = 0
+    """Nobody asked the transaction's coordinator."""
+    VERIFIED = 1
+    """The coordinator says that the partition is in the transaction."""
+    FRESH = 2
+    """So it does, and each transaction of this producer has an epoch of its own (KIP-890)."""
 
 
 class Duplicate(NamedTuple):
@@ -89,12 +101,15 @@ class ProducerStates:
 
         Returns the first answer to a batch that is among the last five of its producer. ApiError:
         INVALID_PRODUCER_EPOCH for an epoch that was succeeded, OUT_OF_ORDER_SEQUENCE_NUMBER for a
-        gap or an older duplicate. A producer that is not known (new, expired or retained away) may
+        gap or an older duplicate, INVALID_TXN_STATE for a batch outside of the transaction that its
+        producer has open here. A producer that is not known (new, expired or retained away) may
         start at any sequence, as in Kafka since 2.5.
         """
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return None
+        if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
+            raise ApiError(ErrorCode.INVALID_TXN_STATE, "the producer has a transaction open here")
         first = header.base_sequence
         if header.producer_epoch != producer.epoch:
             if header.producer_epoch < producer.epoch:
@@ -118,6 +133,41 @@ class ProducerStates:
             raise _out_of_order(header, str(expected))
         return None
 
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open here, under this epoch."""
+        producer = self._producers.get(producer_id)
+        return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == epoch
+
+    def check_transactional(self, header: BatchHeader, begins: Begins) -> None:
+        """Decide whether a client's transactional batch may be in a transaction here.
+
+        ApiError: INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        if self.is_open(header.producer_id, header.producer_epoch):
+            return
+        if begins is Begins.NO:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE, "the partition is in no transaction of the producer"
+            )
+        if begins is Begins.FRESH and header.base_sequence and header.producer_id not in self:
+            raise _out_of_order(header, "0, for its epoch is new")
+
+    def check_epoch(self, producer_id: int, epoch: int, coordinator_epoch: int = _NONE) -> None:
+        """Refuse what a coordinator writes for a producer, or as a marker, when it is outdated.
+
+        ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return
+        if epoch < producer.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} is at epoch {producer.epoch}, not {epoch}",
+            )
+        if 0 <= coordinator_epoch < producer.coordinator_epoch:
+            raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+
     def new_of(self, headers: Sequence[BatchHeader], now_ms: int) -> int:
         """How many of `headers`, from the first on, surely are new and from one producer, or none.
 
@@ -126,7 +176,10 @@ class ProducerStates:
         header = headers[0]
         producer, epoch = header.producer_id, header.producer_epoch
         expected = header.base_sequence
+        transactional = header[5] & TRANSACTIONAL
         if producer >= 0:
+            if transactional and not self.is_open(producer, epoch):
+                return 0
             try:
                 if self.check(header, now_ms) is not None:
                     return 0
@@ -136,7 +189,9 @@ class ProducerStates:
             if header[9] != producer:
                 return count
             if producer >= 0:
-                if header[10] != epoch or header[11] != expected or header[5] & TRANSACTIONAL:
+                if header[10] != epoch or header[11] != expected:
+                    return count
+                if header[5] & TRANSACTIONAL != transactional:
                     return count
                 expected += header[6] + 1
                 if expected > _SEQUENCE_MASK:

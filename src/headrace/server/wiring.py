@@ -8,9 +8,7 @@ from collections.abc import Callable, Collection
 from time import perf_counter
 
 from headrace.broker.broker import Broker
-from headrace.broker.groups.coordinators import GroupCoordinators
 from headrace.broker.metadata import Endpoint
-from headrace.broker.partition import Partition
 from headrace.cluster.controller import Controller
 from headrace.cluster.embedded.store import FILE_NAME, EmbeddedStore
 from headrace.config.broker import BrokerConfig
@@ -23,7 +21,7 @@ from headrace.frontends.kafka.registry import APIS
 from headrace.log.compact.cleaner import LogCleaner
 from headrace.log.directory import LogDirectory, Periods, read_identity
 from headrace.log.files import encode_uuid
-from headrace.model.errors import ConfigError, ErrorCode
+from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
 from headrace.net.limits import Limits
 from headrace.net.listener import Address, Listener
@@ -31,6 +29,7 @@ from headrace.net.table import ConnectionTable
 from headrace.observe.metrics import Metrics
 from headrace.server.clock import RealClock, RealRandom
 from headrace.server.compaction import ProcessWorker, cleaner_settings
+from headrace.server.coordinators import Coordinators
 from headrace.server.disk import RealDisk
 from headrace.server.files import raise_limit
 from headrace.server.threads import Workers
@@ -87,6 +86,7 @@ class Server:
         self.directories: list[LogDirectory] = []
         self.broker: Broker
         self.controller: Controller
+        self.coordinators: Coordinators
         self.dispatcher: Dispatcher
         self.table: ConnectionTable
         self.http: HttpEndpoint | None = None
@@ -244,32 +244,12 @@ class Server:
             await loaded
 
     async def _join(self) -> None:
-        self._wire_coordinators()
+        self.coordinators = Coordinators(self.broker, self.controller)
         self.dispatcher = Dispatcher(
             self.broker, self.controller, APIS, self.metrics, _Gathering(self)
         )
         await self.controller.start(self.endpoints())
-
-    def _wire_coordinators(self) -> None:
-        groups = self.broker.groups = GroupCoordinators.of(self.broker)
-        led = {one.topic: one for one in (groups.led,)}
-
-        def opened(partition: Partition) -> None:
-            topic, index = partition.topic_partition
-            shards = led.get(topic)
-            if shards is not None:
-                shards.lead(index, partition, partition.leader_epoch)
-
-        def closed(partition: Partition) -> None:
-            topic, index = partition.topic_partition
-            shards = led.get(topic)
-            if shards is not None:
-                shards.resign(index)
-            elif partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                groups.topic_deleted(topic)
-
-        self.broker.opened.append(opened)
-        self.broker.closed.append(closed)
+        self.coordinators.begin()
 
     def endpoints(self) -> list[Endpoint]:
         """What clients are told, listener by listener."""
@@ -333,7 +313,7 @@ class Server:
         self.table.quiesce()
         await self._until(self._flushed, STOP_FLUSH_SECONDS_MAX)
         await self.dispatcher.stop()
-        self.broker.groups.close()
+        self.coordinators.close()
         self.table.close()
         await self._until(lambda: not self.table, STOP_SEND_SECONDS_MAX)
         self.table.abort()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import Offset
+from headrace.model.nouns import NO_PRODUCER_ID, Offset
 from headrace.wire.kafka.batch import Codec, Record, build
 from headrace.world.clock import Clock, Timer
 
@@ -126,6 +126,16 @@ class Journal:
         self._append_waiting()
         self._append([_Entry(records, done)])
 
+    def append_transactional(
+        self, records: Sequence[KeyValue], producer_id: int, epoch: int, done: JournalDone
+    ) -> None:
+        """As `append_now`, in a batch of the producer's open transaction."""
+        if not self._open:
+            done(self._failed)
+            return
+        self._append_waiting()
+        self._append([_Entry(records, done)], producer_id, epoch)
+
     def when_settled(self, done: Callable[[], None]) -> None:
         """Call back once all that was handed in before is committed or has failed."""
         if self.idle or not self._open:
@@ -175,7 +185,9 @@ class Journal:
         if batch:
             self._append(batch)
 
-    def _append(self, entries: list[_Entry]) -> None:
+    def _append(
+        self, entries: list[_Entry], producer_id: int = NO_PRODUCER_ID, epoch: int = -1
+    ) -> None:
         now_ms = self._clock.wall_ms()
         records = [
             Record(0, now_ms, key, value) for entry in entries for key, value in entry.records
@@ -183,7 +195,13 @@ class Journal:
         if not records:
             self._settle_with_last(entries)
             return
-        batch = build(records, compression=self._codec)
+        batch = build(
+            records,
+            compression=self._codec,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            transactional=producer_id != NO_PRODUCER_ID,
+        )
         try:
             appended = self._partition.append_internal(batch, now_ms=now_ms)
         except ApiError as error:

@@ -30,6 +30,43 @@ def commit(shard: ShardContext, request: CommitRequest, done: CodeDone) -> None:
         return
     if group.state in (_S.STABLE, _S.PREPARING_REBALANCE):
         rebalance.keep_alive(shard, group, group.members[request.member_id])
+    changes, written = _records(shard, request)
+    group.commits_in_flight += 1
+    answer = _Answer(done)
+    committed_or_not = partial(_committed, shard, group, changes, answer)
+    shard.journal.append_soon(written, committed_or_not, answer.late)
+
+
+def commit_in_transaction(
+    shard: ShardContext, request: CommitRequest, producer_id: int, epoch: int, done: CodeDone
+) -> None:
+    """Keep the request's offsets for the end of the producer's transaction, which decides on them.
+
+    `done` is called once, after they are committed or refused; INVALID_PRODUCER_EPOCH for a
+    producer that was fenced.
+    """
+    try:
+        group = _checked(shard, request, transactional=True)
+    except ApiError as error:
+        done(error.code)
+        return
+    changes, written = _records(shard, request)
+    group.commits_in_flight += 1
+
+    def settled(error: ErrorCode | None) -> None:
+        group.commits_in_flight -= 1
+        if error is None:
+            for place, committed in changes:
+                shard.offsets.put_in_transaction(producer_id, place, committed)
+        done(error or ErrorCode.NONE)
+
+    shard.journal.append_transactional(written, producer_id, epoch, settled)
+
+
+def _records(
+    shard: ShardContext, request: CommitRequest
+) -> tuple[list[tuple[Place, Committed]], list[KeyValue]]:
+    """What the request changes, and the records that say so."""
     now_ms = shard.clock.wall_ms()
     expires_ms = -1 if request.retention_ms < 0 else now_ms + request.retention_ms
     group_id = request.group_id
@@ -40,10 +77,7 @@ def commit(shard: ShardContext, request: CommitRequest, done: CodeDone) -> None:
         place = (group_id, topic, partition)
         changes.append((place, committed))
         written.append((records.offset_key(place), records.offset_value(committed)))
-    group.commits_in_flight += 1
-    answer = _Answer(done)
-    committed_or_not = partial(_committed, shard, group, changes, answer)
-    shard.journal.append_soon(written, committed_or_not, answer.late)
+    return changes, written
 
 
 class _Answer:
@@ -80,13 +114,18 @@ def _committed(
     answer.give(ErrorCode.NONE)
 
 
-def _checked(shard: ShardContext, request: CommitRequest) -> ClassicGroup:
-    """The group, if the request may commit to it now. ApiError as Kafka's validateOffsetCommit."""
+def _checked(
+    shard: ShardContext, request: CommitRequest, *, transactional: bool = False
+) -> ClassicGroup:
+    """The group, if the request may commit to it now. ApiError as Kafka's validateOffsetCommit.
+
+    In a transaction a producer need not say for which member it commits (before KIP-447).
+    """
     group = shard.groups.get(request.group_id)
     generation = request.generation
     if group is None:
         if generation >= 0:
-            knows = request.version >= _ANSWERS_UNKNOWN_GROUP_SINCE
+            knows = request.version >= _ANSWERS_UNKNOWN_GROUP_SINCE and not transactional
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if knows else ErrorCode.ILLEGAL_GENERATION)
         # A consumer that assigns its partitions itself: the group is its offsets and nothing else.
         group = ClassicGroup(request.group_id, shard.clock.wall_ms())
@@ -95,11 +134,13 @@ def _checked(shard: ShardContext, request: CommitRequest) -> ClassicGroup:
     if generation < 0 and group.state is _S.EMPTY:
         return group
     if generation < 0 and not request.member_id and request.instance_id is None:
+        if transactional:
+            return group
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     group.check_member(request.member_id, request.instance_id)
     if generation != group.generation:
         raise ApiError(ErrorCode.ILLEGAL_GENERATION)
-    if group.state is _S.COMPLETING_REBALANCE:
+    if group.state is _S.COMPLETING_REBALANCE and not transactional:
         # The member is about to hear its new assignment, and may not own what it commits.
         raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
     return group

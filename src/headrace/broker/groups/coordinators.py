@@ -178,6 +178,18 @@ class GroupCoordinators:
             return
         commit.commit(shard, request, done)
 
+    def commit_in_transaction(
+        self, request: CommitRequest, producer_id: int, epoch: int, done: CodeDone
+    ) -> None:
+        """TxnOffsetCommit: one code for all its offsets, which wait for the transaction's end."""
+        try:
+            shard = self._member_shard(request.group_id)
+            self._check_room(shard, request.group_id)
+        except ApiError as error:
+            done(error.code)
+            return
+        commit.commit_in_transaction(shard, request, producer_id, epoch, done)
+
     # What anybody asks
 
     def offset(self, group_id: str, topic: str, partition: int) -> Committed | None:

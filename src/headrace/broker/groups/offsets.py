@@ -33,11 +33,17 @@ class OffsetStore:
     """All offsets of one shard."""
 
     by_group: dict[str, ByTopic] = field(default_factory=dict)
-    open_transactions: dict[int, dict[Place, Committed]] = field(default_factory=dict)
-    """By producer id: offsets whose transaction has not ended."""
+    open_transactions: dict[int, dict[Place, tuple[int, Committed]]] = field(default_factory=dict)
+    """By producer id: offsets whose transaction has not ended, and when they came."""
+    _came: int = 0
+    _put_at: dict[Place, int] = field(default_factory=dict)
+    """When a place was last put, as long as any transaction is open."""
 
     def put(self, place: Place, committed: Committed) -> None:
         """The group's offset for the partition is `committed` from now on."""
+        if self.open_transactions:
+            self._came += 1
+            self._put_at[place] = self._came
         group, topic, partition = place
         topics = self.by_group.get(group)
         if topics is None:
@@ -69,7 +75,8 @@ class OffsetStore:
 
     def put_in_transaction(self, producer_id: int, place: Place, committed: Committed) -> None:
         """Keep `committed` until the producer's transaction ends."""
-        self.open_transactions.setdefault(producer_id, {})[place] = committed
+        self._came += 1
+        self.open_transactions.setdefault(producer_id, {})[place] = self._came, committed
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """The producer's transaction ended: its offsets count, or are gone.
@@ -77,12 +84,13 @@ class OffsetStore:
         One written by somebody else after it stays: the log's order decides, not the marker's.
         """
         pending = self.open_transactions.pop(producer_id, None)
-        if pending is None or not committed:
-            return
-        for place, offset in pending.items():
-            present = self.get(place)
-            if present is None or offset.log_offset > present.log_offset:
-                self.put(place, offset)
+        if pending is not None and committed:
+            for place, (came, offset) in pending.items():
+                if came > self._put_at.get(place, 0):
+                    self.put(place, offset)
+                    self._put_at[place] = came
+        if not self.open_transactions:
+            self._put_at.clear()
 
     def is_unstable(self, place: Place) -> bool:
         """Whether an open transaction may change this offset yet (KIP-447)."""

@@ -4,7 +4,7 @@
   (KIP-511).
 * Produce is advertised from 0 though served from 3: librdkafka's compression hangs on it
   (KAFKA-18659).
-* No feature is finalized: none that Kafka names this way works here yet.
+* Features are those of `FEATURES`, all of them finalized: clients use a newer protocol only then.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,20 @@ from headrace.wire.kafka.api import ADVERTISED_FROM, ApiKey
 from headrace.wire.kafka.hot.api_versions import (
     ApiRange,
     ApiVersionsResponse,
+    FinalizedFeature,
+    SupportedFeature,
     decode_request,
     encode_response,
 )
+
+FEATURES: dict[str, int] = {
+    "transaction.version": 2,  # KIP-890: each transaction has an epoch of its own
+}
+"""Kafka's features that work here, each at its one level; from 0, which is without it."""
+_FEATURES_EPOCH = 0
+"""They do not change while a broker runs."""
+_SUPPORTED = [SupportedFeature(name, 0, level) for name, level in FEATURES.items()]
+_FINALIZED = [FinalizedFeature(name, level, level) for name, level in FEATURES.items()]
 
 
 def ranges(apis: Iterable[Api]) -> list[ApiRange]:
@@ -37,7 +48,13 @@ def unsupported(apis: Iterable[Api]) -> bytes:
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one ApiVersions request."""
     decode_request(context.version, body)
-    response = ApiVersionsResponse(0, ranges(context.shared.apis))
+    response = ApiVersionsResponse(
+        0,
+        ranges(context.shared.apis),
+        supported=_SUPPORTED,
+        finalized_epoch=_FEATURES_EPOCH,
+        finalized=_FINALIZED,
+    )
     return encode_response(context.version, response)
 
 

@@ -1,9 +1,6 @@
-"""FindCoordinator (key 10, v0-v6): which broker coordinates a group.
+"""FindCoordinator (key 10, v0-v6): which broker coordinates a group or a transactional id.
 
-* `__consumer_offsets` is made when somebody first asks.
-* Transactional ids have no coordinator yet: UNSUPPORTED_VERSION, at which Java's, Go's and
-  JavaScript's clients fail at once and by name. COORDINATOR_NOT_AVAILABLE would be retried in
-  silence until their deadline.
+* `__consumer_offsets` and `__transaction_state` are made when somebody first asks.
 * Share groups' keys (v6) are INVALID_REQUEST, as from a Kafka without share groups.
 v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share groups
 """
@@ -13,7 +10,6 @@ from typing import NamedTuple
 from headrace.frontends.kafka.entities import Entity, Make, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.wire.kafka.api import ApiKey
 
 GROUP, TRANSACTION = 0, 1
@@ -57,21 +53,20 @@ def _entity(make: Make, name: str | None, found: _Found, key: str = "") -> Entit
 
 
 async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
-    if key_type == TRANSACTION:
-        return _Found(ErrorCode.UNSUPPORTED_VERSION, "transactions are not served")
-    if key_type != GROUP:
-        return _Found(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
     broker = context.broker
-    if OFFSETS_TOPIC not in broker.image.topics:
+    led = {GROUP: broker.groups.led, TRANSACTION: broker.transactions.led}.get(key_type)
+    if led is None:
+        return _Found(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
+    if led.topic not in broker.image.topics:
         try:
-            await context.controller.ensure_internal_topic(OFFSETS_TOPIC)
+            await context.controller.ensure_internal_topic(led.topic)
         except ApiError as error:
             return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message or error.code.name)
     image = broker.image
-    topic = image.topics.get(OFFSETS_TOPIC)
+    topic = image.topics.get(led.topic)
     if topic is None:
-        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{OFFSETS_TOPIC} is not there")
-    leader = topic.partitions[broker.groups.partition_for(key)].leader
+        return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"{led.topic} is not there")
+    leader = topic.partitions[led.partition_for(key)].leader
     node = image.brokers.get(leader)
     endpoint = None if node is None else node.endpoint(context.listener)
     if endpoint is None:

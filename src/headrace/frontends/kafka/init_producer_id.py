@@ -1,43 +1,73 @@
-"""InitProducerId (key 22, v0-v5): an id, and so exactly-once writing, for an idempotent producer.
+"""InitProducerId (key 22, v0-v5): who a producer is, for exactly-once writing.
 
-* Always a new id with epoch 0, never given before, as Kafka does: a producer that brings its id and
-  epoch (v3+, KIP-360) to go on after an error starts afresh, for nothing proves the id is its own.
-  Idempotent producers raise their epoch by themselves; each partition refuses older ones.
-* With a transactional id: UNSUPPORTED_VERSION, as FindCoordinator says for transactions: clients
-  fail at once instead of retrying until their deadline.
+* Without a transactional id always a new producer id with epoch 0, never given before, as Kafka
+  does: a producer that brings its id and epoch (v3+, KIP-360) to go on after an error starts
+  afresh, for nothing proves the id is its own. Idempotent producers raise their epoch by
+  themselves; each partition refuses older ones.
+* With one: the id's producer id with the next epoch, so that whoever had it before is fenced. What
+  that one had open is aborted first, and the answer waits for it. Once the epochs are used up, a
+  new producer id.
 v2 flexible · v3 epoch bump · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE
 """
 
+from headrace.broker.txn.decide import ProducerEpoch
 from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.transactional import code_for, resolve
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import NO_PRODUCER_ID
+from headrace.net.pending import Pending
 from headrace.wire.kafka.api import ApiKey
 
 NO_PRODUCER_EPOCH = -1
+_FENCED_SINCE = 4
 
 
-async def handle(context: RequestContext, request: Entity) -> Entity:
-    """One id and epoch, or one error."""
-    make = maker(context)
+async def _new(context: RequestContext) -> Entity:
+    """For a producer without transactions."""
     try:
-        producer_id, epoch = await _next(context, request)
+        producer_id, epoch = await context.controller.next_producer_id(), 0
         code = ErrorCode.NONE
     except ApiError as error:
         producer_id, epoch, code = NO_PRODUCER_ID, NO_PRODUCER_EPOCH, error.code
-    return make(None, error_code=code, producer_id=producer_id, producer_epoch=epoch)
+    return maker(context)(None, error_code=code, producer_id=producer_id, producer_epoch=epoch)
 
 
-async def _next(context: RequestContext, request: Entity) -> tuple[int, int]:
-    if request.transactional_id is not None:
-        if not request.transactional_id:
-            raise ApiError(ErrorCode.INVALID_REQUEST)
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+def _refused(context: RequestContext, code: ErrorCode) -> Entity:
+    return maker(context)(
+        None, error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
+    )
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """One id and epoch, or one error."""
     former = getattr(request, "producer_id", NO_PRODUCER_ID)
     epoch = getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
     if (former == NO_PRODUCER_ID) != (epoch == NO_PRODUCER_EPOCH):
-        raise ApiError(ErrorCode.INVALID_REQUEST)
-    return await context.controller.next_producer_id(), 0
+        return _refused(context, ErrorCode.INVALID_REQUEST)
+    if request.transactional_id is None:
+        return _new(context)
+    if not request.transactional_id:
+        return _refused(context, ErrorCode.INVALID_REQUEST)
+    pending = Pending()
+
+    def done(result: ProducerEpoch | ApiError) -> None:
+        refused = isinstance(result, ApiError)
+        resolve(
+            context,
+            pending,
+            error_code=code_for(context, result if refused else None, _FENCED_SINCE),
+            producer_id=NO_PRODUCER_ID if refused else result.producer_id,
+            producer_epoch=NO_PRODUCER_EPOCH if refused else result.epoch,
+        )
+
+    context.broker.transactions.initialize(
+        request.transactional_id,
+        round(request.transaction_timeout.total_seconds() * 1000),
+        None if former == NO_PRODUCER_ID else ProducerEpoch(former, epoch),
+        done,
+    )
+    return pending
 
 
 API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handle)

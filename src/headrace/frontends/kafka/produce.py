@@ -8,23 +8,28 @@
 * A repeated (producer id, epoch, sequence) gets its first answer again, when that holds.
 * A compacted topic refuses batches with records that have no key (INVALID_RECORD, each record named
   from v8 on); large and compressed ones are looked at by a thread, and wait for it.
-* Transactions are not served: a request with a transactional id is refused.
+* A transactional batch is taken while its producer has a transaction open that reaches the
+  partition; from v12 on the first one takes the partition in (KIP-890).
 
-v3 transactional id · v5 log start offset · v8 error message · v9 flexible · v13 topic ids
+v3 transactional id · v5 log start offset · v8 error message · v9 flexible
+v11 TRANSACTION_ABORTABLE · v12 partitions join transactions by themselves · v13 topic ids
 """
 
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.frontends.kafka import keys
+from headrace.broker.txn.decide import ProducerEpoch
+from headrace.frontends.kafka import keys, produce_begin
 from headrace.frontends.kafka.handler import Answer, Api, RequestContext
+from headrace.frontends.kafka.produce_begin import NONE_BEGUN, Begun, First
+from headrace.log.producers import Begins
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.net.connection import CloseConnection
 from headrace.net.pending import Pending
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.batch import check_produced, parse_header
+from headrace.wire.kafka.batch import TRANSACTIONAL, check_produced, parse_header
 from headrace.wire.kafka.hot.produce import (
     PartitionData,
     PartitionResponse,
@@ -38,7 +43,7 @@ from headrace.wire.kafka.hot.produce import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from headrace.broker.partition import Partition
 
@@ -59,7 +64,13 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         if any(not keys.in_passing(parse_header(view)) for _, view, _ in todo):
             return _later(context, body)
         checked = keys.check_all(todo, len(body)) if todo else {}
-        return _several(context, request, checked, Pending())
+        begun = NONE_BEGUN
+        first = list(_first_ones(context, request)) if transactional_id is not None else []
+        if first and transactional_id is not None:
+            if version >= produce_begin.ADDS_SINCE:
+                return _later(context, body)
+            begun = produce_begin.verify(context, transactional_id, first)
+        return _several(context, request, checked, begun, Pending())
     # The usual request: one batch. What follows is this API's whole cost for small batches.
     name, topic_id, ((index, records),) = topics[0]
     broker, shared = context.broker, context.shared
@@ -118,9 +129,10 @@ def _result_of(index: int, error: ApiError) -> PartitionResponse:
 
 
 def _later(context: RequestContext, body: memoryview) -> Pending:
-    """Have a thread look for keys, then go on. The connection hands nothing over until then.
+    """Have a thread look for keys, and the coordinator begin a transaction, then go on.
 
-    So a client's batches stay in order, and no client has more than one request copied here.
+    The connection hands nothing over until then. So a client's batches stay in order, and no client
+    has more than one request copied here.
     """
     broker = context.broker
     own = memoryview(bytearray(body))
@@ -136,16 +148,52 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
         elif isinstance(result, BaseException):
             raise result
         elif not pending.done:
-            try:
-                answer = _several(context, request, result, pending)
-            except CloseConnection as closed:
-                pending.fail(closed)
-                return
-            if not isinstance(answer, Pending):
-                pending.resolve(answer)
+            _begin(context, request, partial(go_on, result))
 
-    broker.disk.run(lambda: keys.check_all(todo, limit), checked)
+    def go_on(keyless: "dict[tuple[int, int], ApiError | None]", begun: Begun) -> None:
+        if pending.done:
+            return
+        try:
+            answer = _several(context, request, keyless, begun, pending)
+        except CloseConnection as closed:
+            pending.fail(closed)
+            return
+        if not isinstance(answer, Pending):
+            pending.resolve(answer)
+
+    if todo:
+        broker.disk.run(lambda: keys.check_all(todo, limit), checked)
+    else:
+        checked({})
     return pending
+
+
+def _begin(
+    context: RequestContext, request: ProduceRequest, done: "Callable[[Begun], None]"
+) -> None:
+    """Ask the coordinator about batches that would be the first of a transaction somewhere."""
+    transactional_id = request.transactional_id
+    first = list(_first_ones(context, request)) if transactional_id is not None else []
+    if not first or transactional_id is None:
+        done(NONE_BEGUN)
+    elif context.version >= produce_begin.ADDS_SINCE:
+        produce_begin.add(context, transactional_id, first, done)
+    else:
+        done(produce_begin.verify(context, transactional_id, first))
+
+
+def _first_ones(context: RequestContext, request: ProduceRequest) -> "Iterator[First]":
+    """The sound transactional batches whose producer has no transaction open in the partition."""
+    for topic_at, topic in enumerate(request.topics):
+        for at, data in enumerate(topic.partitions):
+            try:
+                partition = _partition_of(context, topic, data.partition)
+                header = check_produced(_view_of(data), context.version)
+            except ApiError:
+                continue  # told when it is to be appended
+            who = ProducerEpoch(header.producer_id, header.producer_epoch)
+            if header.attributes & TRANSACTIONAL and not partition.log.producers.is_open(*who):
+                yield First((topic_at, at), partition.topic_partition, who)
 
 
 def _to_check(
@@ -210,6 +258,7 @@ def _several(
     context: RequestContext,
     request: ProduceRequest,
     checked: "dict[tuple[int, int], ApiError | None]",
+    begun: Begun,
     pending: Pending,
 ) -> Answer:
     """Append all batches; `checked` are those whose keys were looked at, by their places."""
@@ -221,10 +270,12 @@ def _several(
         batches.results.append(results)
         for data in topic.partitions:
             try:
-                known = checked.get((topic_at, len(results)))
+                place = (topic_at, len(results))
+                known = checked.get(place) or begun.refused.get(place)
                 if known is not None:
                     raise known
-                result, partition, commit_offset = _append(context, request, topic_at, data)
+                begins = begun.begins.get(place, Begins.NO)
+                result, partition, commit_offset = _append(context, request, topic_at, data, begins)
             except ApiError as error:
                 failed = error
                 result = _result_of(data.partition, error)
@@ -241,19 +292,25 @@ def _several(
 
 
 def _append(
-    context: RequestContext, request: ProduceRequest, topic_at: int, data: PartitionData
+    context: RequestContext,
+    request: ProduceRequest,
+    topic_at: int,
+    data: PartitionData,
+    begins: Begins,
 ) -> tuple[PartitionResponse, "Partition", Offset]:
     if request.acks not in _ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-    if request.transactional_id is not None:
-        raise ApiError(ErrorCode.INVALID_TXN_STATE, "transactions are not served")
     broker = context.broker
     index = data.partition
     partition = _partition_of(context, request.topics[topic_at], index)
     view = _view_of(data)
     header = check_produced(view, context.version)
     appended = partition.append(
-        view, header, now_ms=broker.clock.wall_ms(), required_acks=request.acks
+        view,
+        header,
+        now_ms=broker.clock.wall_ms(),
+        required_acks=request.acks,
+        begins=begins,
     )
     broker.metrics.records_in += header.record_count
     result = PartitionResponse(

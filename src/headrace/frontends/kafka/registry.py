@@ -4,6 +4,8 @@ One file an API; each ends with its `API` entry, and this X
 """
 
 from headrace.frontends.kafka import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     create_partitions,
@@ -15,7 +17,10 @@ from headrace.frontends.kafka import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -25,6 +30,7 @@ from headrace.frontends.kafka import (
     leave_group,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -32,6 +38,8 @@ from headrace.frontends.kafka import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from headrace.frontends.kafka.handler import Api
 
@@ -55,6 +63,11 @@ APIS: tuple[Api, ...] = (
     delete_records.API,
     init_producer_id.API,
     offset_for_leader_epoch.API,
+    add_partitions_to_txn.API,
+    add_offsets_to_txn.API,
+    end_txn.API,
+    write_txn_markers.API,
+    txn_offset_commit.API,
     describe_configs.API,
     alter_configs.API,
     describe_log_dirs.API,
@@ -63,5 +76,8 @@ APIS: tuple[Api, ...] = (
     incremental_alter_configs.API,
     offset_delete.API,
     describe_cluster.API,
+    describe_producers.API,
+    describe_transactions.API,
+    list_transactions.API,
     describe_topic_partitions.API,
 )

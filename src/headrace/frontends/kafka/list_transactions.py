@@ -1,0 +1,43 @@
+"""ListTransactions (key 66, v0-v1): the transactions this broker coordinates (KIP-664).
+
+v1 a filter for how long they have been running
+"""
+
+from headrace.broker.txn.describe import Filter
+from headrace.frontends.kafka.entities import Entity, maker
+from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.wire.kafka.api import ApiKey
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer at once; COORDINATOR_LOAD_IN_PROGRESS while any partition is being replayed."""
+    wanted = Filter.of(
+        request.state_filters,
+        request.producer_id_filters,
+        getattr(request, "duration_filter", -1),
+    )
+    try:
+        listed = context.broker.transactions.list_transactions(wanted)
+        error = ErrorCode.NONE
+    except ApiError as refused:
+        listed, error = [], refused.code
+    make = maker(context)
+    states = tuple(
+        make(
+            "TransactionState",
+            transactional_id=one.transactional_id,
+            producer_id=one.producer_id,
+            transaction_state=one.status,
+        )
+        for one in listed
+    )
+    return make(
+        None,
+        error_code=error,
+        unknown_state_filters=tuple(wanted.unknown),
+        transaction_states=states,
+    )
+
+
+API = Api(ApiKey.LIST_TRANSACTIONS, 0, 1, handle)

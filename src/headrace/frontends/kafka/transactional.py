@@ -1,0 +1,51 @@
+"""What the transactions' APIs have in common."""
+
+from collections.abc import Callable
+
+from headrace.broker.txn.decide import ProducerEpoch
+from headrace.broker.txn.state import TV0, TV2
+from headrace.frontends.kafka.entities import Entity, maker
+from headrace.frontends.kafka.handler import RequestContext
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.net.pending import Pending
+from headrace.wire.kafka import cold
+
+
+def producer_of(request: Entity) -> ProducerEpoch:
+    """Who the request says it comes from."""
+    return ProducerEpoch(request.producer_id, request.producer_epoch)
+
+
+def transaction_version(context: RequestContext, bumps_since: int) -> int:
+    """The client's transaction version, told by the version of its request (KIP-890)."""
+    return TV2 if context.version >= bumps_since else TV0
+
+
+def code_for(context: RequestContext, error: ApiError | None, fenced_since: int) -> ErrorCode:
+    """The error code for the request's version: PRODUCER_FENCED is not known to older ones."""
+    if error is None:
+        return ErrorCode.NONE
+    if error.code is ErrorCode.PRODUCER_FENCED and context.version < fenced_since:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error.code
+
+
+def resolve(context: RequestContext, pending: Pending, **fields: object) -> None:
+    """Give the answer, unless the client has gone."""
+    if not pending.done:
+        pending.resolve(cold.encode_body(maker(context)(None, **fields)))
+
+
+def when_all(count: int, done: Callable[[], None]) -> Callable[[], None]:
+    """Call `done` when what is returned has been called `count` times: now if that is 0."""
+    left = count
+
+    def one_more() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            done()
+
+    if count == 0:
+        done()
+    return one_more

@@ -1,0 +1,79 @@
+"""The coordinators of one broker: made, and told of the partitions that come and go."""
+
+import asyncio
+import logging
+
+from headrace.broker.broker import Broker
+from headrace.broker.coordinator.shard import World
+from headrace.broker.groups.coordinators import GroupCoordinators
+from headrace.broker.partition import Partition
+from headrace.broker.txn.coordinators import TransactionCoordinators
+from headrace.broker.txn.participants import LocalParticipants
+from headrace.broker.txn.shard import GiveProducerId
+from headrace.cluster.controller import Controller
+from headrace.model.errors import ApiError, ErrorCode
+
+log = logging.getLogger(__name__)
+
+
+class Coordinators:
+    """Groups and transactions, while the broker runs."""
+
+    def __init__(self, broker: Broker, controller: Controller) -> None:
+        """Set `broker.groups` and `broker.transactions`, and follow what the broker leads."""
+        self._broker = broker
+        self._controller = controller
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.groups = broker.groups = GroupCoordinators.of(broker)
+        self.transactions = broker.transactions = TransactionCoordinators(
+            world=World(broker.clock, broker.random, broker.disk),
+            config=lambda: broker.config,
+            image=lambda: broker.image,
+            participants=LocalParticipants(broker),
+            new_producer_id=self._new_producer_id,
+        )
+        self._led = {one.topic: one for one in (self.groups.led, self.transactions.led)}
+        broker.opened.append(self._opened)
+        broker.closed.append(self._closed)
+
+    def begin(self) -> None:
+        """The cluster is joined, its topics are known."""
+        self.transactions.begin()
+
+    def close(self) -> None:
+        """Whoever waits is told to look for another coordinator."""
+        for task in self._tasks:
+            task.cancel()
+        self.transactions.close()
+        self.groups.close()
+
+    def _opened(self, partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        shards = self._led.get(topic)
+        if shards is not None:
+            shards.lead(index, partition, partition.leader_epoch)
+
+    def _closed(self, partition: Partition) -> None:
+        topic, index = partition.topic_partition
+        shards = self._led.get(topic)
+        if shards is not None:
+            shards.resign(index)
+        elif partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self.groups.topic_deleted(topic)
+
+    def _new_producer_id(self, give: GiveProducerId) -> None:
+        """At once out of the block at hand; a new block is asked of the metadata store."""
+        taken = self._broker.producer_ids.take()
+        if taken is not None:
+            give(taken)
+            return
+        task = asyncio.get_running_loop().create_task(self._reserve(give))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _reserve(self, give: GiveProducerId) -> None:
+        try:
+            given: int | ApiError = await self._controller.next_producer_id()
+        except ApiError as error:
+            given = error
+        give(given)
