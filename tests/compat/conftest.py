@@ -21,7 +21,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given:
         yield given
         return
-    with BrokerProcess(tmp_path_factory.mktemp("compat")) as broker:
+    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+    with BrokerProcess(tmp_path_factory.mktemp("compat"), **settings) as broker:
         yield broker.bootstrap
 
 

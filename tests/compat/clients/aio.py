@@ -3,12 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as Place
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
 
 from tests.compat.clients.base import Rec
 
@@ -47,6 +49,7 @@ def record(message: Any) -> Rec:
 
 class AioMember:
     def __init__(self, topic: str, settings: dict[str, Any]) -> None:
+        self.group: str = settings["group_id"]
         self._thread = LoopThread()
         self._consumer = self._thread.run(self._start(topic, settings))
 
@@ -67,6 +70,46 @@ class AioMember:
 
     def close(self) -> None:
         self._thread.run(self._consumer.stop())
+        self._thread.close()
+
+
+class AioTransactions:
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._thread = LoopThread()
+        self._producer = self._thread.run(self._start(settings))
+
+    async def _start(self, settings: dict[str, Any]) -> Any:
+        producer = AIOKafkaProducer(**settings)
+        await producer.start()
+        return producer
+
+    def begin(self) -> None:
+        self._thread.run(self._producer.begin_transaction())
+
+    def send(self, topic: str, records: Sequence[Rec], partition: int = 0) -> None:
+        async def sending() -> None:
+            futures = [
+                await self._producer.send(topic, each.value, each.key, partition=partition)
+                for each in records
+            ]
+            for future in futures:
+                await future
+
+        self._thread.run(sending())
+
+    def send_offsets(self, member: AioMember, topic: str, offsets: dict[int, int]) -> None:
+        places = {Place(topic, index): offset for index, offset in offsets.items()}
+        self._thread.run(self._producer.send_offsets_to_transaction(places, member.group))
+
+    def commit(self) -> None:
+        self._thread.run(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._thread.run(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        with suppress(KafkaError, TimeoutError):  # a fenced producer cannot be stopped in order
+            self._thread.run(asyncio.wait_for(self._producer.stop(), 5))
         self._thread.close()
 
 
@@ -207,6 +250,10 @@ class Aio:
             "heartbeat_interval_ms": 300,
         }
         return AioMember(topic, settings)
+
+    def transactions(self, transactional_id: str, timeout_ms: int = 60_000) -> AioTransactions:
+        settings = {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
+        return AioTransactions(self._base | settings)
 
     def create_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None:
         wanted = NewTopic(topic, partitions, 1, topic_configs=config)

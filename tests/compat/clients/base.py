@@ -34,6 +34,24 @@ class Member(Protocol):
         """Leave the group."""
 
 
+class Transactions(Protocol):
+    """A transactional producer, initialized: whoever had its id before is fenced."""
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, records: Sequence[Rec], partition: int = 0) -> None:
+        """Write, and wait until all is acknowledged."""
+
+    def send_offsets(self, member: Member, topic: str, offsets: dict[int, int]) -> None:
+        """Commit where `member` goes on, by partition, with the transaction."""
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Client(Protocol):
     """A stock client library."""
 
@@ -75,6 +93,8 @@ class Client(Protocol):
         cooperative: bool = False,
         session_ms: int = 10_000,
     ) -> Member: ...
+
+    def transactions(self, transactional_id: str, timeout_ms: int = 60_000) -> Transactions: ...
 
     def create_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None: ...
 

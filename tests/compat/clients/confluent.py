@@ -47,8 +47,48 @@ class ConfluentMember:
     def commit(self) -> None:
         self._consumer.commit(asynchronous=False)
 
+    def group_metadata(self) -> Any:
+        return self._consumer.consumer_group_metadata()
+
     def close(self) -> None:
         self._consumer.close()
+
+
+class ConfluentTransactions:
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._producer = Producer(settings)
+        self._producer.init_transactions(30)
+        self._errors: list[Any] = []
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, records: Sequence[Rec], partition: int = 0) -> None:
+        for each in records:
+            self._producer.produce(
+                topic, each.value, each.key, partition=partition, on_delivery=self._delivered
+            )
+        self._producer.flush(30)
+        if self._errors:
+            raise KafkaException(self._errors.pop())
+
+    def _delivered(self, error: Any, _: Message) -> None:
+        if error is not None:
+            self._errors.append(error)
+
+    def send_offsets(self, member: ConfluentMember, topic: str, offsets: dict[int, int]) -> None:
+        places = [TopicPartition(topic, index, offset) for index, offset in offsets.items()]
+        self._producer.send_offsets_to_transaction(places, member.group_metadata(), 30)
+
+    def commit(self) -> None:
+        self._producer.commit_transaction(30)
+
+    def abort(self) -> None:
+        self._producer.abort_transaction(30)
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._producer.flush(1)
 
 
 class Confluent:
@@ -165,6 +205,12 @@ class Confluent:
         if cooperative:
             settings["partition.assignment.strategy"] = "cooperative-sticky"
         return ConfluentMember(settings, topic)
+
+    def transactions(
+        self, transactional_id: str, timeout_ms: int = 60_000
+    ) -> ConfluentTransactions:
+        settings = {"transactional.id": transactional_id, "transaction.timeout.ms": timeout_ms}
+        return ConfluentTransactions(self._base | settings)
 
     def create_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None:
         wanted = NewTopic(topic, partitions, 1, config=config)

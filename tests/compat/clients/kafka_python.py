@@ -9,6 +9,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Place
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.structs import OffsetAndMetadata
 
 from tests.compat.clients.base import Rec
 
@@ -40,8 +41,45 @@ class KafkaPythonMember:
     def commit(self) -> None:
         self._consumer.commit()
 
+    def group_metadata(self) -> Any:
+        return self._consumer.group_metadata()
+
     def close(self) -> None:
         self._consumer.close()
+
+
+class KafkaPythonTransactions:
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._producer = KafkaProducer(**settings)
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, records: Sequence[Rec], partition: int = 0) -> None:
+        futures = [
+            self._producer.send(topic, value=each.value, key=each.key, partition=partition)
+            for each in records
+        ]
+        self._producer.flush(30)
+        for future in futures:
+            future.get(30)
+
+    def send_offsets(self, member: KafkaPythonMember, topic: str, offsets: dict[int, int]) -> None:
+        places = {
+            Place(topic, index): OffsetAndMetadata(offset, "", -1)
+            for index, offset in offsets.items()
+        }
+        self._producer.send_offsets_to_transaction(places, member.group_metadata())
+
+    def commit(self) -> None:
+        self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        self._producer.abort_transaction()
+
+    def close(self) -> None:
+        self._producer.close(timeout=1)
 
 
 class KafkaPython:
@@ -147,6 +185,12 @@ class KafkaPython:
         consumer = self._reader(**settings)
         consumer.subscribe([topic])
         return KafkaPythonMember(consumer, topic)
+
+    def transactions(
+        self, transactional_id: str, timeout_ms: int = 60_000
+    ) -> KafkaPythonTransactions:
+        settings = {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
+        return KafkaPythonTransactions(self._base | settings)
 
     def create_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None:
         with self._admin() as admin:
