@@ -49,6 +49,10 @@ compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we s
 soak: setup-dev ## Everything at once for ten minutes (SOAK_SECONDS=): nothing lost, nothing that grows
 	@$(PY) -m tests.soak.run --seconds $(or $(SOAK_SECONDS),600) $(ARGS)
 
+.PHONY: chaos
+chaos: setup-dev ## Exactly-once copies through kills of broker and clients for 30 minutes (CHAOS_SECONDS=)
+	@$(PY) -m tests.chaos.run --seconds $(or $(CHAOS_SECONDS),1800) $(ARGS)
+
 .PHONY: bench
 bench: setup-dev ## One table of figures; with PEER=kafka, Apache Kafka beside us in turn
 	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)

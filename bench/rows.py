@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import latency, librdkafka, rawload, spark_scan
+from bench import latency, librdkafka, rawload, spark_scan, transactions
 from bench.report import Goal
 from bench.subjects import Broker
 
@@ -138,6 +138,16 @@ def everywhere(partitions: int) -> Callable[[Broker, str], Figures]:
     return measure
 
 
+def transact(broker: Broker, topic: str) -> Figures:
+    cpu = broker.cpu_seconds()
+    found = transactions.measure(broker.bootstrap, topic, SECONDS)
+    cpu = broker.cpu_seconds() - cpu
+    return {
+        "transactions/s": found.per_second,
+        "CPU-us/transaction": cpu / found.transactions * 1e6,
+    }
+
+
 def raw_consume(broker: Broker, topic: str) -> Figures:
     rawload.produce(
         broker.bootstrap,
@@ -245,6 +255,16 @@ def all_rows(beside_peer: bool) -> list[Row]:
             partitions=spark_scan.CORES,
             goals={"rows/s": at_least(2.5)},
         ),
+        *[
+            Row(
+                "librdkafka, 4 producers, transactions of 100 records",
+                durable,
+                transact,
+                partitions=transactions.PRODUCERS,
+                goals={"transactions/s": at_least(goal)},
+            )
+            for durable, goal in ((False, 1.5), (True, 3))
+        ],
         Row("raw, 1 partition, acks=all", True, everywhere(1)),
         Row("raw, 1,000 partitions at once, acks=all", True, everywhere(1000), partitions=1000),
     ]

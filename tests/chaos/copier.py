@@ -1,0 +1,167 @@
+"""One copier: a process of its own, to be killed at any moment.
+
+`python -m tests.chaos.copier BOOTSTRAP NAME NOTES`: takes records from the source topic, copies
+each to one of two topics, and commits its group's offsets with the copies; every tenth transaction
+it gives up on purpose. Notes are written before and after each end. Ends with status 0 at SIGTERM.
+"""
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+import uuid
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as Place
+
+SOURCE, EVEN, ODD = "source", "copies-even", "copies-odd"
+GROUP = "copiers"
+SOURCES = 4
+COPIES = 2
+"""Partitions of the topics."""
+RECORDS_MAX = 20
+ABORTED_OF = 10
+TIMEOUT_SECONDS = 20.0
+QUICK = {
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 100,
+    "retry.backoff.ms": 10,
+    "topic.metadata.refresh.fast.interval.ms": 50,
+    "log_level": 0,
+}
+
+
+class Copier:
+    def __init__(self, bootstrap: str, name: str, notes: str) -> None:
+        self._notes = os.open(notes, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._incarnation = f"{name}.{uuid.uuid4().hex[:8]}"
+        self._count = 0
+        self._stopping = False
+        self._consumer = Consumer(
+            QUICK
+            | {
+                "bootstrap.servers": bootstrap,
+                "group.id": GROUP,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "session.timeout.ms": 3000,
+                "heartbeat.interval.ms": 300,
+                "fetch.wait.max.ms": 20,
+            }
+        )
+        self._producer = Producer(
+            QUICK
+            | {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": name,
+                "transaction.timeout.ms": 10_000,
+                "linger.ms": 0,
+            }
+        )
+        signal.signal(signal.SIGTERM, self._stop)
+
+    def _stop(self, *_: object) -> None:
+        self._stopping = True
+
+    def note(self, transaction: str, what: str, **more: object) -> None:
+        """One line in one write: what a kill leaves behind are whole lines."""
+        line = json.dumps({"transaction": transaction, "what": what} | more) + "\n"
+        os.write(self._notes, line.encode())
+
+    def run(self) -> None:
+        self._producer.init_transactions(TIMEOUT_SECONDS * 2)
+        # With a callback of ours the group's next generation waits until nothing of the last one is
+        # in our hands; without one the library moves on behind our back.
+        self._consumer.subscribe([SOURCE], on_revoke=lambda *_: None)
+        while not self._stopping:
+            taken = [
+                message
+                for message in self._consumer.consume(random.randint(1, RECORDS_MAX), 0.2)
+                if message.error() is None
+            ]
+            if taken:
+                self._copy(taken)
+        self._consumer.close()
+
+    def _copy(self, taken: list[Message]) -> None:
+        self._count += 1
+        transaction = f"{self._incarnation}-{self._count}"
+        try:
+            self._producer.begin_transaction()
+            positions = self._send(transaction, taken)
+            self._producer.send_offsets_to_transaction(
+                positions, self._consumer.consumer_group_metadata(), TIMEOUT_SECONDS
+            )
+            if self._count % ABORTED_OF:
+                self.note(transaction, "commit?", copies=len(taken))
+                self._commit(transaction)
+                self.note(transaction, "committed")
+            else:
+                self._give_up(transaction)
+        except KafkaException as problem:
+            error: Any = problem.args[0]
+            if error.fatal() or not error.txn_requires_abort():
+                raise
+            self._give_up(transaction, asked=True)
+
+    def _send(self, transaction: str, taken: list[Message]) -> list[Place]:
+        following: dict[int, int] = {}
+        for message in taken:
+            partition, offset = message.partition() or 0, message.offset() or 0
+            following[partition] = offset + 1
+            self._producer.produce(
+                ODD if offset % 2 else EVEN,
+                f"{partition} {offset} {transaction}".encode(),
+                partition=partition % COPIES,
+            )
+        return [Place(SOURCE, index, offset) for index, offset in following.items()]
+
+    def _commit(self, transaction: str) -> None:
+        """Until it is known: a commit that timed out is asked for again, never given up."""
+        while True:
+            try:
+                self._producer.commit_transaction(TIMEOUT_SECONDS)
+                return
+            except KafkaException as problem:
+                error: Any = problem.args[0]
+                if not error.retriable():
+                    raise
+
+    def _give_up(self, transaction: str, asked: bool = False) -> None:
+        while True:
+            try:
+                self._producer.abort_transaction(TIMEOUT_SECONDS)
+                break
+            except KafkaException as problem:
+                error: Any = problem.args[0]
+                if not error.retriable():
+                    raise
+        # Where the commit was asked for before, only the topics can say how it ended.
+        self.note(transaction, "given up" if asked else "aborted")
+        self._rewind()
+
+    def _rewind(self) -> None:
+        """Go on where the group's offsets say."""
+        for place in self._consumer.committed(self._consumer.assignment(), TIMEOUT_SECONDS):
+            if place.offset < 0:
+                place.offset = OFFSET_BEGINNING
+            self._consumer.seek(place)
+
+
+def main() -> int:
+    bootstrap, name, notes = sys.argv[1:]
+    copier = Copier(bootstrap, name, notes)
+    try:
+        copier.run()
+    except KafkaException as problem:
+        print(f"{time.time():.3f} {name}: {problem}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
