@@ -18,6 +18,7 @@ from headrace.frontends.kafka.handler import RequestContext
 from headrace.log.directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.observe.metrics import Metrics
+from headrace.server.coordinators import Coordinators
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import cold
@@ -116,15 +117,18 @@ async def room(
     )
     store = EmbeddedStore(str(place / FILE_NAME))
     controller = Controller(broker, store)
+    coordinators = Coordinators(broker, controller)
     here = Room(broker, controller, disk, store)
     try:
         await controller.start([ENDPOINT])
+        coordinators.begin()
         broker.start()
         yield here
     finally:
         if kill:
             await here.kill()
         else:
+            coordinators.close()
             await controller.stop()
             broker.stop()
         pump.cancel()

@@ -261,7 +261,7 @@ def test_every_producer_is_given_an_id_of_its_own_at_epoch_0(tmp_path: Path, ver
             return answer.producer_id, answer.producer_epoch, code
 
         assert [await init() for _ in range(3)] == [(one, 0, "NONE") for one in range(3)]
-        assert await init(transactional_id="tx") == (-1, -1, "UNSUPPORTED_VERSION")
+        assert await init(transactional_id="") == (-1, -1, "INVALID_REQUEST")
         if version >= 3:
             assert await init(producer_id=1, producer_epoch=4) == (3, 0, "NONE")
             assert await init(producer_id=1, producer_epoch=-1) == (-1, -1, "INVALID_REQUEST")

@@ -151,7 +151,7 @@ def test_a_gap_and_an_old_epoch_are_refused_and_nothing_is_written() -> None:
     assert place.partition.log.end_offset == 1
 
 
-def test_transactional_batches_are_refused_while_transactions_are_not_served() -> None:
+def test_transactional_batches_are_refused_outside_of_a_transaction() -> None:
     place = Place()
     with pytest.raises(ApiError, match="INVALID_TXN_STATE"):
         append(

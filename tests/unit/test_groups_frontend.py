@@ -59,7 +59,10 @@ class Wire:
         me = BrokerInfo(BrokerId(0), (Endpoint("PLAINTEXT", "here", 9092),))
         image = MetadataImage("cluster").with_brokers([me], BrokerId(0))
         image = image.with_topics([topic("t", TOPIC_ID, 2), topic(OFFSETS_TOPIC, bytes(16), 1)])
-        self.broker = SimpleNamespace(groups=self.room.groups, image=image)
+        transactions = SimpleNamespace(led=self.room.groups.led)
+        self.broker = SimpleNamespace(
+            groups=self.room.groups, transactions=transactions, image=image
+        )
         self.controller = SimpleNamespace()
 
     def context(self, api: Api, version: int) -> RequestContext:
@@ -393,7 +396,7 @@ def test_find_coordinator_in_every_version(version: int) -> None:
     found = find()
     assert (found.error_code, found.node_id, found.host, found.port) == (0, 0, "here", 9092)
     if version >= 1:
-        assert find(1).error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert find(1).error_code == ErrorCode.NONE
         assert find(2).error_code == ErrorCode.INVALID_REQUEST
 
 

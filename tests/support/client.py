@@ -1,0 +1,48 @@
+"""A client of a broker without sockets: frames in, frames out, through the dispatcher."""
+
+import asyncio
+from typing import Any
+
+from headrace.frontends.kafka.dispatch import Dispatcher, KafkaSession
+from headrace.frontends.kafka.registry import APIS
+from headrace.net.pending import Pending
+from headrace.wire.kafka import cold
+from headrace.wire.kafka.api import ApiKey, response_header_version
+from tests.support.broker import Room
+
+TURNS_MAX = 5000
+
+
+class FrameClient:
+    """One connection. Requests are kio's entities by their fields."""
+
+    def __init__(self, here: Room) -> None:
+        dispatcher = Dispatcher(here.broker, here.controller, APIS, here.broker.metrics)
+        self._session = KafkaSession(dispatcher, "127.0.0.1", "PLAINTEXT")
+
+    async def ask(self, key: ApiKey, version: int, **fields: Any) -> Any:
+        """The answer, decoded."""
+        request = cold.request_type(key, version)
+        known = request.__dataclass_fields__
+        entity = request(**{name: value for name, value in fields.items() if name in known})
+        frame = memoryview(bytearray(cold.encode_request(entity, 7, "test")))
+        answer = self._session.frame(frame[4:])
+        self._session.pass_done()
+        if isinstance(answer, Pending):
+            for _ in range(TURNS_MAX):
+                if answer.done:
+                    break
+                await asyncio.sleep(0)
+            assert answer.done, f"{key.name} is not answered"
+            answer = answer.parts()
+        assert answer is not None
+        whole = answer if isinstance(answer, bytes) else b"".join(answer)
+        head = 8 + response_header_version(key, version)
+        return cold.decode_response(key, version, memoryview(whole)[head:])
+
+    @staticmethod
+    def part(key: ApiKey, version: int, part_name: str, /, **fields: Any) -> Any:
+        """An entity of a request."""
+        entity = getattr(cold.entity_module(key, version).request, part_name)
+        known = entity.__dataclass_fields__
+        return entity(**{name: value for name, value in fields.items() if name in known})
