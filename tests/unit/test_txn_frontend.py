@@ -443,3 +443,69 @@ def test_transaction_version_2_is_on(tmp_path: Path) -> None:
         assert levels["transaction.version"] == 2
 
     tell(tmp_path, story)
+
+
+PHASES: tuple[str, ...] = ("begun", "added", "written", "offsets", "decided", "ended")
+
+
+async def live(one: Producer, until: str, version: int) -> None:
+    """A transaction of two partitions and an offset, up to that phase."""
+    assert await one.init() == "NONE"
+    if until == "begun":
+        return
+    if version < 12:
+        assert await one.add(0, 1) == ["NONE", "NONE"]
+        assert await one.add_offsets() == "NONE"
+    if until == "added":
+        return
+    for partition in (0, 1):
+        assert await one.write(b"v", partition, version) == "NONE"
+    if until == "written":
+        return
+    assert await one.commit_offset(5, 5 if version >= 12 else 3) == "NONE"
+    if until == "offsets":
+        return
+    broker = one.here.broker
+    if until == "decided":
+        # The decision is written, and then nothing more: the partitions take no marker.
+        for partition in broker.partitions.values():
+            if partition.topic_partition.topic in (TOPIC, OFFSETS_TOPIC):
+                partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+    assert await one.end(version=5 if version >= 12 else 3) == "NONE"
+
+
+@pytest.mark.parametrize("version", [9, 12])
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_kill_in_every_phase_leaves_a_transaction_whole(
+    tmp_path: Path, phase: str, version: int
+) -> None:
+    disk = SimDisk()
+    decided = phase in ("decided", "ended")
+
+    async def before() -> None:
+        async with room(tmp_path, disk, kill=True) as here:
+            await here.controller.create_topics([NewTopic(TOPIC, 3)])
+            await here.controller.ensure_internal_topic(TRANSACTIONS_TOPIC)
+            await here.controller.ensure_internal_topic(OFFSETS_TOPIC)
+            await live(Producer(here), phase, version)
+
+    async def after() -> None:
+        async with room(tmp_path, disk) as here:
+            one = Producer(here)
+            assert await one.init() == "NONE"  # whatever was open is aborted by now
+            there = [b"v"] if decided else []
+            assert (await one.read(), await one.read(1)) == (there, there)
+            found = here.broker.groups.offset(GROUP, TOPIC, 0)
+            assert (found is not None) is decided
+            assert not here.broker.groups.shard(GROUP).offsets.is_unstable((GROUP, TOPIC, 0))
+            for partition in (0, 1):
+                log = here.broker.partition(TOPIC, partition).log
+                assert log.first_unstable_offset() is None
+            assert await one.add(0) == ["NONE"]
+            assert await one.write(b"next") == "NONE"
+            assert await one.end() == "NONE"
+            await one.add(0)
+            assert await one.read() == [*there, b"next"]
+
+    play(before())
+    play(after())
