@@ -16,9 +16,11 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
@@ -34,7 +36,7 @@ LAG_MAX = 5_000
 PROGRESS_SECONDS_MAX = 90
 DRAIN_SECONDS_MAX = 180
 PAUSE_SECONDS = 4.0
-ANY_BROKER = {
+ANY_BROKER: dict[str, Any] = {
     "group.min.session.timeout.ms": 500,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
 }
@@ -213,11 +215,14 @@ class Chaos:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and self.kills.total() < kills_max:
             before = self.notes.commits
-            self._wait_for(lambda at=before: self.notes.commits >= at + COMMITS_BETWEEN_KILLS_MIN)  # type: ignore[misc]
+            self._wait_for(partial(self._has_committed, before + COMMITS_BETWEEN_KILLS_MIN))
             time.sleep(self.chance.uniform(0.0, 0.1))
             self._disturb()
             self.notes.read()
             self.between_min = min(self.between_min, self.notes.commits - before)
+
+    def _has_committed(self, commits: int) -> bool:
+        return self.notes.commits >= commits
 
     def _disturb(self) -> None:
         how = self.chance.choices(["broker", "copier", "both", "pause"], [10, 6, 3, 1])[0]
@@ -232,11 +237,11 @@ class Chaos:
         if how == "pause":
             copier.pause(PAUSE_SECONDS)
 
-    def _wait_for(self, reached: "object") -> None:
+    def _wait_for(self, reached: Callable[[], bool]) -> None:
         deadline = time.monotonic() + PROGRESS_SECONDS_MAX
         while True:
             self.notes.read()
-            if reached():  # type: ignore[operator]
+            if reached():
                 return
             for copier in self.copiers:
                 copier.tend()

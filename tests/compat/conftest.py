@@ -21,7 +21,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given:
         yield given
         return
-    settings = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
+    settings: dict[str, Any] = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
     with BrokerProcess(tmp_path_factory.mktemp("compat"), **settings) as broker:
         yield broker.bootstrap
 

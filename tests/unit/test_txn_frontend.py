@@ -23,7 +23,7 @@ TOPIC, ID, GROUP = "t", "tx", "g"
 
 
 def name_of(code: object) -> str:
-    return ErrorCode(int(code)).name  # type: ignore[call-overload, no-any-return]
+    return ErrorCode(int(code)).name  # type: ignore[call-overload]
 
 
 class Producer:
@@ -177,9 +177,9 @@ def _values(data: bytes, aborted: Any) -> Any:
 Story = Callable[[Producer], Coroutine[Any, Any, None]]
 
 
-def tell(place: Path, story: Story, **settings: str) -> None:
+def tell(place: Path, story: Story) -> None:
     async def run() -> None:
-        async with room(place, SimDisk(), **settings) as here:
+        async with room(place, SimDisk()) as here:
             await here.controller.create_topics([NewTopic(TOPIC, 3)])
             await here.controller.ensure_internal_topic(TRANSACTIONS_TOPIC)
             await here.controller.ensure_internal_topic(OFFSETS_TOPIC)
@@ -349,6 +349,7 @@ def test_offsets_of_a_fenced_producer_are_refused(tmp_path: Path) -> None:
 
 def test_a_coordinator_that_is_not_here_is_told(tmp_path: Path) -> None:
     async def story(one: Producer) -> None:
+        await one.init()
         led = one.here.broker.transactions.led
         led.resign(led.partition_for(ID))
         assert await one.init() == "NOT_COORDINATOR"
@@ -468,9 +469,9 @@ async def live(one: Producer, until: str, version: int) -> None:
     broker = one.here.broker
     if until == "decided":
         # The decision is written, and then nothing more: the partitions take no marker.
-        for partition in broker.partitions.values():
-            if partition.topic_partition.topic in (TOPIC, OFFSETS_TOPIC):
-                partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+        for (topic, _), found in broker.partitions.items():
+            if topic in (TOPIC, OFFSETS_TOPIC):
+                found.close(ErrorCode.KAFKA_STORAGE_ERROR)
     assert await one.end(version=5 if version >= 12 else 3) == "NONE"
 
 

@@ -97,7 +97,7 @@ class AioTransactions:
 
         self._thread.run(sending())
 
-    def send_offsets(self, member: AioMember, topic: str, offsets: dict[int, int]) -> None:
+    def send_offsets(self, member: Any, topic: str, offsets: dict[int, int]) -> None:
         places = {Place(topic, index): offset for index, offset in offsets.items()}
         self._thread.run(self._producer.send_offsets_to_transaction(places, member.group))
 

@@ -76,7 +76,7 @@ class ConfluentTransactions:
         if error is not None:
             self._errors.append(error)
 
-    def send_offsets(self, member: ConfluentMember, topic: str, offsets: dict[int, int]) -> None:
+    def send_offsets(self, member: Any, topic: str, offsets: dict[int, int]) -> None:
         places = [TopicPartition(topic, index, offset) for index, offset in offsets.items()]
         self._producer.send_offsets_to_transaction(places, member.group_metadata(), 30)
 

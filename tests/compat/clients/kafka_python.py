@@ -65,7 +65,7 @@ class KafkaPythonTransactions:
         for future in futures:
             future.get(30)
 
-    def send_offsets(self, member: KafkaPythonMember, topic: str, offsets: dict[int, int]) -> None:
+    def send_offsets(self, member: Any, topic: str, offsets: dict[int, int]) -> None:
         places = {
             Place(topic, index): OffsetAndMetadata(offset, "", -1)
             for index, offset in offsets.items()

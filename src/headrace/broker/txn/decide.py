@@ -170,7 +170,8 @@ def end(
     if state.status is _S.ONGOING:
         prepared = _S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT
         return state.to(prepared, now_ms, client_version=version)
-    return _ended_before(state, commit)
+    _check_ended_so(state, commit)
+    return None
 
 
 def _end_bumping(
@@ -184,7 +185,8 @@ def _end_bumping(
     if who.producer_id != state.producer_id and not (again and rotated):
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if again and state.status in (*DECIDED, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT):
-        return _ended_before(state, commit)
+        _check_ended_so(state, commit)
+        return None
     if who.epoch != state.epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if state.status in DECIDED:
@@ -194,8 +196,8 @@ def _end_bumping(
     return _decided(state, _S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT, now_ms, new_id)
 
 
-def _ended_before(state: TransactionState, commit: bool) -> None:
-    """Whether the transaction ended, or is ending, the way it is asked to. ApiError."""
+def _check_ended_so(state: TransactionState, commit: bool) -> None:
+    """Refuse unless the transaction ended, or is ending, the way it is asked to. ApiError."""
     committed = state.status in (_S.PREPARE_COMMIT, _S.COMPLETE_COMMIT)
     if state.status in (_S.EMPTY, _S.ONGOING) or committed is not commit:
         raise ApiError(ErrorCode.INVALID_TXN_STATE)

@@ -11,9 +11,8 @@ from headrace.broker.txn.decide import ProducerEpoch
 from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.frontends.kafka.transactional import (
-    code_for,
     producer_of,
-    resolve,
+    resolve_producer,
     transaction_version,
 )
 from headrace.model.errors import ApiError, ErrorCode
@@ -34,14 +33,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     pending = Pending()
 
     def ended(result: ProducerEpoch | ApiError) -> None:
-        refused = isinstance(result, ApiError)
-        resolve(
-            context,
-            pending,
-            error_code=code_for(context, result if refused else None, _FENCED_SINCE),
-            producer_id=NO_PRODUCER_ID if refused else result.producer_id,
-            producer_epoch=-1 if refused else result.epoch,
-        )
+        resolve_producer(context, pending, result, _FENCED_SINCE)
 
     context.broker.transactions.end(
         request.transactional_id,

@@ -5,12 +5,15 @@
 v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share groups
 """
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.frontends.kafka.entities import Entity, Make, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.api import ApiKey
+
+if TYPE_CHECKING:
+    from headrace.broker.coordinator.led import LedShards
 
 GROUP, TRANSACTION = 0, 1
 _SEVERAL_SINCE = 4
@@ -54,8 +57,12 @@ def _entity(make: Make, name: str | None, found: _Found, key: str = "") -> Entit
 
 async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
     broker = context.broker
-    led = {GROUP: broker.groups.led, TRANSACTION: broker.transactions.led}.get(key_type)
-    if led is None:
+    led: LedShards[Any]
+    if key_type == GROUP:
+        led = broker.groups.led
+    elif key_type == TRANSACTION:
+        led = broker.transactions.led
+    else:
         return _Found(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
     if led.topic not in broker.image.topics:
         try:

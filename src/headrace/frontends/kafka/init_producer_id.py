@@ -13,7 +13,7 @@ v2 flexible · v3 epoch bump · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE
 from headrace.broker.txn.decide import ProducerEpoch
 from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
-from headrace.frontends.kafka.transactional import code_for, resolve
+from headrace.frontends.kafka.transactional import resolve_producer
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import NO_PRODUCER_ID
 from headrace.net.pending import Pending
@@ -52,14 +52,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     pending = Pending()
 
     def done(result: ProducerEpoch | ApiError) -> None:
-        refused = isinstance(result, ApiError)
-        resolve(
-            context,
-            pending,
-            error_code=code_for(context, result if refused else None, _FENCED_SINCE),
-            producer_id=NO_PRODUCER_ID if refused else result.producer_id,
-            producer_epoch=NO_PRODUCER_EPOCH if refused else result.epoch,
-        )
+        resolve_producer(context, pending, result, _FENCED_SINCE)
 
     context.broker.transactions.initialize(
         request.transactional_id,

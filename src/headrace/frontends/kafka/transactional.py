@@ -3,12 +3,15 @@
 from collections.abc import Callable
 
 from headrace.broker.txn.decide import ProducerEpoch
-from headrace.broker.txn.state import TV0, TV2
+from headrace.broker.txn.state import NO_EPOCH, TV0, TV2
 from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import NO_PRODUCER_ID
 from headrace.net.pending import Pending
 from headrace.wire.kafka import cold
+
+NOBODY = ProducerEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 def producer_of(request: Entity) -> ProducerEpoch:
@@ -34,6 +37,22 @@ def resolve(context: RequestContext, pending: Pending, **fields: object) -> None
     """Give the answer, unless the client has gone."""
     if not pending.done:
         pending.resolve(cold.encode_body(maker(context)(None, **fields)))
+
+
+def resolve_producer(
+    context: RequestContext,
+    pending: Pending,
+    result: ProducerEpoch | ApiError,
+    fenced_since: int,
+) -> None:
+    """Answer with who the producer is from now on, or why that cannot be said."""
+    if isinstance(result, ApiError):
+        who, code = NOBODY, code_for(context, result, fenced_since)
+    else:
+        who, code = result, ErrorCode.NONE
+    resolve(
+        context, pending, error_code=code, producer_id=who.producer_id, producer_epoch=who.epoch
+    )
 
 
 def when_all(count: int, done: Callable[[], None]) -> Callable[[], None]:
