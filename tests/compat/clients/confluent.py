@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
@@ -87,8 +88,9 @@ class ConfluentTransactions:
         self._producer.abort_transaction(30)
 
     def close(self) -> None:
-        self._producer.purge()
-        self._producer.flush(1)
+        with suppress(KafkaException):  # a fenced producer says so here too
+            self._producer.purge()
+            self._producer.flush(1)
 
 
 class Confluent:
