@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 
 from headrace.wire.kafka.batch import CorruptBatch
 from headrace.wire.kafka.records import consumer_offsets as co
+from headrace.wire.kafka.records import share_groups as sg
+from headrace.wire.kafka.records import share_state as ss
 from headrace.wire.kafka.records import transaction_state as ts
+from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS, SHARE_STATE
 
 common = settings(max_examples=60, deadline=None, derandomize=True)
 int16 = st.integers(-(1 << 15), (1 << 15) - 1)
@@ -116,3 +119,106 @@ def test_damaged_records_are_corrupt_and_nothing_else(
     for data in (noise, version.to_bytes(2, "big", signed=True) + noise):
         with contextlib.suppress(CorruptBatch):
             decode(data)
+
+
+ids = st.binary(min_size=16, max_size=16)
+share_batches = st.lists(st.tuples(int64, int64, st.sampled_from([0, 2, 4]), int16), max_size=4)
+share_tags = st.lists(st.tuples(st.integers(1, 9), blobs), max_size=2, unique_by=lambda tag: tag[0])
+
+
+def sorted_tags(tags: list[tuple[int, bytes]]) -> tuple[tuple[int, bytes], ...]:
+    return tuple(sorted(tags))
+
+
+@common
+@given(texts, ids, int32, st.integers(0, 1))
+def test_keys_of_share_state_come_back(
+    group: str, topic_id: bytes, partition: int, kind: int
+) -> None:
+    key = ss.ShareKey(group, topic_id, partition, kind)
+    assert ss.decode_key(ss.encode_key(key)) == key
+
+
+@common
+@given(int32, int32, int32, int64, int64, int64, share_batches, int32, share_tags)
+def test_share_states_come_back(
+    snapshot: int,
+    state: int,
+    leader: int,
+    start: int,
+    created: int,
+    written: int,
+    batches: list[ss.Batch],
+    complete: int,
+    tags: list[tuple[int, bytes]],
+) -> None:
+    whole = ss.SnapshotValue(
+        snapshot, state, leader, start, created, written, batches, complete, sorted_tags(tags)
+    )
+    assert ss.decode_snapshot(ss.encode_snapshot(whole)) == whole
+    update = ss.UpdateValue(snapshot, leader, start, batches, complete, sorted_tags(tags))
+    assert ss.decode_update(ss.encode_update(update)) == update
+
+
+indexes = st.lists(int32, max_size=3).map(tuple)
+assignments = st.dictionaries(ids, indexes, max_size=3)
+share_topics = st.dictionaries(ids, st.builds(sg.TopicState, texts, indexes), max_size=3)
+share_values = st.one_of(
+    st.tuples(
+        st.just(sg.MEMBER),
+        st.builds(
+            sg.MemberValue, st.none() | texts, texts, texts, st.lists(texts, max_size=3).map(tuple)
+        ),
+    ),
+    st.tuples(st.just(sg.GROUP), st.builds(sg.GroupValue, int32, int64)),
+    st.tuples(st.just(sg.TARGET), st.builds(sg.TargetValue, int32, int64)),
+    st.tuples(st.just(sg.TARGET_MEMBER), assignments),
+    st.tuples(
+        st.just(sg.CURRENT_MEMBER),
+        st.builds(sg.CurrentValue, int32, int32, st.integers(-128, 127), assignments),
+    ),
+    st.tuples(
+        st.just(sg.STATE_PARTITIONS),
+        st.builds(
+            sg.StatePartitionsValue,
+            share_topics,
+            share_topics,
+            st.dictionaries(ids, st.builds(sg.TopicState, texts), max_size=2),
+        ),
+    ),
+)
+
+
+@common
+@given(share_values, texts, texts)
+def test_share_groups_come_back(written: tuple[int, sg.Value], group: str, member: str) -> None:
+    kind, value = written
+    of_member = kind in (sg.MEMBER, sg.TARGET_MEMBER, sg.CURRENT_MEMBER)
+    key = sg.ShareGroupKey(kind, group, member if of_member else "")
+    assert sg.decode_key(sg.encode_key(key)) == key
+    assert sg.decode_value(kind, sg.encode_value(value)) == value
+
+
+@pytest.mark.parametrize("kind", sg.KEY_TYPES)
+def test_the_tables_of_tools_read_what_is_written_of_share_groups(kind: int) -> None:
+    samples: dict[int, sg.Value] = {
+        sg.MEMBER: sg.MemberValue("r", "c", "/h", ("t",)),
+        sg.GROUP: sg.GroupValue(3, 4),
+        sg.TARGET: sg.TargetValue(5, 6),
+        sg.TARGET_MEMBER: {bytes(16): (0, 1)},
+        sg.CURRENT_MEMBER: sg.CurrentValue(7, 6, 0, {bytes(16): (0,)}),
+        sg.STATE_PARTITIONS: sg.StatePartitionsValue({}, {bytes(16): sg.TopicState("t", (0,))}, {}),
+    }
+    read = CONSUMER_OFFSETS[kind][1].decode(sg.encode_value(samples[kind]), 0, 2)
+    assert read
+
+
+def test_the_tables_of_tools_read_share_state() -> None:
+    value = ss.SnapshotValue(1, 2, 3, 4, 5, 6, [(7, 8, 2, 9)], 2)
+    read = SHARE_STATE[0][1].decode(ss.encode_snapshot(value), 0, 2)
+    assert (read["snapshotEpoch"], read["stateEpoch"], read["deliveryCompleteCount"]) == (1, 2, 2)
+    assert read["stateBatches"] == [
+        {"firstOffset": 7, "lastOffset": 8, "deliveryState": 2, "deliveryCount": 9}
+    ]
+    update = ss.UpdateValue(1, 3, 4, [(7, 8, 0, 1)])
+    assert SHARE_STATE[1][1].decode(ss.encode_update(update), 0, 2)["startOffset"] == 4

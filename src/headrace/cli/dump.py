@@ -17,12 +17,16 @@ from headrace.log.dump import dump as dump_file
 from headrace.log.dump.as_kafka import MAX_BYTES, MAX_MESSAGE_SIZE
 from headrace.log.dump.coordinators import MissingKey
 from headrace.model.errors import CorruptLogError
-from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from headrace.server.disk import RealDisk
-from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS, SHARE_STATE, TRANSACTION_STATE
 
 Format = Literal["text", "json", "kafka"]
-_TABLES = {OFFSETS_TOPIC: CONSUMER_OFFSETS, TRANSACTIONS_TOPIC: TRANSACTION_STATE}
+_TABLES = {
+    OFFSETS_TOPIC: CONSUMER_OFFSETS,
+    TRANSACTIONS_TOPIC: TRANSACTION_STATE,
+    SHARE_STATE_TOPIC: SHARE_STATE,
+}
 
 
 @Parameter(name="*")

@@ -1,7 +1,8 @@
 """Kafka 4.3's records of the coordinators' topics, and KRaft's control records, as tables.
 
-`__consumer_offsets` and `__transaction_state`: key type -> (key, value). What a member of a classic
-group says inside its record is a consumer's own message (`SUBSCRIPTION`, `ASSIGNMENT`).
+`__consumer_offsets`, `__transaction_state` and `__share_group_state`: key type -> (key, value).
+What a member of a classic group says inside its record is a consumer's own message
+(`SUBSCRIPTION`, `ASSIGNMENT`).
 """
 
 from headrace.wire.kafka.records.schema import (
@@ -300,6 +301,45 @@ TRANSACTION_STATE: dict[int, tuple[Message, Message]] = {
             flexible_from=1,
         ),
     )
+}
+
+_SHARE = Message([Field("groupId", string), Field("topicId", uuid), Field("partition", int32)])
+_SHARE_COMPLETE = Field("deliveryCompleteCount", int32, tag=0, default=-1)
+_SHARE_BATCHES = Field(
+    "stateBatches",
+    array(
+        struct(
+            Field("firstOffset", int64),
+            Field("lastOffset", int64),
+            Field("deliveryState", int8),
+            Field("deliveryCount", int16),
+        )
+    ),
+)
+SHARE_STATE: dict[int, tuple[Message, Message]] = {
+    0: (
+        _SHARE,
+        _record(
+            Field("snapshotEpoch", int32),
+            Field("stateEpoch", int32),
+            Field("leaderEpoch", int32),
+            Field("startOffset", int64),
+            _SHARE_COMPLETE,
+            Field("createTimestamp", int64),
+            Field("writeTimestamp", int64),
+            _SHARE_BATCHES,
+        ),
+    ),
+    1: (
+        _SHARE,
+        _record(
+            Field("snapshotEpoch", int32),
+            Field("leaderEpoch", int32),
+            Field("startOffset", int64),
+            _SHARE_COMPLETE,
+            _SHARE_BATCHES,
+        ),
+    ),
 }
 
 _OWNED = array(struct(Field("topic", string), Field("partitions", array(int32))))

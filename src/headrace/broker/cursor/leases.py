@@ -1,0 +1,65 @@
+"""Who holds what until when: one entry for each time something was handed out."""
+
+from collections.abc import Hashable, Iterator
+from heapq import heappop, heappush
+
+
+class Lease:
+    """Records that went out together: `left` of those within `first` and `last` are still out."""
+
+    __slots__ = ("deadline", "first", "holder", "last", "left")
+
+    def __init__(
+        self, holder: Hashable, first: int, last: int, left: int, deadline: float | None
+    ) -> None:
+        self.holder = holder
+        self.first = first
+        self.last = last
+        self.left = left
+        self.deadline = deadline
+        """Monotonic seconds, None: until the holder goes."""
+
+
+class Leases:
+    """All leases of a cursor, by holder and by deadline."""
+
+    __slots__ = ("_heap", "_sequence", "by_holder")
+
+    def __init__(self) -> None:
+        self.by_holder: dict[Hashable, dict[Lease, None]] = {}
+        self._heap: list[tuple[float, int, Lease]] = []
+        self._sequence = 0
+
+    def open(self, lease: Lease) -> Lease:
+        """Keep a lease until nothing of it is left."""
+        self.by_holder.setdefault(lease.holder, {})[lease] = None
+        if lease.deadline is not None:
+            self._sequence += 1
+            heappush(self._heap, (lease.deadline, self._sequence, lease))
+        return lease
+
+    def less(self, lease: Lease, count: int) -> None:
+        """`count` records of `lease` are out no longer."""
+        lease.left -= count
+        if lease.left == 0:
+            held = self.by_holder[lease.holder]
+            del held[lease]
+            if not held:
+                del self.by_holder[lease.holder]
+
+    def of(self, holder: Hashable) -> tuple[Lease, ...]:
+        """The leases of one holder, the oldest first."""
+        return tuple(self.by_holder.get(holder, ()))
+
+    def overdue(self, now: float) -> Iterator[Lease]:
+        """Each lease whose deadline has come, once."""
+        while self._heap and self._heap[0][0] <= now:
+            lease = heappop(self._heap)[2]
+            if lease.left:
+                yield lease
+
+    def next_deadline(self) -> float | None:
+        """When the next lease ends that something is left of."""
+        while self._heap and not self._heap[0][2].left:
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None

@@ -1,0 +1,117 @@
+"""Offsets to values, kept as runs: neighbours of equal value are one entry.
+
+The sorted order is `sortedcontainers`', so a step costs O(log n) in the number of runs however many
+offsets they cover.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Generic, NamedTuple, TypeVar
+
+from sortedcontainers import SortedDict
+
+V = TypeVar("V")
+
+
+class Run(NamedTuple, Generic[V]):
+    """Offsets `first` to `last`, inclusive, of one value."""
+
+    first: int
+    last: int
+    value: V
+
+
+class RunMap(Generic[V]):
+    """A map of offsets. Each belongs to one run at most; equal neighbours are merged."""
+
+    __slots__ = ("_added", "_removed", "_runs")
+
+    def __init__(
+        self,
+        added: Callable[[Run[V]], None] | None = None,
+        removed: Callable[[Run[V]], None] | None = None,
+    ) -> None:
+        """`added` and `removed` are told of every run that comes to be or ceases to be."""
+        self._runs = SortedDict()
+        self._added = added
+        self._removed = removed
+
+    def __len__(self) -> int:
+        """How many runs there are."""
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Run[V]]:
+        """All runs, the lowest first; not while they are changed."""
+        values: Iterator[Run[V]] = iter(self._runs.values())
+        return values
+
+    def first(self) -> Run[V] | None:
+        """The lowest run."""
+        for key in self._runs.irange():
+            return self._get(key)
+        return None
+
+    def at(self, offset: int) -> Run[V] | None:
+        """The run that holds `offset`."""
+        for key in self._runs.irange(None, offset, reverse=True):
+            run = self._get(key)
+            return run if run.last >= offset else None
+        return None
+
+    def between(self, first: int, last: int) -> list[Run[V]]:
+        """The parts of runs within `first` and `last`, the lowest first."""
+        found: list[Run[V]] = []
+        before = self.at(first)
+        if before is not None and before.first < first:
+            found.append(Run(first, min(before.last, last), before.value))
+        for key in self._runs.irange(first, last):
+            run = self._get(key)
+            found.append(run if run.last <= last else Run(run.first, last, run.value))
+        return found
+
+    def assign(self, first: int, last: int, value: V) -> None:
+        """Let `first` to `last` have `value`, whatever they had."""
+        self.clear(first, last)
+        before = self.at(first - 1)
+        if before is not None and before.value == value:
+            self._remove(before)
+            first = before.first
+        after = self.at(last + 1)
+        if after is not None and after.value == value:
+            self._remove(after)
+            last = after.last
+        self._add(Run(first, last, value))
+
+    def clear(self, first: int, last: int) -> None:
+        """Let `first` to `last` have no value."""
+        before = self.at(first)
+        if before is not None and before.first < first:
+            self._remove(before)
+            self._add(Run(before.first, first - 1, before.value))
+            if before.last > last:
+                self._add(Run(last + 1, before.last, before.value))
+                return
+        for key in tuple(self._runs.irange(first, last)):
+            run = self._get(key)
+            self._remove(run)
+            if run.last > last:
+                self._add(Run(last + 1, run.last, run.value))
+
+    def clear_below(self, offset: int) -> None:
+        """Let everything below `offset` have no value."""
+        lowest = self.first()
+        if lowest is not None and lowest.first < offset:
+            self.clear(lowest.first, offset - 1)
+
+    def _get(self, key: int) -> Run[V]:
+        run: Run[V] = self._runs[key]
+        return run
+
+    def _add(self, run: Run[V]) -> None:
+        self._runs[run.first] = run
+        if self._added is not None:
+            self._added(run)
+
+    def _remove(self, run: Run[V]) -> None:
+        del self._runs[run.first]
+        if self._removed is not None:
+            self._removed(run)
