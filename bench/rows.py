@@ -10,12 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import latency, librdkafka, rawload, spark_scan, transactions
+from bench import latency, librdkafka, rawload, rebalance, spark_scan, transactions
 from bench.report import Goal
 from bench.subjects import Broker
 
 SECONDS = 4.0
 SPARK_RECORDS = 10_000_000
+GROUP_MEMBERS, GROUP_PARTITIONS = 100, 200
 Figures = dict[str, float]
 
 
@@ -190,6 +191,16 @@ def spark_batch(beside_peer: bool) -> Callable[[Broker, str], Figures]:
     return measure
 
 
+def settle(kind: str) -> Callable[[Broker, str], Figures]:
+    def measure(broker: Broker, topic: str) -> Figures:
+        found = rebalance.measure(
+            broker.bootstrap, topic, partitions=GROUP_PARTITIONS, members=GROUP_MEMBERS, kind=kind
+        )
+        return {"all in s": found.all_in, "one more s": found.one_more}
+
+    return measure
+
+
 def at_least(ratio: float) -> Goal:
     return Goal(least=ratio)
 
@@ -204,6 +215,19 @@ def produce_rows(durable: bool) -> list[Row]:
         Row(f"librdkafka produce {size} B, acks={acks}", durable, produce(size, acks), goals=goals)
         for size in (100, 1000, 10_000)
         for acks in ("1", "all")
+    ]
+
+
+def group_rows() -> list[Row]:
+    return [
+        Row(
+            f"rebalance of {GROUP_MEMBERS} members, {kind}",
+            False,
+            settle(kind),
+            partitions=GROUP_PARTITIONS,
+            goals={"all in s": at_most(1), "one more s": at_most(1)},
+        )
+        for kind in ("classic", "consumer")
     ]
 
 
@@ -265,6 +289,7 @@ def all_rows(beside_peer: bool) -> list[Row]:
             )
             for durable, goal in ((False, 1.5), (True, 3))
         ],
+        *group_rows(),
         Row("raw, 1 partition, acks=all", True, everywhere(1)),
         Row("raw, 1,000 partitions at once, acks=all", True, everywhere(1000), partitions=1000),
     ]

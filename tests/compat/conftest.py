@@ -21,8 +21,15 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given:
         yield given
         return
-    settings: dict[str, Any] = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": 200}
-    with BrokerProcess(tmp_path_factory.mktemp("compat"), **settings) as broker:
+    quick: dict[str, Any] = {
+        "group_consumer_min_heartbeat_interval_ms": 100,
+        "group_consumer_heartbeat_interval_ms": 300,
+        "group_consumer_min_session_timeout_ms": 6_000,
+        "group_consumer_session_timeout_ms": 6_000,
+        "group_consumer_assignment_interval_ms": 100,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+    }
+    with BrokerProcess(tmp_path_factory.mktemp("compat"), **quick) as broker:
         yield broker.bootstrap
 
 

@@ -243,8 +243,15 @@ def test_what_groups_commit_can_be_read(say: Say, topic: str) -> None:
     say("produce", topic, "-p", "0", stdin=b"0\n")
     say("consume", topic, "-g", group, "-o", "start", "-e")
     said = say("consume", "__consumer_offsets", "-o", "start", "-e", "--formatter", "offsets")
-    keys = [row["key"] for row in said.rows if row["type"] == "OffsetKey"]
-    assert {"group": group, "topic": topic, "partition": 0, "type": 1} in keys
+    found = {row["key"]["data"]["group"]: row for row in said.rows}[group]
+    assert found["key"] == {"type": 1, "data": {"group": group, "topic": topic, "partition": 0}}
+    assert (found["value"]["version"], found["value"]["data"]["offset"]) == (3, 1)
+    kafkas = "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter"
+    said = say("consume", "__consumer_offsets", "-o", "start", "-e", "--formatter", kafkas)
+    assert {row["key"]["type"] for row in said.rows} == {2}
+    assert group in {row["key"]["data"]["group"] for row in said.rows}
+    wrong = say("consume", topic, "-o", "start", "-e", "--formatter", "offsets")
+    assert "no such records" in wrong.err
 
 
 def test_a_reader_that_goes_away_is_no_error(broker: BrokerProcess, say: Say, topic: str) -> None:

@@ -5,14 +5,15 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.compat import scenarios_txn
+from tests.compat import scenarios_newer, scenarios_txn
 from tests.compat.clients.aio import Aio
 from tests.compat.clients.base import Client
 from tests.compat.clients.confluent import Confluent
 from tests.compat.clients.kafka_python import KafkaPython
 from tests.compat.scenarios import SCENARIOS, round_trip, some
 
-assert scenarios_txn  # they enter themselves into SCENARIOS
+assert scenarios_newer  # they enter themselves into SCENARIOS
+assert scenarios_txn
 
 CLIENTS: dict[str, Callable[[str], Client]] = {
     Aio.name: Aio,

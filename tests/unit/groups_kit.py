@@ -204,6 +204,14 @@ class Settings:
     offsets_commit_timeout_ms: int = 5_000
     offsets_topic_compression_codec: int = 0
     offsets_topic_num_partitions: int = 1
+    group_consumer_assignment_interval_ms: int = 0
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_size: int = 1000
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_settling_heartbeat_interval_ms: int = 1_000
 
 
 @dataclass
@@ -215,6 +223,8 @@ class Room:
     partition: MemoryPartition = field(default_factory=MemoryPartition)
     random: CountingRandom = field(default_factory=CountingRandom)
     epoch: int = 0
+    image: MetadataImage = field(default_factory=lambda: MetadataImage("cluster"))
+    group_settings: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         disk: Any = InlineDisk()
@@ -223,10 +233,17 @@ class Room:
             random=self.random,
             disk=disk,
             config=lambda: self.settings,
-            image=lambda: MetadataImage("cluster"),
+            image=lambda: self.image,
+            group_setting=self.group_setting,
         )
         self.groups.led.lead(0, self.partition, self.epoch)
         self.clock.advance()
+
+    def group_setting(self, group_id: str, key: str) -> int:
+        """A group's own number, the broker's by default."""
+        own = self.group_settings.get(group_id, {}).get(key)
+        default: int = getattr(self.settings, "group_" + key.replace(".", "_"))
+        return default if own is None else int(own)
 
     def restart(self) -> "Room":
         """What a broker is that starts with this one's committed log after a kill."""
@@ -238,7 +255,10 @@ class Room:
         # A clock of its own: what was to happen in the old process never does.
         clock = HandClock()
         clock.now, clock.wall = self.clock.now, self.clock.wall
-        return Room(self.settings, clock, MemoryPartition(log), self.random, self.epoch + 1)
+        return Room(
+            self.settings, clock, MemoryPartition(log), self.random, self.epoch + 1, self.image,
+            self.group_settings,
+        )  # fmt: skip
 
     def group(self, name: str = "g") -> ClassicGroup:
         """The group's insides."""

@@ -64,7 +64,7 @@ def test_while_a_log_is_replayed_clients_are_told_to_wait() -> None:
     clock = HandClock()
     later = Room.__new__(Room)
     later.settings, later.clock, later.partition = room.settings, clock, room.partition
-    later.random, later.epoch = room.random, 1
+    later.random, later.epoch, later.image = room.random, 1, room.image
     clock_advance, clock.advance = clock.advance, lambda seconds=0.0: None  # type: ignore[method-assign]
     later.__post_init__()
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

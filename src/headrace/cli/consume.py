@@ -118,16 +118,21 @@ class How:
         ),
     ] = ()
     formatter: Annotated[
-        Literal["offsets"] | None,
-        Parameter(name="--formatter", help="offsets: what the records of __consumer_offsets say."),
+        str | None,
+        Parameter(
+            name="--formatter",
+            help="What the coordinators' records say: offsets, group-metadata, consumer-groups of"
+            " __consumer_offsets, transactions of __transaction_state, share-state of"
+            " __share_group_state.",
+        ),
     ] = None
 
     def formatter_for(self, *, json: bool) -> Formatter:
         """A function from a record to the bytes to print. UsageError."""
-        if self.formatter == "offsets":
-            from headrace.cli.formats import offsets_formatter
+        if self.formatter is not None:
+            from headrace.cli.coordinator_formats import coordinator_formatter
 
-            return offsets_formatter()
+            return coordinator_formatter(self.formatter)
         if json:
             if self.format is not None:
                 raise UsageError("--json and --format: one of them at most")

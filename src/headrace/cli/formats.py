@@ -103,21 +103,6 @@ def _put(row: "dict[str, object]", name: str, data: bytes | None) -> None:
         row[f"{name}_base64"] = base64.b64encode(data).decode()
 
 
-def offsets_formatter() -> Formatter:
-    """What records of `__consumer_offsets` and `__transaction_state` say, a JSON object a line."""
-    from headrace.log.dump.decoded import decoder_for
-
-    def format_(where: TopicPartition, record: Record) -> bytes:
-        decode = decoder_for(f"{where}/0.log")
-        if decode is None:
-            raise UsageError(f"--formatter offsets: {where.topic} has no such records")
-        row: dict[str, object] = {"partition": where.partition, "offset": record.offset}
-        row |= decode(record.key, record.value)
-        return jsonable_line(row).encode() + b"\n"
-
-    return format_
-
-
 def jsonable_line(row: object) -> str:
     """A row of plain values and bytes as one line of JSON; bytes as text, or as base64."""
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=_jsonable)

@@ -15,6 +15,8 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import offset_commit as commit_codec
 from headrace.wire.kafka.primitives import NO_UUID
 
+_DEAD = "Dead"
+
 
 class ListedGroup(NamedTuple):
     """A group as its coordinator lists it."""
@@ -83,15 +85,59 @@ async def list_groups(client: Client) -> list[ListedGroup]:
 
 
 async def describe_group(client: Client, group: str) -> DescribedGroup:
-    """State and members of a group."""
+    """State and members of a group, of the classic protocol or the newer one."""
+    classic = await _describe_classic(client, group)
+    if classic.state != _DEAD:
+        return classic
+    try:
+        return await _describe_consumer(client, group) or classic
+    except ApiError as error:
+        if error.code is ErrorCode.UNSUPPORTED_VERSION:  # a broker before 4.0
+            return classic
+        raise
 
+
+async def _describe_consumer(client: Client, group: str) -> DescribedGroup | None:
+    """A group of the newer protocol (KIP-848), None where there is none of that name."""
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        return maker.request(group_ids=(group,), include_authorized_operations=False)
+
+    def parse(response: Any) -> DescribedGroup | None:  # noqa: ANN401
+        one = response.groups[0]
+        if error_code(one.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
+            return None
+        check(one.error_code, one.error_message)
+        members = [
+            GroupMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                [
+                    TopicPartition(str(topic.topic_name), int(number))
+                    for topic in member.assignment.topic_partitions
+                    for number in topic.partitions
+                ],
+            )
+            for member in one.members
+        ]
+        return DescribedGroup(
+            group, one.group_state, "consumer", one.assignor_name, sorted(members)
+        )
+
+    call = ColdCall(ApiKey.CONSUMER_GROUP_DESCRIBE, build, parse)
+    return await client.ask_coordinator(group, call)
+
+
+async def _describe_classic(client: Client, group: str) -> DescribedGroup:
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(groups=(group,), include_authorized_operations=False)
 
     def parse(response: Any) -> DescribedGroup:  # noqa: ANN401
         one = response.groups[0]
         if error_code(one.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
-            return DescribedGroup(group, "Dead", "", "", ())
+            return DescribedGroup(group, _DEAD, "", "", ())
         check(one.error_code, getattr(one, "error_message", None))
         members = [
             GroupMember(
@@ -254,7 +300,7 @@ async def delete_offsets(client: Client, group: str, partitions: Iterable[TopicP
 
 def exists(group: DescribedGroup, offsets: Mapping[TopicPartition, Committed]) -> bool:
     """Whether there is such a group at all: Kafka describes those it never heard of as Dead."""
-    return group.state != "Dead" or bool(offsets)
+    return group.state != _DEAD or bool(offsets)
 
 
 def refuse_missing(group: DescribedGroup, offsets: Mapping[TopicPartition, Committed]) -> None:

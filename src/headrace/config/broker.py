@@ -52,6 +52,20 @@ class BrokerConfig:
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
+    group_consumer_assignment_interval_ms: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_max_assignment_interval_ms: int
+    group_consumer_max_heartbeat_interval_ms: int
+    group_consumer_max_session_timeout_ms: int
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_min_assignment_interval_ms: int
+    group_consumer_min_heartbeat_interval_ms: int
+    group_consumer_min_session_timeout_ms: int
+    group_consumer_regex_refresh_interval_ms: int
+    group_consumer_session_timeout_ms: int
+    group_consumer_settling_heartbeat_interval_ms: int
     group_initial_rebalance_delay_ms: int
     group_max_session_timeout_ms: int
     group_max_size: int
@@ -259,6 +273,7 @@ def _combine(config: BrokerConfig, values: Mapping[str, Value]) -> list[str]:
                 f"more than group.max.session.timeout.ms={config.group_max_session_timeout_ms}",
             )
         )
+    problems.extend(_outside_bounds(values))
     problems.extend(_combine_listeners(config, values))
     config.metrics_address = None
     if values["metrics.listener"]:
@@ -268,6 +283,25 @@ def _combine(config: BrokerConfig, values: Mapping[str, Value]) -> list[str]:
             problems.append(
                 _problem("metrics.listener", str(values["metrics.listener"]), str(error))
             )
+    return problems
+
+
+def _outside_bounds(values: Mapping[str, Value]) -> list[str]:
+    """What the broker gives groups by default must be what single groups may be given."""
+    problems = []
+    for name, value in values.items():
+        if name.startswith("group.consumer.min."):
+            what = name.removeprefix("group.consumer.min.")
+            given = _int(values[f"group.consumer.{what}"])
+            low, high = _int(value), _int(values[f"group.consumer.max.{what}"])
+            if not low <= given <= high:
+                problems.append(
+                    _problem(
+                        f"group.consumer.{what}",
+                        str(given),
+                        f"not between {name}={low} and group.consumer.max.{what}={high}",
+                    )
+                )
     return problems
 
 

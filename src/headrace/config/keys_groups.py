@@ -2,6 +2,15 @@
 
 from headrace.config.kinds import INT_MAX, Definition, Kind, Mode, key
 
+_ASSIGNORS = (
+    "uniform",
+    "range",
+    "org.apache.kafka.coordinator.group.assignor.UniformAssignor",
+    "org.apache.kafka.coordinator.group.assignor.RangeAssignor",
+)
+_POLICIES = ("bidirectional", "upgrade", "downgrade", "disabled")
+_ANY_CASE = (*_POLICIES, *(word.upper() for word in _POLICIES))
+
 GROUPS: tuple[Definition, ...] = (
     key(
         "group.min.session.timeout.ms",
@@ -87,5 +96,108 @@ GROUPS: tuple[Definition, ...] = (
         4096,
         "The largest note a client may leave with an offset.",
         at_least=0,
+    ),
+    key(
+        "group.consumer.session.timeout.ms",
+        Kind.INT,
+        45_000,
+        "A member of a consumer group (KIP-848) not heard of for so long is out of it.",
+        at_least=1,
+    ),
+    key(
+        "group.consumer.min.session.timeout.ms",
+        Kind.INT,
+        45_000,
+        "The shortest session a consumer group may be given.",
+        at_least=1,
+    ),
+    key(
+        "group.consumer.max.session.timeout.ms",
+        Kind.INT,
+        60_000,
+        "The longest session a consumer group may be given.",
+        at_least=1,
+    ),
+    key(
+        "group.consumer.heartbeat.interval.ms",
+        Kind.INT,
+        5000,
+        "How often members of a consumer group are told to send heartbeats.",
+        at_least=1,
+    ),
+    key(
+        "group.consumer.min.heartbeat.interval.ms",
+        Kind.INT,
+        5000,
+        "The shortest heartbeat interval a consumer group may be given.",
+        at_least=1,
+    ),
+    key(
+        "group.consumer.max.heartbeat.interval.ms",
+        Kind.INT,
+        15_000,
+        "The longest heartbeat interval a consumer group may be given.",
+        at_least=1,
+    ),
+    key(
+        "group.consumer.settling.heartbeat.interval.ms",
+        Kind.INT,
+        1000,
+        "How often members of a consumer group are told to send heartbeats while they wait for"
+        " their assignment, where that is more often than otherwise.",
+        at_least=1,
+        ours=True,
+    ),
+    key(
+        "group.consumer.assignment.interval.ms",
+        Kind.INT,
+        1000,
+        "At least so long between two assignments of one consumer group; the first is made at"
+        " once.",
+        at_least=0,
+    ),
+    key(
+        "group.consumer.min.assignment.interval.ms",
+        Kind.INT,
+        0,
+        "The shortest assignment interval a consumer group may be given.",
+        at_least=0,
+    ),
+    key(
+        "group.consumer.max.assignment.interval.ms",
+        Kind.INT,
+        15_000,
+        "The longest assignment interval a consumer group may be given.",
+        at_least=0,
+    ),
+    key(
+        "group.consumer.max.size",
+        Kind.INT,
+        INT_MAX,
+        "Members one consumer group may have.",
+        at_least=1,
+    ),
+    key(
+        "group.consumer.assignors",
+        Kind.LIST,
+        ("uniform", "range"),
+        "Assignors that members may ask for, the first one for those who do not; Kafka's class"
+        " names of these are taken too.",
+        words=_ASSIGNORS,
+    ),
+    key(
+        "group.consumer.migration.policy",
+        Kind.STRING,
+        "bidirectional",
+        "Whether groups with members go from the classic protocol to the newer one (upgrade), back"
+        " (downgrade), both or neither (disabled).",
+        words=_ANY_CASE,
+    ),
+    key(
+        "group.consumer.regex.refresh.interval.ms",
+        Kind.INT,
+        600_000,
+        "How often regular expressions are matched anew where no topic has come or gone.",
+        at_least=10_000,
     ),
 )

@@ -100,13 +100,7 @@ transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
 """
 
 _GROUPS = """
-group.consumer.assignors group.consumer.heartbeat.interval.ms
-group.consumer.assignment.interval.ms group.consumer.max.assignment.interval.ms
-group.consumer.min.assignment.interval.ms group.consumer.assignor.offload.enable
-group.consumer.max.heartbeat.interval.ms group.consumer.max.session.timeout.ms
-group.consumer.max.size group.consumer.migration.policy group.consumer.min.heartbeat.interval.ms
-group.consumer.min.session.timeout.ms group.consumer.regex.refresh.interval.ms
-group.consumer.session.timeout.ms group.coordinator.append.linger.ms
+group.consumer.assignor.offload.enable group.coordinator.append.linger.ms
 group.coordinator.append.max.buffer.size group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable
 group.coordinator.rebalance.protocols group.coordinator.threads group.share.assignors

@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
-from tests.compat.clients.base import Rec
+from tests.compat.clients.base import NEWER, Rec
 
 T = TypeVar("T")
 WAIT_SECONDS = 60
@@ -121,7 +121,7 @@ class Aio:
 
     def unsupported(self) -> Iterable[str]:
         # 0.14 knows eager assignors only and has no DeleteGroups
-        return ("cooperative rebalance", "delete group")
+        return ("cooperative rebalance", "delete group", *NEWER)
 
     def _with_consumer(self, work: Any, **settings: Any) -> Any:
         async def session() -> Any:
@@ -239,8 +239,9 @@ class Aio:
         instance: str | None = None,
         cooperative: bool = False,
         session_ms: int = 10_000,
+        newer: bool = False,
     ) -> AioMember:
-        del cooperative
+        del cooperative, newer
         settings = self._base | {
             "group_id": group,
             "group_instance_id": instance,

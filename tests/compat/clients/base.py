@@ -4,6 +4,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+NEWER = (
+    "newer: group rebalances",
+    "newer: topics by expression",
+    "newer: static member returns",
+    "newer: commit and resume",
+    "newer: from classic, live",
+    "newer: back to classic, live",
+)
+"""Scenarios of KIP-848's group protocol, which not every library has."""
+
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -92,7 +102,9 @@ class Client(Protocol):
         instance: str | None = None,
         cooperative: bool = False,
         session_ms: int = 10_000,
-    ) -> Member: ...
+        newer: bool = False,
+    ) -> Member:
+        """`newer`: by KIP-848's protocol; then `topic` may be an expression that begins with ^."""
 
     def transactions(self, transactional_id: str, timeout_ms: int = 60_000) -> Transactions: ...
 

@@ -194,14 +194,17 @@ class Confluent:
         instance: str | None = None,
         cooperative: bool = False,
         session_ms: int = 10_000,
+        newer: bool = False,
     ) -> ConfluentMember:
         settings = self._base | {
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": session_ms,
-            "heartbeat.interval.ms": 300,
         }
+        if newer:  # the broker says how long a session is, and how often to send a heartbeat
+            settings["group.protocol"] = "consumer"
+        else:
+            settings |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": 300}
         if instance:
             settings["group.instance.id"] = instance
         if cooperative:

@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.structs import OffsetAndMetadata
 
-from tests.compat.clients.base import Rec
+from tests.compat.clients.base import NEWER, Rec
 
 
 def record(message: Any) -> Rec:
@@ -89,7 +89,7 @@ class KafkaPython:
         self._base: dict[str, Any] = {"bootstrap_servers": bootstrap}
 
     def unsupported(self) -> Iterable[str]:
-        return ()
+        return NEWER
 
     def _admin(self) -> Any:
         return closing(KafkaAdminClient(**self._base))
@@ -172,7 +172,9 @@ class KafkaPython:
         instance: str | None = None,
         cooperative: bool = False,
         session_ms: int = 10_000,
+        newer: bool = False,
     ) -> KafkaPythonMember:
+        del newer
         settings: dict[str, Any] = {
             "group_id": group,
             "auto_offset_reset": "earliest",

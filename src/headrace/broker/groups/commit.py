@@ -9,6 +9,9 @@ from functools import partial
 
 from headrace.broker.coordinator.journal import JournalDone, KeyValue
 from headrace.broker.groups import rebalance, records
+from headrace.broker.groups.consumer import migrate
+from headrace.broker.groups.consumer.group import ConsumerGroup
+from headrace.broker.groups.consumer.offsets import check_commit
 from headrace.broker.groups.context import ShardContext
 from headrace.broker.groups.group import ClassicGroup
 from headrace.broker.groups.messages import CommitRequest
@@ -28,7 +31,7 @@ def commit(shard: ShardContext, request: CommitRequest, done: CodeDone) -> None:
     except ApiError as error:
         done(error.code)
         return
-    if group.state in (_S.STABLE, _S.PREPARING_REBALANCE):
+    if isinstance(group, ClassicGroup) and group.state in (_S.STABLE, _S.PREPARING_REBALANCE):
         rebalance.keep_alive(shard, group, group.members[request.member_id])
     changes, written = _records(shard, request)
     group.commits_in_flight += 1
@@ -99,7 +102,7 @@ class _Answer:
 
 def _committed(
     shard: ShardContext,
-    group: ClassicGroup,
+    group: ClassicGroup | ConsumerGroup,
     changes: list[tuple[Place, Committed]],
     answer: _Answer,
     error: ErrorCode | None,
@@ -116,11 +119,15 @@ def _committed(
 
 def _checked(
     shard: ShardContext, request: CommitRequest, *, transactional: bool = False
-) -> ClassicGroup:
+) -> ClassicGroup | ConsumerGroup:
     """The group, if the request may commit to it now. ApiError as Kafka's validateOffsetCommit.
 
     In a transaction a producer need not say for which member it commits (before KIP-447).
     """
+    consumers = shard.consumers.get(request.group_id)
+    if consumers is not None:
+        check_commit(consumers, request, shard.image(), in_transaction=transactional)
+        return consumers
     group = shard.groups.get(request.group_id)
     generation = request.generation
     if group is None:
@@ -156,11 +163,11 @@ def delete_offsets(
 
     `done(error of the group, one code for each of wanted)` once the deletions are committed.
     """
-    group = shard.groups.get(group_id)
+    group = shard.groups.get(group_id) or shard.consumers.get(group_id)
     if group is None:
         done(ErrorCode.GROUP_ID_NOT_FOUND, [])
         return
-    if group.state is not _S.EMPTY and not group.is_consumer:
+    if isinstance(group, ClassicGroup) and group.state is not _S.EMPTY and not group.is_consumer:
         done(ErrorCode.NON_EMPTY_GROUP, [])
         return
     if group.commits_in_flight:
@@ -199,11 +206,11 @@ def forget(shard: ShardContext, places: Iterable[Place], done: JournalDone) -> N
 
 def delete_group(shard: ShardContext, group_id: str, done: CodeDone) -> None:
     """Delete an empty group and all its offsets; `done` once that is committed."""
-    group = shard.groups.get(group_id)
+    group = shard.groups.get(group_id) or shard.consumers.get(group_id)
     if group is None:
         done(ErrorCode.GROUP_ID_NOT_FOUND)
         return
-    if group.state is not _S.EMPTY:
+    if is_occupied(group):
         done(ErrorCode.NON_EMPTY_GROUP)
         return
     if group.commits_in_flight:
@@ -213,8 +220,18 @@ def delete_group(shard: ShardContext, group_id: str, done: CodeDone) -> None:
     bury_with_offsets(shard, group, list(shard.offsets.places(group_id)), done)
 
 
+def is_occupied(group: ClassicGroup | ConsumerGroup) -> bool:
+    """Whether anybody is in the group, or about to be."""
+    if isinstance(group, ConsumerGroup):
+        return bool(group.members)
+    return group.state is not _S.EMPTY
+
+
 def bury_with_offsets(
-    shard: ShardContext, group: ClassicGroup, places: list[Place], done: CodeDone
+    shard: ShardContext,
+    group: ClassicGroup | ConsumerGroup,
+    places: list[Place],
+    done: CodeDone,
 ) -> None:
     """Write the tombstones of an empty group and of `places`.
 
@@ -225,14 +242,18 @@ def bury_with_offsets(
 
     def committed(error: ErrorCode | None) -> None:
         if error is not None:
-            shard.groups.setdefault(group_id, group)
+            if isinstance(group, ClassicGroup):
+                shard.groups.setdefault(group_id, group)
             done(error)
             return
         for place in places:
             shard.offsets.remove(place)
         done(ErrorCode.NONE)
 
-    del shard.groups[group_id]
     tombstones: list[KeyValue] = [(records.offset_key(place), None) for place in places]
+    if isinstance(group, ConsumerGroup):
+        migrate.bury(shard, group, committed, tombstones)
+        return
+    del shard.groups[group_id]
     tombstones.append((records.group_key(group_id), None))
     shard.journal.append_now(tombstones, committed)

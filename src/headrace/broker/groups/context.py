@@ -1,12 +1,15 @@
 """What the verbs of a shard share: its groups, its offsets, its way to the log, its time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.broker.coordinator.deadlines import Deadlines
 from headrace.broker.coordinator.journal import Journal
+from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.group import ClassicGroup
 from headrace.broker.groups.limits import GroupLimits
 from headrace.broker.groups.offsets import OffsetStore
+from headrace.broker.metadata import MetadataImage
 from headrace.world.clock import Clock, Random
 
 
@@ -19,8 +22,20 @@ class ShardContext:
     limits: GroupLimits
     journal: Journal
     deadlines: Deadlines
+    image: Callable[[], MetadataImage]
+    """The cluster as it is now."""
+    group_setting: Callable[[str, str], int]
+    """A number by a group's id and key (`consumer.session.timeout.ms`): the group's own, or the
+    broker's."""
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
+    """Of the classic protocol, and those that are offsets and nothing else."""
+    consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
+    """Of the newer protocol; a group's id is in one of the two."""
     offsets: OffsetStore = field(default_factory=OffsetStore)
+
+    def new_id(self) -> str:
+        """An id nobody has, made of nothing."""
+        return self.random.uuid().hex()
 
     def new_member_id(self, prefix: str) -> str:
         """An id nobody has: the client's id or the instance's, and a UUID."""

@@ -7,6 +7,17 @@ from headrace.broker.coordinator.led import LedShards
 from headrace.broker.coordinator.shard import ShardPartition, World
 from headrace.broker.groups import commit, describe, join, membership, sync
 from headrace.broker.groups.commit import CodeDone
+from headrace.broker.groups.consumer import classic as classic_members
+from headrace.broker.groups.consumer import describe as consumer_describe
+from headrace.broker.groups.consumer import heartbeat as consumer_heartbeat
+from headrace.broker.groups.consumer import migrate
+from headrace.broker.groups.consumer import offsets as consumer_offsets
+from headrace.broker.groups.consumer.messages import (
+    DescribedConsumerGroup,
+    HeartbeatAnswer,
+    HeartbeatDone,
+    HeartbeatRequest,
+)
 from headrace.broker.groups.context import ShardContext
 from headrace.broker.groups.limits import GroupConfig, GroupLimits
 from headrace.broker.groups.member import JoinDone, SyncDone
@@ -24,6 +35,7 @@ from headrace.broker.groups.messages import (
 from headrace.broker.groups.offsets import ByTopic, Committed
 from headrace.broker.groups.shard import GroupShard
 from headrace.broker.metadata import MetadataImage
+from headrace.config.kinds import Value
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.world.clock import Clock, Random
@@ -48,12 +60,16 @@ class GroupCoordinators:
         disk: Disk,
         config: Callable[[], GroupConfig],
         image: Callable[[], MetadataImage],
+        group_setting: Callable[[str, str], int],
     ) -> None:
-        """`config` and `image` answer with what is so now; both may change at run time."""
+        """`config`, `image` and `group_setting` answer with what is so now; all may change at run
+        time. `group_setting`: a group's own number by its id and key, the broker's by default."""
         self._world = World(clock, random, disk)
         self._config = config
         self._seen = config()
         self._limits = GroupLimits.of(self._seen)
+        self._image = image
+        self._group_setting = group_setting
         self.led = LedShards(
             OFFSETS_TOPIC, self._new_shard, image=image, partitions=lambda: self._limits.partitions
         )
@@ -69,6 +85,7 @@ class GroupCoordinators:
             disk=broker.disk,
             config=lambda: broker.config,
             image=lambda: broker.image,
+            group_setting=lambda _, key: _number(broker.config.effective(f"group.{key}")),
         )
 
     @property
@@ -86,7 +103,15 @@ class GroupCoordinators:
 
     def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> GroupShard:
         limits = self.limits
-        return GroupShard(index, partition, epoch=epoch, world=self._world, limits=limits)
+        return GroupShard(
+            index,
+            partition,
+            epoch=epoch,
+            world=self._world,
+            limits=limits,
+            image=self._image,
+            group_setting=self._group_setting,
+        )
 
     # What the broker tells
 
@@ -140,7 +165,20 @@ class GroupCoordinators:
         except ApiError as error:
             done(JoinAnswer(error.code, request.member_id))
             return
-        join.join(shard, request, done)
+        group = shard.consumers.get(request.group_id)
+        if group is None:
+            join.join(shard, request, done)
+        elif group.members:
+            classic_members.join(shard, group, request, done)
+        else:
+
+            def buried(error: ErrorCode | None) -> None:
+                if error is None:
+                    join.join(shard, request, done)
+                else:
+                    done(JoinAnswer(error, request.member_id))
+
+            migrate.bury(shard, group, buried)
 
     def sync(self, request: SyncRequest, done: SyncDone) -> None:
         """SyncGroup."""
@@ -151,7 +189,11 @@ class GroupCoordinators:
             loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             done(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS if loading else error.code))
             return
-        sync.sync(shard, request, done)
+        group = shard.consumers.get(request.group_id)
+        if group is None:
+            sync.sync(shard, request, done)
+        else:
+            classic_members.sync(shard, group, request, done)
 
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int
@@ -162,11 +204,28 @@ class GroupCoordinators:
         except ApiError as error:
             loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return ErrorCode.NONE if loading else error.code
-        return membership.heartbeat(shard, group_id, member_id, instance_id, generation)
+        group = shard.consumers.get(group_id)
+        if group is None:
+            return membership.heartbeat(shard, group_id, member_id, instance_id, generation)
+        return classic_members.heartbeat(shard, group, member_id, instance_id, generation)
+
+    def consumer_heartbeat(self, request: HeartbeatRequest, done: HeartbeatDone) -> None:
+        """ConsumerGroupHeartbeat."""
+        try:
+            shard = self._member_shard(request.group_id)
+            self._check_room(shard, request.group_id)
+        except ApiError as error:
+            done(HeartbeatAnswer(error.code, error.message))
+            return
+        consumer_heartbeat.heartbeat(shard, request, done)
 
     def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
         """LeaveGroup: one answer a member. ApiError where the group cannot be asked."""
-        return membership.leave(self._member_shard(group_id), group_id, leavers)
+        shard = self._member_shard(group_id)
+        group = shard.consumers.get(group_id)
+        if group is None:
+            return membership.leave(shard, group_id, leavers)
+        return classic_members.leave(shard, group, leavers)
 
     def commit(self, request: CommitRequest, done: CodeDone) -> None:
         """OffsetCommit: one code for all its offsets."""
@@ -200,6 +259,12 @@ class GroupCoordinators:
         """All committed offsets of a group; not to be changed. ApiError as `shard`."""
         return self.shard(group_id).offsets.by_group.get(group_id, {})
 
+    def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Whether a member may fetch its group's offsets (OffsetFetch v9+). ApiError."""
+        group = self.shard(group_id).consumers.get(group_id)
+        if group is not None:
+            consumer_offsets.check_fetch(group, member_id, member_epoch)
+
     def when_settled(self, group_id: str, done: Callable[[], None]) -> None:
         """Call back once all commits made so far can be read. ApiError as `shard`."""
         self.shard(group_id).journal.when_settled(done)
@@ -210,6 +275,13 @@ class GroupCoordinators:
             return describe.describe(self.shard(group_id), group_id)
         except ApiError as error:
             return DescribedGroup(group_id, error.code, error.message)
+
+    def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
+        """ConsumerGroupDescribe, for one group."""
+        try:
+            return consumer_describe.describe(self.shard(group_id), group_id)
+        except ApiError as error:
+            return DescribedConsumerGroup(group_id, error.code, error.message)
 
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
@@ -250,8 +322,13 @@ class GroupCoordinators:
 
     def _check_room(self, shard: ShardContext, group_id: str) -> None:
         """groups.max: a stranger's invented names must not fill the memory."""
-        if group_id in shard.groups:
+        if group_id in shard.groups or group_id in shard.consumers:
             return
-        present = sum(len(one.context.groups) for one in self.led)
+        shards = [one.context for one in self.led]
+        present = sum(len(one.groups) + len(one.consumers) for one in shards)
         if present >= self._limits.groups_max:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "groups.max is reached")
+
+
+def _number(value: Value) -> int:
+    return value if isinstance(value, int) else 0

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator
 from headrace.broker.groups.context import ShardContext
 from headrace.broker.groups.messages import DescribedGroup, DescribedMember, ListedGroup
 from headrace.broker.groups.states import GroupState
+from headrace.broker.groups.subscription import CONSUMER_PROTOCOL
 from headrace.model.errors import ErrorCode
 
 
@@ -16,10 +17,13 @@ def describe(shard: ShardContext, group_id: str) -> DescribedGroup:
     """
     group = shard.groups.get(group_id)
     if group is None:
+        newer = group_id in shard.consumers
         return DescribedGroup(
             group_id,
             ErrorCode.GROUP_ID_NOT_FOUND,
-            f"Group {group_id} not found.",
+            f"Group {group_id} is not a classic group."
+            if newer
+            else f"Group {group_id} not found.",
             GroupState.DEAD.value,
         )
     stable = group.state is GroupState.STABLE
@@ -51,8 +55,12 @@ def list_groups(
     """The groups whose state and type are among those named, in any case; empty: all."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {kind.strip().lower() for kind in types}
-    if wanted_types and "classic" not in wanted_types:
-        return
-    for group in shard.groups.values():
-        if not wanted_states or group.state.value.lower() in wanted_states:
-            yield ListedGroup(group.group_id, group.protocol_type or "", group.state.value)
+    if not wanted_types or "classic" in wanted_types:
+        for group in shard.groups.values():
+            if not wanted_states or group.state.value.lower() in wanted_states:
+                yield ListedGroup(group.group_id, group.protocol_type or "", group.state.value)
+    if not wanted_types or "consumer" in wanted_types:
+        for consumers in shard.consumers.values():
+            state = consumers.state.value
+            if not wanted_states or state.lower() in wanted_states:
+                yield ListedGroup(consumers.group_id, CONSUMER_PROTOCOL, state, "consumer")

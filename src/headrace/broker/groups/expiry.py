@@ -1,10 +1,12 @@
 """When committed offsets end (KIP-211), and groups with them.
 
 The clock of a group's offsets starts when its last member has left; while a group is Stable, it
-runs for the topics that nobody subscribes to any more; a simple group's runs from each commit.
+runs for the topics that nobody subscribes to any more; a simple group's, and one's of the newer
+protocol, runs from each commit.
 """
 
 from headrace.broker.groups import commit
+from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.context import ShardContext
 from headrace.broker.groups.group import ClassicGroup
 from headrace.broker.groups.offsets import Committed, Place
@@ -26,6 +28,15 @@ def expire(shard: ShardContext) -> None:
             commit.forget(shard, ended, _not_waited_for)
         elif not shard.offsets.in_transaction(group.group_id) and not group.commits_in_flight:
             commit.bury_with_offsets(shard, group, ended, _not_waited_for)
+    for consumers in list(shard.consumers.values()):
+        places = list(shard.offsets.places(consumers.group_id))
+        ended = [one for one in places if _consumer_offset_has_ended(shard, consumers, one, now_ms)]
+        if len(ended) < len(places) or consumers.members:
+            commit.forget(shard, ended, _not_waited_for)
+        elif not shard.offsets.in_transaction(consumers.group_id) and (
+            not consumers.commits_in_flight
+        ):
+            commit.bury_with_offsets(shard, consumers, ended, _not_waited_for)
 
 
 def _may_expire(group: ClassicGroup) -> bool:
@@ -45,6 +56,17 @@ def _has_ended(shard: ShardContext, group: ClassicGroup, place: Place, now_ms: i
     if committed.expires_ms >= 0:
         return now_ms >= committed.expires_ms
     return now_ms - _counts_from(group, committed) >= shard.limits.offsets_retention_ms
+
+
+def _consumer_offset_has_ended(
+    shard: ShardContext, group: ConsumerGroup, place: Place, now_ms: int
+) -> bool:
+    committed = shard.offsets.get(place)
+    if committed is None or shard.offsets.is_unstable(place) or group.subscribes(place[1]):
+        return False
+    if committed.expires_ms >= 0:
+        return now_ms >= committed.expires_ms
+    return now_ms - committed.committed_ms >= shard.limits.offsets_retention_ms
 
 
 def _counts_from(group: ClassicGroup, committed: Committed) -> int:

@@ -20,6 +20,16 @@ class GroupConfig(Protocol):
     offsets_commit_timeout_ms: int
     offsets_topic_compression_codec: int
     offsets_topic_num_partitions: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_max_size: int
+    group_consumer_migration_policy: str
+    group_consumer_regex_refresh_interval_ms: int
+    group_consumer_settling_heartbeat_interval_ms: int
+
+
+def assignor_name(given: str) -> str:
+    """`uniform`, also where it was given as Kafka's class of that name."""
+    return given.rsplit(".", 1)[-1].removesuffix("Assignor").lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +61,16 @@ class GroupLimits:
     """groups.max (ours): a join or commit that would make one more group is refused."""
     codec: Codec = Codec.NONE
     """offsets.topic.compression.codec."""
+    consumer_settling_interval_ms: int = 1_000
+    """group.consumer.settling.heartbeat.interval.ms (ours): what they are told while they wait."""
+    consumer_regex_refresh_ms: int = 600_000
+    """group.consumer.regex.refresh.interval.ms."""
+    consumer_max_size: int = (1 << 31) - 1
+    """group.consumer.max.size: members of one consumer group."""
+    consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    """group.consumer.assignors: those members may ask for; the first where none does."""
+    consumer_migration_policy: str = "bidirectional"
+    """group.consumer.migration.policy."""
     pending_joins_max: int = 10_000
     """Our own: ids given out in one group to members that have not come back with them."""
     append_bytes_max: int = 512 * 1024
@@ -71,4 +91,9 @@ class GroupLimits:
             commit_timeout_ms=config.offsets_commit_timeout_ms,
             groups_max=config.groups_max,
             codec=Codec(config.offsets_topic_compression_codec),
+            consumer_settling_interval_ms=config.group_consumer_settling_heartbeat_interval_ms,
+            consumer_regex_refresh_ms=config.group_consumer_regex_refresh_interval_ms,
+            consumer_max_size=config.group_consumer_max_size,
+            consumer_assignors=tuple(map(assignor_name, config.group_consumer_assignors)),
+            consumer_migration_policy=config.group_consumer_migration_policy.lower(),
         )

@@ -92,8 +92,11 @@ def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> tup
     return group_key(group.group_id), encode_group_value(value)
 
 
-def parse_key(key: bytes) -> Place | str | None:
-    """What a record is about: an offset's place, a group's id, or nothing of ours. CorruptBatch."""
+def parse_key(key: bytes) -> Place | str | int:
+    """What a record is about: an offset's place, a classic group's id, or the type of its key.
+
+    CorruptBatch.
+    """
     parsed = decode_key(key)
     match parsed:
         case OffsetKey():
@@ -101,7 +104,7 @@ def parse_key(key: bytes) -> Place | str | None:
         case GroupKey():
             return parsed.group
         case _:
-            return None
+            return parsed.type
 
 
 def parse_offset(value: bytes, log_offset: int) -> Committed:

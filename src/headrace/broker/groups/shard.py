@@ -1,5 +1,6 @@
 """One partition of `__consumer_offsets` and the groups that live in it."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.broker.coordinator.shard import (
@@ -11,12 +12,17 @@ from headrace.broker.coordinator.shard import (
 )
 from headrace.broker.groups import expiry, rebalance, records
 from headrace.broker.groups.commit import forget
+from headrace.broker.groups.consumer import membership
+from headrace.broker.groups.consumer import records as consumer_records
+from headrace.broker.groups.consumer.group import ConsumerGroup
+from headrace.broker.groups.consumer.model import GroupEpoch
 from headrace.broker.groups.context import ShardContext
 from headrace.broker.groups.group import ClassicGroup
 from headrace.broker.groups.limits import GroupLimits
 from headrace.broker.groups.member import Member
 from headrace.broker.groups.offsets import Committed, Place
 from headrace.broker.groups.states import GroupState
+from headrace.broker.metadata import MetadataImage
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
 
@@ -35,10 +41,20 @@ class GroupShard(Shard):
         epoch: int,
         world: World,
         limits: GroupLimits,
+        image: Callable[[], MetadataImage],
+        group_setting: Callable[[str, str], int],
     ) -> None:
         journal = JournalLimits(limits.commit_timeout_ms, limits.codec, limits.append_bytes_max)
         super().__init__(OFFSETS_TOPIC, index, partition, epoch=epoch, world=world, limits=journal)
-        self.context = ShardContext(world.clock, world.random, limits, self.journal, self.deadlines)
+        self.context = ShardContext(
+            world.clock,
+            world.random,
+            limits,
+            self.journal,
+            self.deadlines,
+            image,
+            group_setting,
+        )
         self._check: Timer | None = None
 
     def dropped(self) -> None:
@@ -49,6 +65,7 @@ class GroupShard(Shard):
         for group in list(context.groups.values()):
             rebalance.bury(group, now_ms, ErrorCode.NOT_COORDINATOR)
         context.groups.clear()
+        context.consumers.clear()
 
     def topics_deleted(self, deleted: frozenset[str]) -> None:
         """Forget all offsets in topics that are gone, those on their way to the log too."""
@@ -66,9 +83,10 @@ class GroupShard(Shard):
         self, log_offset: int, producer_id: int | None, key: bytes, value: bytes | None
     ) -> None:
         about = records.parse_key(key)
-        if about is None:
-            return
-        if isinstance(about, str):
+        if isinstance(about, int):
+            if about in consumer_records.KEY_TYPES:
+                self._replay_consumer(key, value)
+        elif isinstance(about, str):
             self._replay_group(about, value)
         elif value is None:
             self.context.offsets.remove(about)
@@ -81,7 +99,7 @@ class GroupShard(Shard):
 
     def _replay_offset(self, place: Place, producer_id: int | None, committed: Committed) -> None:
         group_id = place[0]
-        if group_id not in self.context.groups:
+        if group_id not in self.context.groups and group_id not in self.context.consumers:
             self.context.groups[group_id] = ClassicGroup(group_id, committed.committed_ms)
         if producer_id is None:
             self.context.offsets.put(place, committed)
@@ -92,13 +110,30 @@ class GroupShard(Shard):
         if value is None:
             self.context.groups.pop(group_id, None)
         else:
+            self.context.consumers.pop(group_id, None)
             self.context.groups[group_id] = restored(group_id, records.decode_group_value(value))
+
+    def _replay_consumer(self, key: bytes, value: bytes | None) -> None:
+        group_id, change = consumer_records.decode(key, value)
+        consumers = self.context.consumers
+        group = consumers.get(group_id)
+        if group is None:
+            if value is None:
+                return
+            # Whatever the log said of a classic group of that name was before this.
+            self.context.groups.pop(group_id, None)
+            group = consumers[group_id] = ConsumerGroup(group_id)
+        group.apply(change)
+        if isinstance(change, GroupEpoch) and change.epoch is None:
+            del consumers[group_id]
 
     # Once it is active
 
     def loaded(self) -> None:
         for group in list(self.context.groups.values()):
             self._revive(group)
+        for consumers in self.context.consumers.values():
+            membership.revive(self.context, consumers)
         self._schedule_check()
 
     def _revive(self, group: ClassicGroup) -> None:

@@ -12,7 +12,7 @@ from headrace.wire.kafka.api import ApiKey
 
 _NOT_FOUND_SINCE = 6
 _OPERATIONS_NOT_ASKED = -(1 << 31)
-_ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all there is for a group."""
 
 
@@ -20,7 +20,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once, for each group."""
     operations = _OPERATIONS_NOT_ASKED
     if getattr(request, "include_authorized_operations", False):
-        operations = _ALL_OPERATIONS
+        operations = ALL_OPERATIONS
     make = maker(context)
     groups = tuple(
         _group(context, make, context.broker.groups.describe(group_id), operations)

@@ -21,6 +21,7 @@ from headrace.wire.kafka.api import ApiKey
 
 _ERROR_FOR_GROUP_SINCE = 2
 _SEVERAL_SINCE = 8
+_MEMBER_EPOCHS_SINCE = 9
 _TOPIC_IDS_SINCE = 10
 _NOTHING = Committed(-1, -1, "", -1)
 
@@ -116,6 +117,8 @@ def _topics(
 ) -> tuple[ErrorCode, tuple[Entity, ...]]:
     try:
         offsets = context.broker.groups.shard(asked.group_id).offsets
+        if context.version >= _MEMBER_EPOCHS_SINCE:
+            context.broker.groups.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
         wanted = _wanted(context, asked, offsets)
         read = [(topic, _read(offsets, asked.group_id, topic, stable)) for topic in wanted]
     except ApiError as error:

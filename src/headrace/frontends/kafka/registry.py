@@ -8,6 +8,8 @@ from headrace.frontends.kafka import (
     add_partitions_to_txn,
     alter_configs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_partitions,
     create_topics,
     delete_groups,
@@ -80,4 +82,6 @@ APIS: tuple[Api, ...] = (
     describe_transactions.API,
     list_transactions.API,
     describe_topic_partitions.API,
+    consumer_group_heartbeat.API,
+    consumer_group_describe.API,
 )

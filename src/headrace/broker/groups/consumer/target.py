@@ -1,0 +1,88 @@
+"""The target assignment: who is to read what, made anew when the group's epoch has grown.
+
+Made at most once in `group.consumer.assignment.interval.ms`, however many members come and go: a
+thousand that join together cost a few assignments, not a thousand. The first one of a group is made
+at once.
+"""
+
+import logging
+
+from headrace.broker.groups.assignors import ASSIGNORS
+from headrace.broker.groups.assignors.spec import GroupSpec, MemberSpec
+from headrace.broker.groups.consumer.group import NOTHING, ConsumerGroup
+from headrace.broker.groups.consumer.model import MemberTarget, TargetEpoch
+from headrace.broker.groups.consumer.turn import Turn
+from headrace.broker.groups.context import ShardContext
+from headrace.model.errors import ErrorCode
+
+_logger = logging.getLogger(__name__)
+_ASSIGN = "assign"
+
+
+def update(turn: Turn) -> None:
+    """Bring the target to the group's epoch, now or when the interval is over."""
+    shard, group = turn.shard, turn.group
+    if group.epoch <= group.target_epoch or not group.members:
+        return
+    interval_ms = shard.group_setting(group.group_id, "consumer.assignment.interval.ms")
+    wait_ms = group.target_timestamp_ms + interval_ms - shard.clock.wall_ms()
+    if wait_ms <= 0:
+        assign(turn)
+        return
+    if (_ASSIGN, "") not in group.timers:
+        # A clock that was put back must not hold assignments up.
+        _later(shard, group, min(wait_ms, interval_ms))
+
+
+def _later(shard: ShardContext, group: ConsumerGroup, wait_ms: int) -> None:
+    def ring() -> None:
+        group.disarm(_ASSIGN, "")
+        turn = Turn(shard, group)
+        if group.members and group.epoch > group.target_epoch:
+            assign(turn)
+        turn.finish(_not_waited_for)
+
+    group.arm(_ASSIGN, "", wait_ms / 1000, lambda: shard.deadlines.deadline(ring))
+
+
+def assign(turn: Turn) -> None:
+    """Ask the assignor, and write what differs from the present target."""
+    shard, group = turn.shard, turn.group
+    group.disarm(_ASSIGN, "")
+    name = group.assignor(shard.limits.consumer_assignors[0])
+    before = shard.clock.monotonic()
+    given = ASSIGNORS[name](question(shard, group))
+    for member_id, partitions in given.items():
+        if group.target.get(member_id) != partitions:
+            turn.change(MemberTarget(member_id, partitions))
+    turn.change(TargetEpoch(group.epoch, shard.clock.wall_ms()))
+    _logger.debug(
+        "group %s: target of epoch %d by %s for %d members in %.1f ms",
+        group.group_id, group.epoch, name, len(given),
+        1000 * (shard.clock.monotonic() - before),
+    )  # fmt: skip
+
+
+def question(shard: ShardContext, group: ConsumerGroup) -> GroupSpec:
+    """What the assignor is asked. Members with equal subscriptions share one set of topics."""
+    topics = shard.image().topics
+    ids: dict[frozenset[str], frozenset[bytes]] = {}
+    counts: dict[bytes, int] = {}
+    members: dict[str, MemberSpec] = {}
+    for member in group.members.values():
+        names = group.topics_of(member.subscription)
+        subscribed = ids.get(names)
+        if subscribed is None:
+            found = [one for one in map(topics.get, names) if one is not None]
+            counts.update((one.topic_id, len(one.partitions)) for one in found)
+            subscribed = ids[names] = frozenset(one.topic_id for one in found)
+        members[member.member_id] = MemberSpec(
+            subscribed,
+            group.target.get(member.member_id, NOTHING),
+            member.subscription.instance_id,
+        )
+    return GroupSpec(members, counts)
+
+
+def _not_waited_for(error: ErrorCode | None) -> None:
+    """What the log refused is tried again by the next heartbeat."""

@@ -1,0 +1,135 @@
+"""The APIs of the newer group protocol on the wire, in every version, and groups' own settings."""
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from headrace.frontends.kafka import (
+    api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    describe_groups,
+    offset_fetch,
+)
+from headrace.model.errors import ErrorCode
+from tests.support.admin import versions
+from tests.unit.test_groups_frontend import TOPIC_ID, Wire
+
+HEARTBEAT = consumer_group_heartbeat.API
+
+
+class Newer(Wire):
+    """The coordinator sees the same topics as the frontends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.room.image = self.broker.image
+
+    def beat(self, version: int, **said: Any) -> Any:
+        fields: dict[str, Any] = {
+            "group_id": "g",
+            "member_id": "m",
+            "member_epoch": 0,
+            "rebalance_timeout": timedelta(seconds=30),
+            "subscribed_topic_names": ("t",),
+            "subscribed_topic_regex": None,
+            "topic_partitions": (),
+        }
+        return self.ask(HEARTBEAT, version, **fields | said)
+
+
+@pytest.mark.parametrize("version", versions(HEARTBEAT))
+def test_a_member_joins_stays_and_leaves_in_every_version(version: int) -> None:
+    wire = Newer()
+    joined = wire.beat(version, member_id="m" if version else "")
+    assert (joined.error_code, joined.member_epoch) == (ErrorCode.NONE, 1)
+    assert joined.heartbeat_interval == timedelta(seconds=5)
+    (given,) = joined.assignment.topic_partitions
+    assert (given.topic_id, given.partitions) == (uuid.UUID(bytes=TOPIC_ID), (0, 1))
+    topics = (
+        wire.nested(
+            HEARTBEAT, version, "TopicPartitions", topic_id=given.topic_id, partitions=(0, 1)
+        ),
+    )
+    silent = {
+        "member_id": joined.member_id,
+        "member_epoch": 1,
+        "rebalance_timeout": timedelta(milliseconds=-1),
+        "subscribed_topic_names": None,
+        "topic_partitions": topics,
+    }
+    stays = wire.beat(version, **silent)
+    assert (stays.error_code, stays.assignment) == (ErrorCode.NONE, None)
+    fenced = wire.beat(version, **silent | {"member_epoch": 7})
+    assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert "rejoin" in fenced.error_message
+    left = wire.beat(version, **silent | {"member_epoch": -1})
+    assert (left.error_code, left.member_epoch) == (ErrorCode.NONE, -1)
+
+
+def test_from_version_1_on_members_bring_their_ids() -> None:
+    assert Newer().beat(1, member_id="").error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("version", versions(consumer_group_describe.API))
+def test_describe_in_every_version(version: int) -> None:
+    wire = Newer()
+    wire.beat(1)
+    answer = wire.ask(
+        consumer_group_describe.API,
+        version,
+        group_ids=("g", "nope"),
+        include_authorized_operations=True,
+    )
+    found, missing = answer.groups
+    assert (found.error_code, found.group_state) == (ErrorCode.NONE, "Stable")
+    assert (found.group_epoch, found.assignment_epoch, found.assignor_name) == (1, 1, "uniform")
+    assert found.authorized_operations > 0
+    (member,) = found.members
+    assert (member.member_id, member.subscribed_topic_names) == ("m", ("t",))
+    assert member.assignment == member.target_assignment
+    assert member.assignment.topic_partitions[0].topic_name == "t"
+    if version >= 1:
+        assert member.member_type == 1
+    assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+@pytest.mark.parametrize("version", versions(describe_groups.API))
+def test_describe_groups_does_not_know_groups_of_the_newer_kind(version: int) -> None:
+    wire = Newer()
+    wire.beat(1)
+    answer = wire.ask(
+        describe_groups.API, version, groups=("g",), include_authorized_operations=False
+    )
+    (group,) = answer.groups
+    assert group.group_state == "Dead"
+    since = ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else ErrorCode.NONE
+    assert group.error_code == since
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_offsets_are_fetched_at_the_members_epoch(version: int) -> None:
+    wire = Newer()
+    wire.beat(1)
+    api = offset_fetch.API
+
+    def group(member: str | None, epoch: int) -> Any:
+        return wire.nested(
+            api, version, "OffsetFetchRequestGroup",
+            group_id="g", member_id=member, member_epoch=epoch, topics=None,
+        )  # fmt: skip
+
+    asked = (group("m", 1), group("m", 0), group("who", 1), group(None, -1))
+    answer = wire.ask(api, version, groups=asked, require_stable=False)
+    assert [one.error_code for one in answer.groups] == [
+        ErrorCode.NONE,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NONE,
+    ]
+
+
+def test_the_feature_is_finalized_so_that_clients_use_it() -> None:
+    assert api_versions.FEATURES["group.version"] == 1
