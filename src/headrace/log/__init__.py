@@ -4,10 +4,11 @@ Read in this order:
 
 * `names` file and directory names · `files` the small text files (checkpoints and their kin)
 * `index`, `txnindex`, `snapshot` the bytes of the files beside a segment
-* `segment` one `.log` with its indexes: append, find, scan, recover
+* `segment` one `.log` with its indexes: append, roll, rebuild; `finding` where an offset lies in it
 * `epochs`, `producers` what a partition remembers of its leaders and its producers
-* `log` one partition: append, roll, flush, retain, truncate; `readable` is what readers use of it,
-  `reader` how batches leave, `lookup` the search by time
+* `log` one partition: append, roll, flush, retain, truncate; `limits` what it takes, `unflushed`
+  what waits for the disk, `readable` what readers use of it, `reader` how batches leave, `lookup`
+  the search by time
 * `recover` from a directory to a Log · `directory` a whole `log.dir` · `flusher` group commit
 * `dump` every file type as rows for people
 

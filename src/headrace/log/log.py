@@ -13,18 +13,18 @@ import logging
 from enum import Enum
 from typing import NamedTuple
 
-from headrace.log import files, names, retention, truncate
+from headrace.log import files, limits, names, retention, truncate
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.producers import BATCHES_KEPT
 from headrace.log.readable import ReadableLog
 from headrace.log.reader import NeedsDisk, ReadResult
 from headrace.log.segment import Segment
-from headrace.model.errors import ApiError, ErrorCode, StorageError
+from headrace.log.unflushed import FlushWork
+from headrace.model.errors import StorageError
 from headrace.model.invariant import invariant
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.wire.kafka.batch import (
     CONTROL,
-    LOG_APPEND_TIME,
     BatchHeader,
     parse_control,
     records,
@@ -36,6 +36,7 @@ from headrace.world.disk import Buffer, DiskFile
 __all__ = ["Appended", "FlushWork", "Log", "NeedsDisk", "Origin", "ReadResult"]
 
 _logger = logging.getLogger(__name__)
+_new = tuple.__new__
 
 
 class Origin(Enum):
@@ -52,20 +53,6 @@ class Appended(NamedTuple):
     last_offset: Offset
     append_time_ms: int
     """The broker's time where the topic stamps it (LogAppendTime), else -1."""
-
-
-class FlushWork(NamedTuple):
-    """What must reach the platter so that everything below `upto` is there."""
-
-    files: list[DiskFile]
-    directories: list[str]
-    """Directories whose entries must be durable too, before the files count."""
-    upto: Offset
-    sealed: list[Segment]
-    loose: list[DiskFile]
-    """Small files, closed once they are flushed."""
-    truncations: int
-    """How often the log had been cut short: offsets may hold something else since."""
 
 
 class Log(ReadableLog):
@@ -90,25 +77,18 @@ class Log(ReadableLog):
         StorageError: the directory has failed, now or before; whether the batch is in the log is
         not known, it was not acknowledged and will not be read.
         """
-        shared = self.shared
-        if shared.failure is not None:
-            raise shared.failure
+        if self.shared.failure is not None:
+            raise self.shared.failure
         config = self.config
         size = len(batch)
-        if size > config.max_message_bytes or size > config.segment_bytes:
-            self._refuse_size(size)
         append_time = -1
-        if config.message_timestamp_type == "LogAppendTime":
+        stamped = config.message_timestamp_type == "LogAppendTime"
+        timed = origin is Origin.CLIENT and not stamped
+        if not (limits.takes(config, size, header, now_ms) if timed else limits.fits(config, size)):
+            self._refuse(size, header, now_ms)
+        if stamped:
             header = stamp_append_time(batch, now_ms)
             append_time = now_ms
-        elif origin is Origin.CLIENT:
-            newest = header.max_timestamp
-            if (
-                newest - now_ms > config.message_timestamp_after_max_ms
-                or now_ms - header.base_timestamp > config.message_timestamp_before_max_ms
-                or header.attributes & LOG_APPEND_TIME
-            ):
-                self._refuse_timestamp(header, now_ms)
         base = self.end_offset
         last = base + header.last_offset_delta
         newest = header.max_timestamp
@@ -124,10 +104,9 @@ class Log(ReadableLog):
             raise self._append_failed(active, error) from error
         if header.producer_id >= 0:
             self._note_producer(batch, header, base, active, now_ms)
-        self.end_offset = following = Offset(last + 1)
-        if following - self.flushed_offset >= config.flush_messages and shared.flush_soon:
-            shared.flush_soon(self)
-        return Appended(base, Offset(last), append_time)
+        self._ends_at(last + 1)
+        appended: Appended = _new(Appended, (base, last, append_time))
+        return appended
 
     def append_run(
         self,
@@ -151,31 +130,24 @@ class Log(ReadableLog):
             or not active.room_for(len(batches))
         ):
             return 0
-        most = min(config.max_message_bytes, config.segment_bytes)
-        earliest = now_ms - config.message_timestamp_before_max_ms
-        latest = now_ms + config.message_timestamp_after_max_ms
         size = 0
         last = self.end_offset - 1
         lasts: list[int] = []
         newest: list[int] = []
         for batch, header in zip(batches, headers, strict=True):
             length = len(batch)
-            timestamp = header[8]
-            if length > most or not (header[7] >= earliest and timestamp <= latest):
-                break
-            if header[5] & LOG_APPEND_TIME:
+            if not limits.takes(config, length, header, now_ms):
                 break
             size += length
             last += header[6] + 1
             lasts.append(last)
-            newest.append(timestamp)
+            newest.append(header[8])
         taken = len(lasts)
         if taken == 0 or active.should_roll(
             size, last, max(newest), config.segment_bytes, config.segment_ms
         ):
             return 0
-        if taken < len(batches):
-            batches, headers = batches[:taken], headers[:taken]
+        batches, headers = batches[:taken], headers[:taken]
         for batch, header, end in zip(batches, headers, lasts, strict=True):
             stamp(batch, end - header[6], leader_epoch)
         try:
@@ -185,38 +157,27 @@ class Log(ReadableLog):
             for batch in batches:
                 stamp(batch, 0, leader_epoch)
             return 0
+        self._note_run(headers, lasts, now_ms)
+        self._ends_at(last + 1)
+        return taken
+
+    def _note_run(self, headers: list[BatchHeader], lasts: list[int], now_ms: int) -> None:
         if headers[0].producer_id >= 0:
             for header, end in zip(headers[-BATCHES_KEPT:], lasts[-BATCHES_KEPT:], strict=True):
                 self.producers.update(header, end - header[6], now_ms)
-        self.end_offset = Offset(last + 1)
-        if last + 1 - self.flushed_offset >= config.flush_messages and self.shared.flush_soon:
-            self.shared.flush_soon(self)
-        return taken
 
-    def _refuse_size(self, size: int) -> None:
-        if size > self.config.max_message_bytes:
-            raise ApiError(
-                ErrorCode.MESSAGE_TOO_LARGE,
-                f"a batch of {size} bytes, max.message.bytes is {self.config.max_message_bytes}",
-            )
-        raise ApiError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"a batch of {size} bytes, segment.bytes is {self.config.segment_bytes}",
-        )
+    def _ends_at(self, following: int) -> None:
+        """What was appended is in the log."""
+        self.end_offset = Offset(following)
+        if following - self.flushed_offset >= self.config.flush_messages:
+            soon = self.shared.flush_soon
+            if soon is not None:
+                soon(self)
 
-    def _refuse_timestamp(self, header: BatchHeader, now_ms: int) -> None:
-        if header.attributes & LOG_APPEND_TIME:
-            raise ApiError(
-                ErrorCode.INVALID_TIMESTAMP, "only the broker sets the LogAppendTime bit"
-            )
-        # Without a timestamp (-1) there is nothing to be out of bounds.
-        ahead = header.max_timestamp - now_ms > self.config.message_timestamp_after_max_ms
-        if header.base_timestamp >= 0 or ahead:
-            raise ApiError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"timestamps {header.base_timestamp} to {header.max_timestamp} are out of the "
-                f"topic's bounds at {now_ms}",
-            )
+    def _refuse(self, size: int, header: BatchHeader, now_ms: int) -> None:
+        refusal = limits.refusal(self.config, size, header, now_ms)
+        if refusal is not None:
+            raise refusal
 
     def _append_failed(self, segment: Segment, error: OSError) -> StorageError:
         """Take back what a failed write left, as far as the disk lets us, and fence."""
@@ -237,7 +198,7 @@ class Log(ReadableLog):
         aborted = self.producers.update_marker(header, marker, base)
         if aborted is not None:
             if not segment.txn_index.entries:
-                self.directory_changed(self.directory)  # its file is made now
+                self.unflushed.add_directory(self.directory)  # its file is made now
             try:
                 segment.txn_index.append(aborted)
             except OSError as error:
@@ -275,8 +236,8 @@ class Log(ReadableLog):
         file.truncate(0)
         file.write_at(0, (content,))
         disk.rename(f"{path}.tmp", path)
-        self._loose.append(file)
-        self.directory_changed(self.directory)
+        self.unflushed.add_file(file)
+        self.unflushed.add_directory(self.directory)
 
     def adopt_topic_id(self, topic_id: bytes) -> None:
         """Write `partition.metadata` where a directory came without (older than Kafka 2.8)."""
@@ -290,9 +251,7 @@ class Log(ReadableLog):
         active = self.segments[-1]
         invariant(active.size > 0, f"{active!r}: an empty segment is not rolled")
         try:
-            self._sealed.append((active, active.seal()))
-            snapshot = self.write_snapshot()
-            self._sealed[-1][1].append(snapshot)
+            self.unflushed.add_segment(active, [*active.seal(), self.write_snapshot()])
             segment = self.new_segment(self.end_offset)
         except OSError as error:
             raise self.shared.fail(error, self.directory) from error
@@ -318,7 +277,7 @@ class Log(ReadableLog):
         self._bases.append(base)
         # Who read up to the old segment's end goes on in this one.
         self._ends.clear()
-        self.directory_changed(self.directory)
+        self.unflushed.add_directory(self.directory)
         return segment
 
     def set_segments(self, segments: list[Segment]) -> None:
@@ -328,11 +287,6 @@ class Log(ReadableLog):
         self._bases = [segment.base_offset for segment in segments]
         self.segments = segments
         self._ends.clear()
-
-    def directory_changed(self, directory: str) -> None:
-        """The next flush makes the entries of `directory` durable first."""
-        if directory not in self._new_directories:
-            self._new_directories.append(directory)
 
     def write_snapshot(self) -> DiskFile:
         """Write the `.snapshot` of the log's end; returns it open, to be flushed. OSError."""
@@ -346,31 +300,19 @@ class Log(ReadableLog):
 
     def flush_work(self) -> FlushWork:
         """What to flush now; hand it back to `flushed` when that is done."""
-        found = [file for _, sealed in self._sealed for file in sealed]
-        loose, self._loose = self._loose, []
-        found += loose
-        active = self.segments[-1]
-        if active.is_open:
-            found.append(active.file)
-            if active.txn_file is not None:
-                found.append(active.txn_file)
-        sealed = [segment for segment, _ in self._sealed]
-        directories, self._new_directories = self._new_directories, []
-        return FlushWork(found, directories, self.end_offset, sealed, loose, self.truncations)
+        return self.unflushed.work(
+            self.segments[-1].written_files, self.end_offset, self.truncations
+        )
 
     def flushed(self, work: FlushWork, now_ms: int = 0) -> None:
-        """`work` is on the platter: move `flushed_offset`, and tell."""
+        """`work` is on the platter: move `flushed_offset`, and say so through `on_flushed`."""
         for file in work.loose:
             file.close()
         if self.closed:
             return
         self.last_flush_ms = now_ms
         if work.sealed:
-            for segment, opened in self._sealed:
-                if segment in work.sealed:
-                    opened[-1].close()
-                    segment.close_indexes()
-            self._sealed = [pair for pair in self._sealed if pair[0] not in work.sealed]
+            self.unflushed.settled(work)
         if self.flushed_offset < work.upto and work.truncations == self.truncations:
             self.flushed_offset = work.upto
         if self.on_flushed is not None:
@@ -408,16 +350,6 @@ class Log(ReadableLog):
         self.set_segments(self.segments[count:])
         return gone
 
-    def forget_unflushed(self, gone: list[Segment]) -> None:
-        """Segments that are about to go need no flush any more."""
-        kept = []
-        for segment, opened in self._sealed:
-            if segment in gone:
-                opened[-1].close()
-            else:
-                kept.append((segment, opened))
-        self._sealed = kept
-
     def forget_positions(self) -> None:
         """Readers' remembered positions are void."""
         self._ends.clear()
@@ -433,12 +365,7 @@ class Log(ReadableLog):
                 self._close_clean()
         finally:
             self.closed = True
-            for _, opened in self._sealed:
-                opened[-1].close()
-            self._sealed.clear()
-            for file in self._loose:
-                file.close()
-            self._loose.clear()
+            self.unflushed.close()
             for segment in self.segments:
                 segment.close()
 
@@ -446,7 +373,7 @@ class Log(ReadableLog):
         if self.snapshot_offset != self.end_offset:
             self.write_snapshot().close()
         active = self.segments[-1]
-        if active.is_open or self._sealed:
+        if active.is_open or self.unflushed.segments:
             active.seal()
         work = self.flush_work()
         if self.flushed_offset < self.end_offset or work.sealed or work.directories:
@@ -466,9 +393,6 @@ class Log(ReadableLog):
 
     def release(self) -> None:
         """Close the files of a retired log."""
-        for file in self._loose:
-            file.close()
-        self._loose.clear()
-        self.forget_unflushed(self.segments)
+        self.unflushed.close()
         for segment in self.segments:
             segment.close()

@@ -18,13 +18,12 @@ from headrace.log.scan import BadBatch, Fetch, NotCached, headers
 from headrace.log.segment import Segment
 from headrace.log.shared import Shared
 from headrace.log.txnindex import AbortedTransaction
+from headrace.log.unflushed import Unflushed
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from headrace.world.disk import DiskFile
 
 _logger = logging.getLogger(__name__)
 _ENDS_MAX = 64
@@ -66,9 +65,8 @@ class ReadableLog:
         self._epoch = -1
         self.segments: list[Segment] = []
         self._bases: list[Offset] = []
-        self._sealed: list[tuple[Segment, list[DiskFile]]] = []
-        self._loose: list[DiskFile] = []
-        self._new_directories: list[str] = []
+        self.unflushed = Unflushed()
+        """What waits for the next flush besides the active segment."""
         self._ends: dict[int, tuple[Segment, int]] = {}
         self._reported: set[str] = set()
 

@@ -49,7 +49,7 @@ def create_log(
     log = Log(shared, directory, topic_partition, topic_id, config)
     log.new_segment(Offset(0), fresh=fresh)
     log.write_beside(names.PARTITION_METADATA, files.write_partition_metadata(topic_id))
-    log.directory_changed(directory.rpartition("/")[0])
+    log.unflushed.add_directory(directory.rpartition("/")[0])
     return log
 
 

@@ -103,7 +103,7 @@ def _delete(log: "Log", count: int, why: str) -> int:
             log.start_offset = start
             if log.epochs.truncate_from_start(start):
                 log.save_epochs()
-        log.forget_unflushed(log.segments[:count])
+        log.unflushed.forget(log.segments[:count])
         gone = log.drop_segments(count)
         for segment in gone:
             segment.rename_away(names.DELETED)

@@ -8,14 +8,14 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from headrace.log import names
+from headrace.log import finding, names
 from headrace.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
-from headrace.log.scan import BadBatch, Fetch, contradicted, headers
+from headrace.log.scan import BadBatch, Fetch, headers
 from headrace.log.swept import Swept
 from headrace.log.txnindex import TxnIndex
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, Position
-from headrace.wire.kafka.batch import OVERHEAD_BYTES, BatchHeader
+from headrace.wire.kafka.batch import BatchHeader
 from headrace.world.disk import Buffer, Disk, DiskFile
 
 _logger = logging.getLogger(__name__)
@@ -122,6 +122,14 @@ class Segment:
         return file
 
     @property
+    def written_files(self) -> Sequence[DiskFile]:
+        """The open files that a flush of the segment is about; indexes can be built again."""
+        if self._file is None:
+            return ()
+        txn_file = self.txn_file
+        return (self._file,) if txn_file is None else (self._file, txn_file)
+
+    @property
     def is_open(self) -> bool:
         """Whether the `.log` is open."""
         return self._file is not None
@@ -160,32 +168,14 @@ class Segment:
         try:
             self.index.load()
             self.time_index.load()
-            self._check_indexes()
+            finding.check_indexes(self)
         except CorruptLogError:
             self.rebuild_indexes()
 
-    def _check_indexes(self) -> None:
-        offset, position = self.index.last
-        if position >= self.size and len(self.index):
-            raise CorruptLogError(f"{self.index.path}: points behind the segment's end")
-        if self.time_index.last[0] == NO_TIMESTAMP and self.size:
-            # A closed segment always has its last timestamp there, unless no record has one.
-            raise CorruptLogError(f"{self.time_index.path}: empty beside {self.size} bytes")
-        if len(self.index) and offset < self.base_offset:
-            raise CorruptLogError(f"{self.index.path}: offsets below the segment's")
-
     def rebuild_indexes(self) -> None:
         """Build both indexes again from the batch headers. BadBatch: they are as they were."""
-        swept = Swept(self.base_offset, self.base_offset)
         path = self.path(names.LOG)
-        for position, header in headers(self.file.read, 0, self.size, path, self.base_offset):
-            swept.note(
-                position,
-                header.batch_length + OVERHEAD_BYTES,
-                header.base_offset + header.last_offset_delta,
-                header.max_timestamp,
-            )
-        self.take_swept(swept)
+        self.take_swept(Swept.of(self.file.read, self.size, path, self.base_offset))
         self.write_out_indexes()
 
     def take_swept(self, swept: Swept) -> None:
@@ -213,13 +203,10 @@ class Segment:
         """
         position = self.size
         (self._file or self.file).write_at(position, parts)
-        if max_timestamp > self._max_timestamp:
-            self._max_timestamp = max_timestamp
-            self._max_timestamp_offset = Offset(last_offset)
-        if self.bytes_since_index > every:
-            self._add_entries(last_offset, max_timestamp, position)
         if position == 0:
             self.first_timestamp = max_timestamp
+        if max_timestamp > self._max_timestamp or self.bytes_since_index > every:
+            self._note(last_offset, max_timestamp, position, every)
         self.bytes_since_index += size
         self.size = position + size
 
@@ -232,7 +219,7 @@ class Segment:
         (self._file or self.file).write_at(position, batches)
         for batch, last_offset, timestamp in zip(batches, last_offsets, newest, strict=True):
             if timestamp > self._max_timestamp or self.bytes_since_index > every:
-                self.note(last_offset, timestamp, position, every)
+                self._note(last_offset, timestamp, position, every)
             length = len(batch)
             self.bytes_since_index += length
             position += length
@@ -249,7 +236,13 @@ class Segment:
         offsets, times, _ = indexes
         return offsets.loaded and times.loaded and min(offsets.room, times.room) >= batches
 
-    def _add_entries(self, last_offset: int, max_timestamp: int, position: int) -> None:
+    def _note(self, last_offset: int, max_timestamp: int, position: int, every: int) -> None:
+        """A batch at `position`: its time if it is the newest, an entry where one is due."""
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = Offset(last_offset)
+        if self.bytes_since_index <= every:
+            return
         indexes = self._indexes
         if indexes is None or not (self._max_known and indexes[0].loaded and indexes[1].loaded):
             # The first entry since a start: what came before counts for it as well.
@@ -261,18 +254,6 @@ class Segment:
         self.index.append(Offset(last_offset), position)
         self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
         self.bytes_since_index = 0
-
-    def note(self, last_offset: int, max_timestamp: int, position: int, every: int) -> None:
-        """Index a batch that somebody else writes. The caller adds its size to the counters."""
-        if max_timestamp > self._max_timestamp:
-            self._max_timestamp = max_timestamp
-            self._max_timestamp_offset = Offset(last_offset)
-        if self.bytes_since_index > every:
-            self.index.append(Offset(last_offset), position)
-            self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
-            self.bytes_since_index = 0
-        if position == 0:
-            self.first_timestamp = max_timestamp
 
     def should_roll(
         self, size: int, last_offset: int, max_timestamp: int, bytes_max: int, roll_ms: int
@@ -360,19 +341,11 @@ class Segment:
         if not self._max_known:
             self.load_indexes()
             if not self._max_known:
-                self._max_timestamp, self._max_timestamp_offset = self.time_index.last
-                self._scan_tail_timestamps()
-                self._max_known = True
+                newest = finding.newest(self, *self.time_index.last)
+                if not self._max_known:  # else the indexes were built again on the way
+                    self._max_timestamp, self._max_timestamp_offset = newest
+                    self._max_known = True
         return self._max_timestamp, self._max_timestamp_offset
-
-    def _scan_tail_timestamps(self) -> None:
-        start = self.start_of(self._max_timestamp_offset, self.file.read)
-        where = self.path(names.LOG)
-        for _, header in headers(self.file.read, start, self.size, where):
-            if header.max_timestamp > self._max_timestamp:
-                self._max_timestamp = header.max_timestamp
-                last = header.base_offset + header.last_offset_delta
-                self._max_timestamp_offset = Offset(last)
 
     def load_first_timestamp(self) -> None:
         """Know when the first batch was written; needed before the segment takes appends."""
@@ -388,58 +361,12 @@ class Segment:
         """
         if not self.index.loaded:
             self.load_indexes()
-        try:
-            return self._walk_to(target, fetch)
-        except BadBatch as bad:
-            if not self.doubt_indexes(bad):
-                raise
-        return self._walk_to(target, fetch)
-
-    def _walk_to(self, target: Offset, fetch: Fetch) -> tuple[Position, BatchHeader] | None:
-        indexed, start = self.index.entry_before(target)
-        found = self._walk_from(start, indexed, target, fetch)
-        if found is not None and found[1].base_offset > target:
-            # A gap, or the entry led to a batch whose offset is not its own: then the one before
-            # the entry knows better.
-            start = self.index.entry_before(Offset(indexed - 1))[1] if start else start
-            found = self._walk_from(start, None, target, fetch)
-        return found
-
-    def _walk_from(
-        self, start: Position, indexed: Offset | None, target: Offset, fetch: Fetch
-    ) -> tuple[Position, BatchHeader] | None:
-        where = self.path(names.LOG)
-        least = 0 if start else self.base_offset
-        for position, header in headers(fetch, start, self.size, where, least):
-            last = header.base_offset + header.last_offset_delta
-            if position == start:
-                if start and indexed is not None and last > indexed:
-                    # Reading on from here would skip what lies between.
-                    reason = f"entry {indexed} to {start}, where offset {last} ends"
-                    raise BadBatch(self.index.path, start, reason)
-                if start == 0 and header.base_offset > self.base_offset:
-                    behind = header.batch_length + OVERHEAD_BYTES
-                    if contradicted(last, fetch, behind, self.size):
-                        raise BadBatch(where, 0, f"offset {last}, and again behind it")
-            if last >= target:
-                return Position(position), header
-        return None
+        return finding.find(self, target, fetch)
 
     def start_of(self, target: Offset, fetch: Fetch) -> Position:
         """Where to begin looking for `target`: a batch at or before the one that holds it."""
         self.load_indexes()
-        indexed, start = self.index.entry_before(target)
-        if start == 0 or self._begins_a_batch(indexed, start, fetch):
-            return start
-        problem = CorruptLogError(f"{self.index.path}: {indexed} is not at byte {start}")
-        return self.index.lookup(target) if self.doubt_indexes(problem) else start
-
-    def _begins_a_batch(self, indexed: Offset, start: Position, fetch: Fetch) -> bool:
-        try:
-            _, header = next(headers(fetch, start, self.size, self.path(names.LOG)))
-        except BadBatch:
-            return False
-        return self.base_offset <= header.base_offset <= indexed
+        return finding.start_of(self, target, fetch)
 
     def doubt_indexes(self, problem: CorruptLogError) -> bool:
         """Build the indexes again because what they led to was `problem`; whether that was done.

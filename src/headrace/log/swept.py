@@ -4,10 +4,12 @@ from array import array
 from typing import TYPE_CHECKING
 
 from headrace.log.index import NO_TIMESTAMP
+from headrace.log.scan import headers
 from headrace.model.nouns import Offset
+from headrace.wire.kafka.batch import OVERHEAD_BYTES
 
 if TYPE_CHECKING:
-    from headrace.log.scan import BadBatch
+    from headrace.log.scan import BadBatch, Fetch
 
 INDEX_INTERVAL_BYTES = 4096
 """index.interval.bytes, where no topic says otherwise."""
@@ -48,6 +50,16 @@ class Swept:
         self.max_timestamp_offset = base
         self.first_timestamp: int | None = None
         self.bytes_since_index = 0
+
+    @classmethod
+    def of(cls, fetch: "Fetch", size: int, path: str, base: Offset) -> "Swept":
+        """What the batch headers of a segment of `size` bytes say. BadBatch."""
+        found = cls(base, base)
+        for position, header in headers(fetch, 0, size, path, base):
+            last = header.base_offset + header.last_offset_delta
+            length = header.batch_length + OVERHEAD_BYTES
+            found.note(position, length, last, header.max_timestamp)
+        return found
 
     def note(self, position: int, size: int, last_offset: int, max_timestamp: int) -> None:
         """Take in the next batch."""

@@ -47,7 +47,7 @@ def _cut(log: "Log", offset: Offset) -> Offset:
         gone.append(segments.pop())
     active = segments[-1]
     # Those before it keep waiting for their flush.
-    log.forget_unflushed([active, *gone])
+    log.unflushed.forget([active, *gone])
     for segment in gone:
         leftovers.remove_segment(log.shared.disk, segment)
     end = Offset(max(offset, active.base_offset))

@@ -62,7 +62,7 @@ def swap_in(log: "Log", cleaned: Cleaned, at: int) -> list[Segment]:
         raise log.shared.fail(error, log.directory) from error
     new = log.make_segment(Offset(cleaned.base_offset))
     new.size = cleaned.size
-    log.forget_unflushed(old)
+    log.unflushed.forget(old)
     log.set_segments([*log.segments[:at], new, *log.segments[at + len(old) :]])
     return old
 
