@@ -128,7 +128,6 @@ class Story:
         def flushed(upto: Offset) -> None:
             history.tell(self.ops, upto)
             log.high_watermark = upto
-            log.publish()
 
         log.on_flushed = flushed
         return log

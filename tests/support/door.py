@@ -33,7 +33,6 @@ def lead(log: Log) -> Log:
 
     def flushed(upto: Offset) -> None:
         log.high_watermark = upto
-        log.publish()
 
     log.on_flushed = flushed
     return log

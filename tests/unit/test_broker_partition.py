@@ -7,6 +7,7 @@ import pytest
 
 from headrace.broker.partition import Partition
 from headrace.config.topic import LogConfig
+from headrace.log import bounds
 from headrace.log.directory import LogDirectory
 from headrace.log.log import ReadResult
 from headrace.model.errors import ApiError, ErrorCode
@@ -94,6 +95,30 @@ def test_waiters_are_told_in_the_order_of_asking() -> None:
         place.partition.when_committed(appended.commit_offset, partial(heard, name))
     place.flush()
     assert order == ["a", "b", "c"]
+
+
+def test_who_has_an_answer_finds_all_of_its_flush_in_the_files() -> None:
+    place = Place()
+    log = place.directory.create_log(TopicPartition("t", 1), TOPIC_ID, LogConfig())
+    second = Partition(log, leader_epoch=LeaderEpoch(5), flusher=place.directory.flusher)
+    place.flush()
+    place.flush()
+    found: list[tuple[int | None, int]] = []
+
+    def answered(_: ApiError | None) -> None:
+        for partition in (place.partition, second):
+            at = partition.topic_partition
+            end = bounds.read_bound(place.disk, "/data", at, TOPIC_ID).end
+            found.append((end, partition.high_watermark))
+
+    writes = sum(one.kind == "write" for one in place.disk.ops)
+    for partition in (place.partition, second):
+        append(partition)
+        partition.when_committed(Offset(1), answered)
+    place.flush()
+    assert found == [(1, 1)] * 4
+    written = sum(one.kind == "write" for one in place.disk.ops) - writes
+    assert written == 2 + 1, "a batch each, and one write for the bounds of both"
 
 
 def test_a_waiter_may_append_and_wait_again_from_its_callback() -> None:

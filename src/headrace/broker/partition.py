@@ -54,6 +54,7 @@ class Partition:
     """A partition led by this broker."""
 
     __slots__ = (
+        "_announced",
         "_flush_later",
         "_flush_on_ack",
         "_flush_soon",
@@ -98,8 +99,9 @@ class Partition:
         """Whether a client's record without a key is to be refused, which is for him who decodes
         the request: records are not looked at here. Internal topics take nothing from clients."""
         self.high_watermark = log.flushed_offset if flush_on_ack else log.end_offset
-        log.high_watermark = self.high_watermark
+        log.high_watermark = self._announced = self.high_watermark
         log.on_flushed = self._flushed
+        log.on_readable = self._announce
         if flush_on_ack and self.high_watermark < log.end_offset:
             self._flush_soon(log)
 
@@ -362,7 +364,7 @@ class Partition:
         if self._refusal is not None:
             return
         self._refusal = because
-        self.log.on_flushed = None
+        self.log.on_flushed = self.log.on_readable = None
         waiting, self._waiting = self._waiting, deque()
         for _, callback in waiting:
             callback(ApiError(because))
@@ -396,17 +398,19 @@ class Partition:
         )
 
     def _flushed(self, upto: Offset) -> None:
-        if self._flush_on_ack:
-            self._advance(upto)
-        else:
-            self.log.publish()
+        if self._flush_on_ack and upto > self.high_watermark:
+            self.high_watermark = self.log.high_watermark = upto
 
     def _advance(self, upto: Offset) -> None:
-        if upto <= self.high_watermark:
+        if upto > self.high_watermark:
+            self.high_watermark = self.log.high_watermark = upto
+            self._announce()
+
+    def _announce(self) -> None:
+        """Tell those who wait for what the high watermark has passed."""
+        if self._announced == self.high_watermark:
             return
-        self.high_watermark = self.log.high_watermark = upto
-        if self._flush_on_ack:
-            self.log.publish()  # before the answers: who has one finds it in the files
+        self._announced = self.high_watermark
         if self._waiting:
             self._release()
         if self._watchers:

@@ -16,9 +16,10 @@ HEADRACE: tuple[Definition, ...] = (
         "log.flush.strategy",
         Kind.STRING,
         "auto",
-        "How files that wait for a flush are flushed together: each by fdatasync, all by one"
-        " syncfs, or auto by their number.",
-        words=("auto", "fdatasync", "syncfs"),
+        "How files that wait for a flush are flushed together: one by one by fdatasync, side by"
+        " side by the kernel's asynchronous I/O (aio), all by one syncfs, or auto: by their number"
+        " and size, and by what has been quicker lately.",
+        words=("auto", "fdatasync", "aio", "syncfs"),
         ours=True,
     ),
     key(

@@ -29,9 +29,9 @@ NAME = "durable-read-bounds"
 SLOT = Struct(">I16siqqq")
 """CRC32C of what follows, topic id, partition, start, end, last stable offset."""
 _BODY_AT = 4
-_CRC = Struct(">I")
-_BODY = Struct(">16siqqq")
 _KEY = Struct(">16si")
+_pack_crc = Struct(">I").pack
+_pack_said = Struct(">qqq").pack
 _HEADER = b"headrace durable read bounds, version 1\n".ljust(SLOT.size, b"\0")
 _READS_MAX = 50
 
@@ -51,13 +51,27 @@ class ReadBound(NamedTuple):
     """Where readers of committed data end; None where the log itself must tell."""
 
 
+class Slot:
+    """A log's place in the file."""
+
+    __slots__ = ("at", "key", "said")
+
+    def __init__(self, at: int, key: bytes) -> None:
+        self.at = at
+        """Its first byte."""
+        self.key = key
+        """Topic id and partition, packed."""
+        self.said: Said | None = None
+        """What it says now; None: nothing that binds."""
+
+
 class ReadBounds:
     """The broker's side: keeps the file. On the deciding thread, save `sync`.
 
     A write that fails fences the log directory.
     """
 
-    __slots__ = ("_changed", "_file", "_free", "_path", "_said", "_shared", "_slots", "_table")
+    __slots__ = ("_changed", "_file", "_free", "_path", "_shared", "_slots", "_table")
 
     def __init__(self, shared: Shared, path: str) -> None:
         """Of the log directory `path`."""
@@ -65,8 +79,7 @@ class ReadBounds:
         self._path = f"{path}/{NAME}"
         self._file: DiskFile | None = None
         self._table = bytearray()
-        self._slots: dict[Key, int] = {}
-        self._said: dict[Key, Said] = {}
+        self._slots: dict[Key, Slot] = {}
         self._free: list[int] = []
         self._changed = False
 
@@ -79,39 +92,37 @@ class ReadBounds:
             self._file.truncate(0)
             self._file.write_at(0, (_HEADER,))
         del self._table[len(self._table) // SLOT.size * SLOT.size :]
-        for number in range(1, len(self._table) // SLOT.size):
-            body = _body(self._table, number * SLOT.size)
+        for at in range(SLOT.size, len(self._table), SLOT.size):
+            body = _body(self._table, at)
             if body is None:
-                self._free.append(number)
+                self._free.append(at)
             else:
-                self._slots[body[0], body[1]] = number
-                self._said[body[0], body[1]] = body[2:]
+                slot = self._slots[body[0], body[1]] = Slot(at, _KEY.pack(body[0], body[1]))
+                slot.said = body[2:]
 
     def publish(self, logs: Collection["Log"]) -> None:
         """Say how far these logs may be read now; at once in the page cache."""
-        if len(logs) == 1:  # after each flush: kept short
-            number = self._note(next(iter(logs)))
-            if number is not None:
-                self._write(number, number)
-            return
-        written = [number for log in logs if (number := self._note(log)) is not None]
+        written = [at for log in logs if (at := self._note(log)) is not None]
         if not written:
             return
         first, last = min(written), max(written)
-        if last - first < 16 * len(written):
+        if last - first < 16 * SLOT.size * len(written):
             self._write(first, last)
         else:
-            for number in written:
-                self._write(number, number)
+            for at in written:
+                self._write(at, at)
 
     def add(self, topic_id: bytes, partition: int) -> None:
         """A log is about to be made: nothing of it may be read yet."""
-        number = self._pack((topic_id, partition), (0, 0, 0))
-        self._write(number, number)
+        slot = self._slot((topic_id, partition))
+        self._say(slot, (0, 0, 0))
+        self._write(slot.at, slot.at)
 
     def lower(self, log: "Log") -> None:
         """The log is about to be cut to its flushed offset: the one way back. OSError."""
-        if self._said.pop((log.topic_id, log.topic_partition.partition), None) is not None:
+        slot = self._slots.get((log.topic_id, log.topic_partition.partition))
+        if slot is not None:
+            slot.said = None
             self.publish((log,))
             self.sync()
 
@@ -148,39 +159,44 @@ class ReadBounds:
     def _note(self, log: "Log") -> int | None:
         if self._file is None or log.closed or log.topic_id == files.NO_TOPIC_ID:
             return None
-        key = log.topic_id, log.topic_partition.partition
+        slot = log.bound
+        if slot is None:
+            slot = log.bound = self._slot((log.topic_id, log.topic_partition.partition))
         end = min(log.high_watermark, log.flushed_offset)
-        said = self._said.get(key)
+        said = slot.said
         if said is not None and said[1] > end:
             return None  # a log that is loaded, not led yet: what was said before holds
         now = log.start_offset, end, log.last_stable_offset(end)
-        return None if now == said else self._pack(key, now)
+        if now == said:
+            return None
+        self._say(slot, now)
+        return slot.at
 
-    def _pack(self, key: Key, said: Said) -> int:
-        number = self._slots.get(key)
-        if number is None:
-            number = self._free.pop() if self._free else len(self._table) // SLOT.size
-            self._slots[key] = number
-        body = _BODY.pack(*key, *said)
-        at = number * SLOT.size
-        self._table[at : at + SLOT.size] = _CRC.pack(crc32c(body)) + body
-        self._said[key] = said
-        return number
+    def _slot(self, key: Key) -> Slot:
+        slot = self._slots.get(key)
+        if slot is None:
+            at = self._free.pop() if self._free else len(self._table)
+            slot = self._slots[key] = Slot(at, _KEY.pack(*key))
+        return slot
+
+    def _say(self, slot: Slot, said: Said) -> None:
+        body = slot.key + _pack_said(*said)
+        at = slot.at
+        self._table[at : at + SLOT.size] = _pack_crc(crc32c(body)) + body
+        slot.said = said
 
     def _drop(self, key: Key) -> None:
-        number = self._slots.pop(key, None)
-        if number is not None:
-            self._said.pop(key, None)
-            self._table[number * SLOT.size : (number + 1) * SLOT.size] = bytes(SLOT.size)
-            self._free.append(number)
-            self._write(number, number)
+        slot = self._slots.pop(key, None)
+        if slot is not None:
+            self._table[slot.at : slot.at + SLOT.size] = bytes(SLOT.size)
+            self._free.append(slot.at)
+            self._write(slot.at, slot.at)
 
     def _write(self, first: int, last: int) -> None:
         if self._file is None or self._shared.failure is not None:
             return
-        at = first * SLOT.size
         try:
-            self._file.write_at(at, (bytes(self._table[at : (last + 1) * SLOT.size]),))
+            self._file.write_at(first, (bytes(self._table[first : last + SLOT.size]),))
         except OSError as error:
             self._shared.fail(error, self._path)
             return

@@ -21,6 +21,7 @@ visible. Without it a stream of them keeps the disk flushing without a pause, fo
 
 Done = Callable[[OSError | None], None]
 Strategy = Callable[[Disk, Collection[DiskFile], Done], None]
+Work = list[tuple[Log, FlushWork]]
 
 
 def fdatasync_each(disk: Disk, files: Collection[DiskFile], done: Done) -> None:
@@ -97,15 +98,20 @@ class Flusher:
         if self._closed:
             return
         waiting, self._waiting = self._waiting, {}
-        work = [(log, log.flush_work()) for log in waiting if not log.closed]
-        directories = [path for _, part in work for path in part.directories]
+        work: Work = []
+        files: list[DiskFile] = []
+        directories: list[str] = []
+        for log in waiting:
+            if not log.closed:
+                part = log.flush_work()
+                work.append((log, part))
+                files += part.files
+                directories += part.directories
         self._running = True
         self.flushes += 1
-        self._flush_files(work, directories)
+        self._flush_files(work, files, directories)
 
-    def _flush_files(self, work: list[tuple[Log, FlushWork]], directories: list[str]) -> None:
-        files = [file for log, part in work if not log.closed for file in part.files]
-
+    def _flush_files(self, work: Work, files: list[DiskFile], directories: list[str]) -> None:
         def done(error: OSError | None) -> None:
             if self._closed:
                 self._settled()
@@ -121,7 +127,7 @@ class Flusher:
         else:  # all that waited has been closed or deleted meanwhile
             done(None)
 
-    def _flush_directories(self, work: list[tuple[Log, FlushWork]], directories: list[str]) -> None:
+    def _flush_directories(self, work: Work, directories: list[str]) -> None:
         # A file whose directory entry is lost is lost whatever its own fsync said. After the files:
         # no name is durable before what it stands for, and the journal has most of it by then.
         disk = self._shared.disk
@@ -141,11 +147,19 @@ class Flusher:
 
         disk.run(lambda: disk.sync_directories(paths), done)
 
-    def _flushed(self, work: list[tuple[Log, FlushWork]]) -> None:
+    def _flushed(self, work: Work) -> None:
         self._settled()
         now_ms = self._clock.wall_ms()
+        logs = []
         for log, part in work:
             log.flushed(part, now_ms)
+            logs.append(log)
+        # Before anybody is answered: who has an answer finds it in the files. One write for all.
+        if self._shared.publish is not None:
+            self._shared.publish(logs)
+        for log in logs:
+            if log.on_readable is not None:
+                log.on_readable()
         if self._waiting and not self._scheduled:
             self._schedule()
 

@@ -389,7 +389,7 @@ class Log(ReadableLog):
     def retire(self) -> None:
         """The partition is being deleted: nothing more is flushed or told. Files stay open."""
         self.closed = True
-        self.on_flushed = None
+        self.on_flushed = self.on_readable = None
 
     def release(self) -> None:
         """Close the files of a retired log."""

@@ -25,6 +25,8 @@ from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.log.bounds import Slot
+
 _logger = logging.getLogger(__name__)
 _ENDS_MAX = 64
 
@@ -53,7 +55,9 @@ class ReadableLog:
         self.high_watermark = Offset(0)
         """The partition's to move; kept here for its checkpoint, and retention stays below it."""
         self.on_flushed: Callable[[Offset], None] | None = None
-        """Told the new `flushed_offset` after every flush."""
+        """Told the new `flushed_offset` after every flush: moves the high watermark, no more."""
+        self.on_readable: Callable[[], None] | None = None
+        """Called once all logs of a flush have moved and readers of the files have been told."""
         self.producers = ProducerStates()
         self.closed = False
         self.snapshot_offset = Offset(-1)
@@ -65,6 +69,8 @@ class ReadableLog:
         self._epoch = -1
         self.segments: list[Segment] = []
         self._bases: list[Offset] = []
+        self.bound: Slot | None = None
+        """Where readers of the files are told how far they may go; `ReadBounds` has it."""
         self.unflushed = Unflushed()
         """What waits for the next flush besides the active segment."""
         self._ends: dict[int, tuple[Segment, int]] = {}

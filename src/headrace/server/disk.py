@@ -147,7 +147,7 @@ class RealDisk:
                 with suppress(FileNotFoundError):
                     fds.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
                 if len(fds) > _DIRECTORIES_FEW and not isinstance(self._strategy, Fdatasync):
-                    self._all.flush(fds[-1:], 0)
+                    self._all.flush(fds, 0, fds[-1:])
                     return
             for fd in fds:
                 os.fsync(fd)
@@ -159,7 +159,7 @@ class RealDisk:
         """syncfs, blocking."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            self._all.flush([fd], 0)
+            self._all.flush([fd], 0, [fd])
         finally:
             os.close(fd)
 
@@ -205,32 +205,27 @@ class RealDisk:
         workers = self._workers
         if workers is None:
             raise InvariantError("a disk without workers was asked to flush")
-        pinned: list[RealFile] = []
-        fds = []
-        size = 0
+        ours = [file for file in files if isinstance(file, RealFile)]
         failure: OSError | None = None
-        for file in files:
-            if not isinstance(file, RealFile):
-                continue
+        size = 0
+        for file in ours:
             file.write_held()
-            failure = failure or file.failure
-            try:
-                fds.append(self.files.pin(file))
-            except OSError as error:
-                failure = error
-                continue
-            pinned.append(file)
             size += file.unflushed
             file.unflushed = 0
+            failure = failure or file.failure
+        try:
+            fds = self.files.pin_all(ours)
+        except OSError as error:
+            failure, ours, fds = error, [], []
+        devices = {file.device: fd for file, fd in zip(ours, fds, strict=True)}
 
         def work() -> None:
             if failure is not None:
                 raise failure
-            self._strategy.flush(fds, size)
+            self._strategy.flush(fds, size, [*devices.values()])
 
         def flushed(error: OSError | None) -> None:
-            for file in pinned:
-                self.files.unpin(file)
+            self.files.unpin_all(ours)
             done(error)
 
         workers.flush(work, flushed)

@@ -112,6 +112,23 @@ class OpenFiles:
         with self._lock:
             file.pins -= 1
 
+    def pin_all(self, files: Sequence["RealFile"]) -> list[int]:
+        """The descriptors of all `files`, kept open until `unpin_all`. OSError: none is pinned."""
+        with self._lock:
+            for file in files:
+                file.pins += 1
+        try:
+            return [file.descriptor() for file in files]
+        except BaseException:
+            self.unpin_all(files)
+            raise
+
+    def unpin_all(self, files: Sequence["RealFile"]) -> None:
+        """The end of one `pin_all`."""
+        with self._lock:
+            for file in files:
+                file.pins -= 1
+
     def _make_room(self) -> None:
         ring = self._ring
         spare = len(ring) + 1 - self.open_max
@@ -201,6 +218,11 @@ class RealFile:
         self._fd = fd
         self._files.opened(self)
         return fd
+
+    @property
+    def device(self) -> int:
+        """The file system it lies on."""
+        return self._identity[0]
 
     @property
     def writable(self) -> bool:
@@ -338,8 +360,9 @@ class RealFile:
             os.close(fd)
 
 
-def _identity(fd: int) -> int:
-    return os.fstat(fd).st_ino
+def _identity(fd: int) -> tuple[int, int]:
+    found = os.fstat(fd)
+    return found.st_dev, found.st_ino
 
 
 def _read_all(fd: int, position: int, size: int) -> bytes:

@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 class Flush(Protocol):
     """Makes files durable. Blocks; runs on the flush thread, one call at a time."""
 
-    def flush(self, fds: Sequence[int], size: int) -> None:
-        """All that was written to `fds`, `size` bytes, is on the platter on return. OSError."""
+    def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
+        """All that was written to `fds`, `size` bytes, is on the platter on return. OSError.
+
+        `devices`: of those, one on each file system. To ask the system which one a descriptor is on
+        would give the interpreter's lock away as often as there are files, and the loop takes it.
+        """
 
 
 class Fdatasync:
     """Each file by itself."""
 
-    def flush(self, fds: Sequence[int], size: int) -> None:
+    def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
         """One fdatasync a file."""
         for fd in fds:
             os.fdatasync(fd)
@@ -38,7 +42,7 @@ class Syncfs:
     def __init__(self) -> None:
         self._syncfs: Callable[[int], int] | None = None
 
-    def flush(self, fds: Sequence[int], size: int) -> None:
+    def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
         """One syncfs for each file system.
 
         Errors of write-back are reported since Linux 5.8, and for any file of the file system: one
@@ -48,8 +52,7 @@ class Syncfs:
 
         if self._syncfs is None:
             self._syncfs = ctypes.CDLL(None, use_errno=True).syncfs
-        devices = {os.fstat(fd).st_dev: fd for fd in fds}
-        for fd in devices.values():
+        for fd in devices:
             if self._syncfs(fd) != 0:
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number))
@@ -63,7 +66,7 @@ class Parallel:
         self._tried = False
         self._flushes = 0
 
-    def flush(self, fds: Sequence[int], size: int) -> None:
+    def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
         """One fdatasync a file, side by side."""
         self._flushes += 1
         if not self._tried and (self._flushes > _FIRST_FLUSHES or len(fds) > _FEW_FILES):
@@ -106,14 +109,14 @@ class Auto:
         self._all_seconds = _SYNCFS_SECONDS
         self._since_other = 0
 
-    def flush(self, fds: Sequence[int], size: int) -> None:
+    def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
         """The cheaper way; with many files now and then the other, to know what it costs."""
         count = len(fds)
         if count == 1:
             os.fdatasync(fds[0])
             return
         if count < _MANY_FILES or size > count * _SMALL_BYTES:
-            self._each.flush(fds, size)
+            self._each.flush(fds, size, devices)
             return
         together = self._all_seconds < self._each_seconds * count
         self._since_other += 1
@@ -122,13 +125,18 @@ class Auto:
             together = not together
         began = perf_counter()
         if together:
-            self._all.flush(fds, size)
+            self._all.flush(fds, size, devices)
             self._all_seconds += _WEIGHT * (perf_counter() - began - self._all_seconds)
         else:
-            self._each.flush(fds, size)
+            self._each.flush(fds, size, devices)
             taken = (perf_counter() - began) / count
             self._each_seconds += _WEIGHT * (taken - self._each_seconds)
 
 
-FLUSHES: dict[str, Callable[[], Flush]] = {"auto": Auto, "fdatasync": Fdatasync, "syncfs": Syncfs}
+FLUSHES: dict[str, Callable[[], Flush]] = {
+    "auto": Auto,
+    "fdatasync": Fdatasync,
+    "aio": Parallel,
+    "syncfs": Syncfs,
+}
 """By the words of `log.flush.strategy`."""

@@ -1,0 +1,144 @@
+"""How files reach the platter: the strategies of log.flush.strategy raced, bare and in a broker.
+
+    python -m bench.flushes [--files 1,4,16,100,1000] [--seconds 2] [--no-broker]
+
+Bare: a batch of BATCH_BYTES is appended to each of so many files, and all are flushed; the median
+of the flush alone, in milliseconds. In a broker: requests a second with acks=all, one record each,
+to so many partitions in turn, and the broker's CPU time for one. `threads` is what the broker has
+not: sixteen threads with an fdatasync each.
+"""
+
+import argparse
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from bench import rawload
+from bench.subjects import Headrace
+from headrace.server.flushes import FLUSHES, Flush
+
+BATCH_BYTES = 170
+THREADS = 16
+WARM_UP = 3
+FLUSHES_MAX = 400
+
+
+class Threads:
+    """Each file by itself, on a pool."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(THREADS)
+
+    def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
+        list(self._pool.map(os.fdatasync, fds))
+
+
+def bare(strategy: Flush, folder: Path, files: int, seconds: float) -> float:
+    """Median milliseconds of a flush of `files` files that each got a batch."""
+    fds = [os.open(folder / str(at), os.O_RDWR | os.O_CREAT) for at in range(files)]
+    batch = bytes(BATCH_BYTES)
+    taken: list[float] = []
+    position = 0
+    began = time.monotonic()
+    while len(taken) < WARM_UP + FLUSHES_MAX and (
+        time.monotonic() - began < seconds or len(taken) < WARM_UP + 3
+    ):
+        for fd in fds:
+            os.pwrite(fd, batch, position)
+        position += BATCH_BYTES
+        at = time.perf_counter()
+        strategy.flush(fds, BATCH_BYTES * files, fds[:1])
+        taken.append(time.perf_counter() - at)
+    for fd in fds:
+        os.close(fd)
+    return median(taken[WARM_UP:]) * 1e3
+
+
+class Strategic(Headrace):
+    """A broker with one strategy."""
+
+    def __init__(self, strategy: str) -> None:
+        super().__init__(durable=True)
+        self.strategy = strategy
+
+    def prepare(self) -> None:
+        super().prepare()
+        properties = self.directory / "server.properties"
+        properties.write_text(properties.read_text() + f"log.flush.strategy={self.strategy}\n")
+
+
+def in_broker(
+    broker: Headrace, partitions: int, seconds: float, number: int
+) -> tuple[float, float]:
+    """Requests a second, and CPU microseconds for one."""
+    topic = f"flushes-{number}"
+    broker.create_topic(topic, partitions)
+    for part in (0.5, seconds):
+        cpu = broker.cpu_seconds()
+        load = rawload.produce_everywhere(
+            broker.bootstrap,
+            topic,
+            partitions=partitions,
+            in_flight=max(partitions, 32),
+            seconds=part,
+        )
+        cpu = broker.cpu_seconds() - cpu
+    broker.delete_topic(topic)
+    return load.requests_per_second, cpu / load.requests * 1e6
+
+
+def race_bare(counts: Sequence[int], seconds: float) -> Table:
+    strategies: dict[str, Flush] = {name: made() for name, made in FLUSHES.items()}
+    strategies["threads"] = Threads()
+    table = Table(title="bare: ms of a flush (median)", title_justify="left")
+    table.add_column("files", justify="right")
+    for name in strategies:
+        table.add_column(name, justify="right")
+    for count in counts:
+        cells = []
+        for strategy in strategies.values():
+            folder = Path(tempfile.mkdtemp(prefix="bench-flushes-"))
+            cells.append(f"{bare(strategy, folder, count, seconds):.2f}")
+            shutil.rmtree(folder)
+        table.add_row(f"{count:,}", *cells)
+    return table
+
+
+def race_in_broker(counts: Sequence[int], seconds: float) -> Table:
+    table = Table(title="broker, acks=all: requests/s (CPU µs each)", title_justify="left")
+    table.add_column("partitions", justify="right")
+    figures: dict[int, list[str]] = {count: [] for count in counts}
+    for name in FLUSHES:
+        table.add_column(name, justify="right")
+        with Strategic(name) as broker:
+            for count in counts:
+                rate, cpu = in_broker(broker, count, seconds)
+                figures[count].append(f"{rate:,.0f} ({cpu:.1f})")
+    for count, cells in figures.items():
+        table.add_row(f"{count:,}", *cells)
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench.flushes", description=__doc__)
+    parser.add_argument("--files", default="1,4,16,100,1000")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--no-broker", action="store_true", help="the bare flushes only")
+    given = parser.parse_args()
+    counts = [int(part) for part in given.files.split(",")]
+    console = Console(width=120)
+    console.print(race_bare(counts, given.seconds))
+    if not given.no_broker:
+        console.print(race_in_broker(counts, given.seconds))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""Clients of a broker whose machine drowns in dirty pages: does the event loop stall?
+
+    python -m bench.pressure [--seconds 15] [--gigabytes 4] [--page-cache] [--batch-bytes 10000]
+
+A producer keeps its batches coming. Beside it a client asks every few milliseconds for something
+that needs no disk (ApiVersions); how long it waits is how late the loop is, and a little more.
+First idle, then while another process writes so many gigabytes to a file in /tmp over and over, as
+fast as the kernel lets it. One line of JSON for each.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench import rawload
+from bench.subjects import Headrace
+
+ASK_SECONDS = 0.003
+TOPIC = "pressed"
+BLOCK_BYTES = 4 << 20
+API_VERSIONS = 18
+_DIRTY = """
+import os, sys
+path, size, block = sys.argv[1], int(sys.argv[2]), bytes(int(sys.argv[3]))
+fd = os.open(path, os.O_RDWR | os.O_CREAT)
+while True:
+    for at in range(0, size, len(block)):
+        os.pwrite(fd, block, at)
+"""
+
+
+@contextmanager
+def dirt(gigabytes: float) -> Iterator[None]:
+    """Pages are dirtied as fast as it goes, in a file that never grows beyond `gigabytes`."""
+    handle, name = tempfile.mkstemp(prefix="bench-pressure-")
+    os.close(handle)
+    size = str(int(gigabytes * (1 << 30)))
+    process = subprocess.Popen([sys.executable, "-c", _DIRTY, name, size, str(BLOCK_BYTES)])
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+        Path(name).unlink()
+
+
+class Producer(threading.Thread):
+    """One request after the other, until stopped."""
+
+    def __init__(self, bootstrap: str, batch_bytes: int, acks: int) -> None:
+        super().__init__(daemon=True)
+        records = rawload.record_batch(min(batch_bytes, 1000), batch_bytes)
+        self._frame = rawload.produce_frame(TOPIC, 0, records, acks)
+        self._answer_bytes = rawload.produce_answer_bytes(TOPIC)
+        self._bootstrap = bootstrap
+        self.stopped = False
+        self.taken: list[float] = []
+        """Seconds each request took."""
+
+    def run(self) -> None:
+        into = memoryview(bytearray(1 << 16))
+        with rawload.connect(self._bootstrap) as link:
+            while not self.stopped:
+                began = time.monotonic()
+                link.sendall(self._frame)
+                rawload.receive(link, into)
+                self.taken.append(time.monotonic() - began)
+                time.sleep(0.001)
+
+
+def asked(bootstrap: str, seconds: float) -> list[float]:
+    """How long each answer took, in seconds."""
+    request = rawload.frame(API_VERSIONS, 0, b"")
+    into = memoryview(bytearray(1 << 16))
+    taken = []
+    end = time.monotonic() + seconds
+    with rawload.connect(bootstrap) as link:
+        while (began := time.monotonic()) < end:
+            link.sendall(request)
+            rawload.receive(link, into)
+            taken.append(time.monotonic() - began)
+            time.sleep(ASK_SECONDS)
+    return taken
+
+
+def summary(taken: list[float]) -> dict[str, float]:
+    """Milliseconds."""
+    steps = sorted(taken)
+    return {
+        "p50 ms": round(steps[len(steps) // 2] * 1e3, 2),
+        "p99 ms": round(steps[len(steps) * 99 // 100] * 1e3, 2),
+        "max ms": round(steps[-1] * 1e3, 1),
+    }
+
+
+def measure(broker: Headrace, name: str, given: argparse.Namespace) -> None:
+    """Print what the producer and the other client see for some seconds."""
+    producer = Producer(broker.bootstrap, given.batch_bytes, given.acks)
+    producer.start()
+    loop = asked(broker.bootstrap, given.seconds)
+    producer.stopped = True
+    producer.join(60)
+    figures = {"loop": summary(loop), "stalls > 50 ms": sum(one > 0.05 for one in loop)}
+    print(name, json.dumps({**figures, "produce": summary(producer.taken)}), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench.pressure", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--gigabytes", type=float, default=4.0)
+    parser.add_argument("--page-cache", action="store_true", help="log.flush.on.ack=false")
+    parser.add_argument("--batch-bytes", type=int, default=10_000)
+    parser.add_argument("--acks", type=int, default=-1, choices=[-1, 1])
+    given = parser.parse_args()
+    with Headrace(durable=not given.page_cache) as broker:
+        broker.create_topic(TOPIC, 1)
+        measure(broker, "idle    ", given)
+        with dirt(given.gigabytes):
+            time.sleep(3)  # until the kernel begins to hold writers back
+            measure(broker, "pressure", given)
+
+
+if __name__ == "__main__":
+    main()
