@@ -124,20 +124,69 @@ def test_every_strategy_flushes_and_calls_back_on_the_loop(
     asyncio.run(main())
 
 
-def test_auto_takes_what_has_been_cheaper_and_tries_the_other_now_and_then(
-    monkeypatch: pytest.MonkeyPatch,
+class Slow:
+    """A way to flush that takes as long as it is told, by a clock of its own."""
+
+    def __init__(self, clock: list[float], seconds: float) -> None:
+        self.clock = clock
+        self.seconds = seconds
+        self.flushes = 0
+
+    def flush(self, fds: list[int], size: int, devices: list[int]) -> None:
+        self.flushes += 1
+        self.clock[0] += self.seconds
+
+
+@pytest.fixture
+def auto(monkeypatch: pytest.MonkeyPatch) -> tuple[Auto, Slow, Slow]:
+    """The strategy, and the two ways it chooses from: each file by itself, all at once."""
+    clock = [0.0]
+    monkeypatch.setattr("headrace.server.flushes.perf_counter", lambda: clock[0])
+    chosen = Auto()
+    each, together = Slow(clock, 0.010), Slow(clock, 0.001)
+    monkeypatch.setattr(chosen, "_each", each)
+    monkeypatch.setattr(chosen, "_all", together)
+    return chosen, each, together
+
+
+def test_auto_flushes_few_files_and_large_ones_each_by_itself(
+    auto: tuple[Auto, Slow, Slow],
 ) -> None:
-    calls: list[str] = []
-    auto = Auto()
-    monkeypatch.setattr(auto._each, "flush", lambda fds, size: calls.append("each"))
-    monkeypatch.setattr(auto._all, "flush", lambda fds, size: calls.append("all"))
-    auto.flush([1, 2, 3], 10)
-    auto.flush([1] * 100, 100 << 20)
-    assert calls == ["each", "each"], "few files, and large ones, each by itself"
-    auto._each_seconds, auto._all_seconds = 1.0, 0.001
-    for _ in range(300):
-        auto.flush([1] * 100, 100)
-    assert set(calls[2:]) == {"each", "all"}
+    chosen, each, together = auto
+    chosen.flush([1, 2, 3], 10, [1])
+    chosen.flush([1] * 100, 100 << 20, [1])
+    assert (each.flushes, together.flushes) == (2, 0)
+
+
+def test_auto_tries_what_was_dearer_ever_more_seldom_and_takes_it_once_it_wins(
+    auto: tuple[Auto, Slow, Slow],
+) -> None:
+    chosen, each, together = auto
+    for _ in range(10_000):
+        chosen.flush([1] * 100, 100, [1])
+    assert 3 < each.flushes < 10
+    together.seconds = 0.500  # a large copy has begun
+    before = together.flushes
+    for _ in range(10_000):
+        chosen.flush([1] * 100, 100, [1])
+    assert together.flushes - before < 10
+    together.seconds = 0.001
+    for _ in range(10_000):
+        chosen.flush([1] * 100, 100, [1])
+    assert together.flushes > 10_000
+
+
+def test_auto_keeps_apart_what_many_files_cost_and_what_very_many_do(
+    auto: tuple[Auto, Slow, Slow],
+) -> None:
+    chosen, each, together = auto
+    together.seconds = 0.100
+    for _ in range(30):
+        chosen.flush([1] * 1000, 100, [1])
+    assert each.flushes > together.flushes
+    before = together.flushes
+    chosen.flush([1] * 30, 30, [1])
+    assert together.flushes == before + 1, "thirty were never measured"
 
 
 def test_parallel_flushes_tell_the_first_error_and_finish_the_others(tmp_path: Path) -> None:

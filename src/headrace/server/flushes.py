@@ -87,27 +87,41 @@ class Parallel:
 _FIRST_FLUSHES = 4
 _FEW_FILES = 4
 """The first flushes of few files do without ctypes: importing it takes longer than they do."""
-_FDATASYNC_SECONDS = 0.0001
-_SYNCFS_SECONDS = 0.001
-"""What they are taken to cost, for one file and for all, before any was measured."""
+_EACH_SECONDS = 0.00006
+_ALL_SECONDS, _ALL_SECONDS_EACH = 0.0003, 0.000008
+"""What they are taken to cost before any was measured: a file by itself; all, and each of them."""
 _MANY_FILES = 24
 """From so many on syncfs may be cheaper."""
 _SMALL_BYTES = 64 << 10
 """With more than this a file, writing is what costs, and syncfs costs more CPU for it."""
 _WEIGHT = 0.2
-_TRY_EVERY = 128
-"""So many flushes of many files go by until the other way is tried again."""
+_TRY_AFTER, _TRY_AFTER_MAX = 128, 8192
+"""So many flushes go by until the other way is tried again; twice as many after a try in vain."""
+
+
+class _Costs:
+    """What flushes of about as many files have cost, in seconds."""
+
+    __slots__ = ("all", "each", "try_after", "until_try")
+
+    def __init__(self, count: int) -> None:
+        self.each = _EACH_SECONDS * count
+        self.all = _ALL_SECONDS + _ALL_SECONDS_EACH * count
+        self.try_after = self.until_try = _TRY_AFTER
 
 
 class Auto:
-    """One file by fdatasync, several side by side, many by what has been cheaper lately."""
+    """One file by fdatasync, several side by side, many by what has been cheaper lately.
+
+    What is cheaper depends on how many there are, so each power of two has its own account. The
+    other way is tried seldom, and ever more seldom while it loses: beside a large copy one syncfs
+    may take seconds.
+    """
 
     def __init__(self) -> None:
         self._each = Parallel()
         self._all = Syncfs()
-        self._each_seconds = _FDATASYNC_SECONDS
-        self._all_seconds = _SYNCFS_SECONDS
-        self._since_other = 0
+        self._costs: dict[int, _Costs] = {}
 
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
         """The cheaper way; with many files now and then the other, to know what it costs."""
@@ -118,19 +132,26 @@ class Auto:
         if count < _MANY_FILES or size > count * _SMALL_BYTES:
             self._each.flush(fds, size, devices)
             return
-        together = self._all_seconds < self._each_seconds * count
-        self._since_other += 1
-        if self._since_other >= _TRY_EVERY:
-            self._since_other = 0
+        costs = self._costs.get(count.bit_length())
+        if costs is None:
+            costs = self._costs[count.bit_length()] = _Costs(count)
+        together = costs.all < costs.each
+        costs.until_try -= 1
+        trial = costs.until_try <= 0
+        if trial:
             together = not together
         began = perf_counter()
+        (self._all if together else self._each).flush(fds, size, devices)
+        taken = perf_counter() - began
+        weight = 1.0 if trial else _WEIGHT
         if together:
-            self._all.flush(fds, size, devices)
-            self._all_seconds += _WEIGHT * (perf_counter() - began - self._all_seconds)
+            costs.all += weight * (taken - costs.all)
         else:
-            self._each.flush(fds, size, devices)
-            taken = (perf_counter() - began) / count
-            self._each_seconds += _WEIGHT * (taken - self._each_seconds)
+            costs.each += weight * (taken - costs.each)
+        if trial:
+            won = together == (costs.all < costs.each)
+            costs.try_after = _TRY_AFTER if won else min(2 * costs.try_after, _TRY_AFTER_MAX)
+            costs.until_try = costs.try_after
 
 
 FLUSHES: dict[str, Callable[[], Flush]] = {
