@@ -6,6 +6,7 @@ Answers, log and index files, producers' states and counters are the same, byte 
 import struct
 import tempfile
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ TOPICS = {
     "keyed": {"cleanup.policy": "compact"},
 }
 UNKNOWN = "nowhere"
+PARTITIONS = 3
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Batch:
     age_ms: int = 0
     damage: int = 0
     """Which byte of the batch is changed, 0: none."""
+    partition: int = 0
 
 
 @dataclass
@@ -73,7 +76,8 @@ class Outcome:
     state: list[Any] = field(default_factory=list)
 
 
-_usual = st.builds(Batch, count=st.integers(1, 3), value=st.integers(0, 90))
+_partition = st.sampled_from((0, 0, 0, 1, 2))
+_usual = st.builds(Batch, count=st.integers(1, 3), value=st.integers(0, 90), partition=_partition)
 _odd = st.builds(
     Batch,
     producer=st.sampled_from((-1, 1, 2)),
@@ -82,8 +86,11 @@ _odd = st.builds(
     value=st.sampled_from((0, 10, 100, 200)),
     age_ms=st.sampled_from((0, 0, 0, 5000)),
     damage=st.sampled_from((0, 0, 0, 1, 16, 20, 40, 62)),
+    partition=st.sampled_from((0, 0, 1, 2, PARTITIONS, -1)),
 )
-_idempotent = st.builds(Batch, producer=st.sampled_from((1, 1, 1, 2)), step=st.just(0))
+_idempotent = st.builds(
+    Batch, producer=st.sampled_from((1, 1, 1, 2)), step=st.just(0), partition=_partition
+)
 _stretches = st.lists(
     st.builds(
         Stretch,
@@ -102,12 +109,12 @@ class Stream:
 
     def __init__(self, topic_ids: dict[str, bytes]) -> None:
         self.topic_ids = topic_ids
-        self.sequences: dict[tuple[str, int], int] = {}
+        self.sequences: dict[tuple[str, int, int], int] = {}
         self.frames: list[bytes] = []
 
     def add(self, stretch: Stretch) -> None:
         for batch in stretch.batches:
-            data = [produce.PartitionData(0, self.records(stretch.topic, batch))]
+            data = [produce.PartitionData(batch.partition, self.records(stretch.topic, batch))]
             topic_id = self.topic_ids.get(stretch.topic, bytes(15) + b"\1")
             request = produce.ProduceRequest(
                 None, stretch.acks, 10_000, [produce.TopicData(stretch.topic, topic_id, data)]
@@ -121,10 +128,11 @@ class Stream:
     def records(self, topic: str, batch: Batch) -> bytes:
         producer: dict[str, Any] = {}
         if batch.producer >= 0:
-            next_one = self.sequences.get((topic, batch.producer), 0)
+            who = topic, batch.partition, batch.producer
+            next_one = self.sequences.get(who, 0)
             sequence = max(0, next_one + batch.step)
             if batch.step == 0:
-                self.sequences[topic, batch.producer] = next_one + batch.count
+                self.sequences[who] = next_one + batch.count
             producer = {
                 "producer_id": batch.producer, "producer_epoch": 0, "base_sequence": sequence
             }  # fmt: skip
@@ -183,7 +191,9 @@ async def play_one(stretches: list[Stretch], in_runs: bool, fault: bool = False)
     disk = SimDisk()
     with tempfile.TemporaryDirectory() as place:
         async with room(Path(place), disk, kill=True) as here:
-            wanted = [NewTopic(name, 1, config=configs) for name, configs in TOPICS.items()]
+            wanted = [
+                NewTopic(name, PARTITIONS, config=configs) for name, configs in TOPICS.items()
+            ]
             await here.controller.create_topics(wanted)
             topics = here.broker.image.topics
             ids = {name: topics[name].topic_id for name in TOPICS}
@@ -202,10 +212,10 @@ async def play_one(stretches: list[Stretch], in_runs: bool, fault: bool = False)
                 stats.requests, stats.bytes_in, stats.bytes_out, stats.errors,
                 stats.latency.count, here.broker.metrics.records_in,
             ]  # fmt: skip
-            for name in TOPICS:
-                partition = here.broker.partition(name, 0)
+            for name, index in product(TOPICS, range(PARTITIONS)):
+                partition = here.broker.partition(name, index)
                 log = partition.log
-                outcome.state += [name, partition.high_watermark, log.end_offset]
+                outcome.state += [name, index, partition.high_watermark, log.end_offset]
                 outcome.state.append(log.producers.at_rest(100))
                 for segment in log.segments:
                     segment.write_out_indexes()
@@ -251,6 +261,31 @@ def test_like_requests_are_one_run(version: int, acks: int, producer: int) -> No
     play(story())
 
 
+@pytest.mark.parametrize("acks", [0, 1, -1])
+@pytest.mark.parametrize("version", range(3, 14))
+def test_like_requests_for_partitions_in_turn_are_one_run(version: int, acks: int) -> None:
+    async def story() -> None:
+        batches = [Batch(1, value=20, partition=at * at % PARTITIONS) for at in range(40)]
+        first = [Batch(1, partition=at) for at in range(PARTITIONS)]
+        outcome = await same([Stretch("plain", version, acks, "c", [*first, *batches])])
+        assert outcome.runs == 1
+
+    play(story())
+
+
+@pytest.mark.parametrize("index", [-1, PARTITIONS])
+def test_a_run_ends_before_a_partition_that_is_not_there(index: int) -> None:
+    async def story() -> None:
+        batches = [Batch(1, partition=at % PARTITIONS) for at in range(20)]
+        batches[10] = Batch(partition=index)
+        outcome = await same([Stretch("plain", 10, -1, "c", batches)])
+        code = struct.pack(">h", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        assert outcome.runs == 2
+        assert code in outcome.answers[0]
+
+    play(story())
+
+
 @pytest.mark.parametrize(
     "odd",
     [Batch(damage=40), Batch(1, step=5), Batch(1, step=-1), Batch(2), Batch(age_ms=-(10**10))],
@@ -270,14 +305,17 @@ def test_a_run_ends_before_what_is_not_like_it(odd: Batch) -> None:
 def test_topics_settings_hold_for_runs(topic: str, acks: int) -> None:
     async def story() -> None:
         batches = [Batch(1, count=1 + at % 3, value=at) for at in range(60)]
-        await same([Stretch(topic, 10, acks, "c", batches)])
+        spread = [Batch(1, value=at, partition=at % PARTITIONS) for at in range(60)]
+        await same([Stretch(topic, 10, acks, "c", [*batches, *spread])])
 
     play(story())
 
 
-def test_a_disk_that_fails_refuses_every_request_of_a_run() -> None:
+@pytest.mark.parametrize("partitions", [1, PARTITIONS])
+def test_a_disk_that_fails_refuses_every_request_of_a_run(partitions: int) -> None:
     async def story() -> None:
-        outcome = await same([Stretch("plain", 10, 1, "c", [Batch(value=9)] * 30)], fault=True)
+        batches = [Batch(value=9, partition=at % partitions) for at in range(30)]
+        outcome = await same([Stretch("plain", 10, 1, "c", batches)], fault=True)
         code = struct.pack(">h", ErrorCode.KAFKA_STORAGE_ERROR)
         assert outcome.answers[0].count(code) >= 29
 

@@ -21,6 +21,8 @@ from headrace.wire.kafka.hot.produce import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.broker.partition import Partition
     from headrace.frontends.kafka.deadlines import Deadlines
     from headrace.model.nouns import Offset
@@ -85,15 +87,23 @@ class CommitGroup(Pending):
 
     def take_run(
         self,
-        partition: "Partition",
-        commit_offset: "Offset",
+        owners: "list[Partition]",
+        waits: "Mapping[Partition, Offset]",
         timeout_ms: int,
         answers: list[bytes],
     ) -> None:
-        """The same for several requests about one partition, with their whole answers."""
-        self.take(partition, commit_offset, timeout_ms, b"")
-        self.owners += [partition] * (len(answers) - 1)
+        """The same for several requests: their partitions, their whole answers.
+
+        `waits`: up to where each partition must be committed, where it is not yet.
+        """
+        offsets = self._offsets
+        for partition, commit_offset in waits.items():
+            if commit_offset > offsets.get(partition, -1):
+                offsets[partition] = commit_offset
+        self.owners += owners
         self.answers += answers
+        if timeout_ms < self._timeout_ms:
+            self._timeout_ms = timeout_ms
 
     @property
     def room(self) -> int:

@@ -1,8 +1,9 @@
 """Runs of Produce requests: a pipelining client's small batches, appended and answered together.
 
-Consecutive requests of a producer differ in correlation id and batch only. Where several lie in one
-read, those that are byte for byte like the first one but for that, one batch for one partition,
-are one run: each batch is checked, all are written by one call and answered from one template.
+Consecutive requests of a producer differ in correlation id, partition and batch only. Where several
+lie in one read, those that are byte for byte like the first one but for that, one batch for one
+partition, are one run: each batch is checked, those for one partition in a row are written by one
+call, and all are answered from one template.
 
 Nothing is decided here that `produce.handle` decides: a run ends before the first request that is
 not like the others or needs more than being written (a refusal, a duplicate, a new segment), and
@@ -12,27 +13,26 @@ that one goes the ordinary way. Answers, log and counters are the same either wa
 import struct
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.frontends.kafka.commit_group import Framer
+from headrace.frontends.kafka.produce_pattern import (
+    FIXED_BYTES,
+    LENGTH_BYTES,
+    Found,
+    Pattern,
+    Route,
+)
 from headrace.model.errors import ApiError, Malformed
 from headrace.net.connection import Run
 from headrace.observe.metrics import ApiStats
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.batch import BatchHeader, check_produced
-from headrace.wire.kafka.frame import parse_request
-from headrace.wire.kafka.hot.produce import (
-    TOPIC_IDS_FROM,
-    around_base_offset,
-    decode_usual,
-    encode_records_size,
-    tail_bytes,
-)
+from headrace.wire.kafka.batch import stamp
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
     from headrace.frontends.kafka.shared import Shared
+    from headrace.model.nouns import Offset
 
 FRAMES_MAX = 256
 """Requests in one run."""
@@ -41,127 +41,25 @@ FRAME_BYTES_MAX = 64 << 10
 _LATENCY_SAMPLE = 16
 """One request in sixteen is timed, as everywhere."""
 _PATIENCE_FIRST, _PATIENCE_MAX = 4, 64
-_LENGTH_BYTES = 4
-_FIXED_BYTES = 8
-"""API key, version and correlation id."""
 _ACKS_NONE, _ACKS_ALL = 0, -1
-_ACKS = (0, 1, -1)
+_NO_EPOCH = -1
 _unpack_size = struct.Struct(">i").unpack_from
 _unpack_code = struct.Struct(">4xi").unpack_from
 
 
-class Route(Framer, Protocol):
-    """One version of Produce."""
+class _Done(NamedTuple):
+    """What a run has come to so far."""
 
-    tagged_head: bool
+    answers: "list[bytes]"
+    owners: "list[Partition]"
+    """Which partition each answer is about."""
+    waits: "dict[Partition, Offset]"
+    """What must be committed before they are true."""
 
-
-class _Found(NamedTuple):
-    """Requests that are alike, their batches sound."""
-
-    batches: list[memoryview]
-    headers: list[BatchHeader]
-    correlation_ids: list[int]
-    ends: list[int]
-
-
-class _Pattern:
-    """What all requests of a run have in common."""
-
-    __slots__ = (
-        "_after", "_before", "_code", "_lead", "_named", "_pack", "_size", "_size_max",
-        "_start_offset", "_tail", "_unpack", "_width", "acks", "route", "timeout_ms", "version",
-    )  # fmt: skip
-
-    def __init__(self, code: int, route: Route, frame: memoryview, size_max: int) -> None:
-        """The pattern of the request `frame`, without its length. Malformed: it has none."""
-        self.version = version = route.version
-        self.route = route
-        request = decode_usual(version, frame[parse_request(frame).body :])
-        if request is None or request.acks not in _ACKS:
-            raise Malformed("not the usual request")
-        name, topic_id, ((index, records),) = request.topics[0]
-        self._named = name, topic_id, index
-        self.acks, self.timeout_ms = request.acks, request.timeout_ms
-        self._tail = bytes(tail_bytes(version))
-        size = len(records or b"")
-        self._code, self._size, self._size_max = code, len(frame), size_max
-        self._lead = bytes(frame[_FIXED_BYTES : len(frame) - len(self._tail) - size])
-        self._width = len(encode_records_size(version, size))
-        self._unpack = struct.Struct(f">iii{len(self._lead)}s").unpack_from
-        self._start_offset = -1
-        self._before = self._after = b""
-        self._pack = struct.Struct(">ii0sq0s").pack
-
-    def partition(self, broker: "Broker") -> "Partition":
-        """Where the batches belong, as things stand now. ApiError."""
-        name, topic_id, index = self._named
-        if self.version >= TOPIC_IDS_FROM:
-            return broker.partition_by_id(topic_id, index)
-        return broker.partition(name, index)
-
-    def find(self, view: memoryview, at: int, filled: int, most: int) -> _Found:
-        """The requests from `at` on that are alike, up to the first that is not."""
-        batches: list[memoryview] = []
-        headers: list[BatchHeader] = []
-        correlation_ids: list[int] = []
-        ends: list[int] = []
-        unpack, code, version, tail = self._unpack, self._code, self.version, self._tail
-        skipped = _LENGTH_BYTES + _FIXED_BYTES + len(self._lead)
-        last = filled - skipped
-        while at <= last and len(ends) < most:
-            size, its_code, correlation_id, lead = unpack(view, at)
-            end = at + _LENGTH_BYTES + size
-            if its_code != code or end > filled or (size != self._size and not self._resize(size)):
-                break
-            until = end - len(tail)
-            if lead != self._lead or (tail and view[until:end] != tail):
-                break
-            batch = view[at + skipped : until]
-            try:
-                header = check_produced(batch, version)
-            except ApiError:
-                break
-            batches.append(batch)
-            headers.append(header)
-            correlation_ids.append(correlation_id)
-            ends.append(end)
-            at = end
-        return _Found(batches, headers, correlation_ids, ends)
-
-    def _resize(self, size: int) -> bool:
-        """Expect requests of `size` bytes from now on. False: those differ in more than that."""
-        records = size - _FIXED_BYTES - len(self._lead) - len(self._tail)
-        if records <= 0 or size > self._size_max:
-            return False
-        announced = encode_records_size(self.version, records)
-        if len(announced) != self._width:
-            return False
-        self._size = size
-        self._lead = self._lead[: -self._width] + announced
-        return True
-
-    def answers(
-        self, found: _Found, taken: int, base_offset: int, log_start_offset: int
-    ) -> list[bytes]:
-        """The whole answers to the first `taken`, which lie at `base_offset` and behind."""
-        if log_start_offset != self._start_offset:
-            name, topic_id, index = self._named
-            before, self._after = around_base_offset(
-                self.version, name, topic_id, index, log_start_offset
-            )
-            self._before = b"\x00" + before if self.route.tagged_head else before
-            self._pack = struct.Struct(f">ii{len(self._before)}sq{len(self._after)}s").pack
-            self._start_offset = log_start_offset
-        pack, before, after = self._pack, self._before, self._after
-        size = _FIXED_BYTES + len(before) + _LENGTH_BYTES + len(after)
-        answers = []
-        for correlation_id, header in zip(
-            found.correlation_ids[:taken], found.headers[:taken], strict=True
-        ):
-            answers.append(pack(size, correlation_id, before, base_offset, after))
-            base_offset += header[6] + 1
-        return answers
+    def wait(self, partition: "Partition", commit_offset: "Offset") -> None:
+        """The answers so far are true once the partition's high watermark has come there."""
+        if commit_offset > self.waits.get(partition, -1):
+            self.waits[partition] = commit_offset
 
 
 def _timed(stats: ApiStats, requests: int, began: float) -> None:
@@ -181,7 +79,7 @@ class ProduceRuns:
         self._shared = shared
         self._routes = routes
         self._size_max = min(broker.config.socket_request_max_bytes, FRAME_BYTES_MAX)
-        self._pattern: _Pattern | None = None
+        self._pattern: Pattern | None = None
         # How many requests go the ordinary way unasked after a try that came to nothing; twice as
         # many after each such try.
         self._let_pass = 0
@@ -193,8 +91,8 @@ class ProduceRuns:
             self._let_pass -= 1
             return None
         (size,) = _unpack_size(view, at)
-        second = at + _LENGTH_BYTES + size
-        if second + _LENGTH_BYTES + _unpack_size(view, second)[0] > filled:
+        second = at + LENGTH_BYTES + size
+        if second + LENGTH_BYTES + _unpack_size(view, second)[0] > filled:
             return None
         began = perf_counter()
         pattern = self._pattern
@@ -224,63 +122,129 @@ class ProduceRuns:
         self._let_pass = max(self._patience, checked if self._patience > _PATIENCE_FIRST else 0)
         self._patience = min(2 * self._patience, _PATIENCE_MAX)
 
-    def _find(self, pattern: _Pattern, view: memoryview, at: int, filled: int) -> _Found:
+    def _find(self, pattern: Pattern, view: memoryview, at: int, filled: int) -> Found:
         most, group = FRAMES_MAX, self._shared.group
         if group is not None and pattern.acks == _ACKS_ALL and group.fits(pattern.route):
             most = min(most, group.room)
         return pattern.find(view, at, filled, most)
 
-    def _learn(self, view: memoryview, at: int, size: int) -> _Pattern | None:
+    def _learn(self, view: memoryview, at: int, size: int) -> Pattern | None:
         (code,) = _unpack_code(view, at)
         route = self._routes.get(code)
         if route is None or code >> 16 != ApiKey.PRODUCE or size > self._size_max:
             return None
-        begin = at + _LENGTH_BYTES
+        begin = at + LENGTH_BYTES
         try:
-            return _Pattern(code, route, view[begin : begin + size], self._size_max)
+            return Pattern(code, route, view[begin : begin + size], self._size_max)
         except Malformed:
             return None
 
-    def _append(self, pattern: _Pattern, found: _Found, at: int, began: float) -> Run | None:
-        broker, shared = self._broker, self._shared
-        try:
-            partition = pattern.partition(broker)
-        except ApiError:
-            return None
+    def _append(self, pattern: Pattern, found: Found, at: int, began: float) -> Run | None:
+        shared = self._shared
         if shared.gather is not None:
             shared.gather()
-        base_offset = partition.log.end_offset
-        acks = pattern.acks
-        taken = partition.append_run(
-            found.batches, found.headers, now_ms=broker.clock.wall_ms(), required_acks=acks
-        )
+        done = _Done([], [], {})
+        taken = self._append_all(pattern, found, done)
         if taken == 0:
             return None
-        end_offset = partition.log.end_offset
-        broker.metrics.records_in += end_offset - base_offset
         end = found.ends[taken - 1]
         stats = pattern.route.stats
         before = stats.requests
         stats.requests = before + taken
-        stats.bytes_in += end - at - taken * _LENGTH_BYTES
+        stats.bytes_in += end - at - taken * LENGTH_BYTES
         timed = stats.requests // _LATENCY_SAMPLE - before // _LATENCY_SAMPLE
-        if acks == _ACKS_NONE:
+        if pattern.acks == _ACKS_NONE:
             shared.group = None
             shared.promised = True
             _timed(stats, timed, began)
             return Run(end, taken, None)
-        answers = pattern.answers(found, taken, base_offset, partition.log.start_offset)
-        body_bytes = len(answers[0]) - _FIXED_BYTES - pattern.route.tagged_head
+        answers = done.answers
+        body_bytes = len(answers[0]) - FIXED_BYTES - pattern.route.tagged_head
         stats.bytes_out += taken * body_bytes
-        if acks == _ACKS_ALL and end_offset > partition.high_watermark:
+        if done.waits:
             group = shared.group
             if group is None or not group.fits(pattern.route):
                 group = shared.open_group()
                 group.fits(pattern.route)
             first = not group.answers
-            group.take_run(partition, end_offset, pattern.timeout_ms, answers)
+            group.take_run(done.owners, done.waits, pattern.timeout_ms, answers)
             return Run(end, taken, group if first else None)
         shared.group = None
         shared.promised = True
         _timed(stats, timed, began)
         return Run(end, taken, b"".join(answers))
+
+    def _append_all(self, pattern: Pattern, found: Found, done: _Done) -> int:
+        """Append what was found, one partition after the other; how many of the requests."""
+        broker = self._broker
+        now_ms = broker.clock.wall_ms()
+        indexes = found.indexes
+        total, taken = len(indexes), 0
+        while taken < total:
+            index, begin = indexes[taken], taken
+            end = begin + 1
+            while end < total and indexes[end] == index:
+                end += 1
+            try:
+                partition = pattern.partition(broker, index)
+            except ApiError:
+                break
+            if end - begin == 1:
+                taken += self._append_one(pattern, found, begin, partition, now_ms, done)
+            else:
+                taken += self._append_row(pattern, found, begin, end, partition, now_ms, done)
+            if taken < end:
+                break
+        return taken
+
+    def _append_one(
+        self, pattern: Pattern, found: Found, at: int, partition: "Partition", now_ms: int,
+        done: _Done,
+    ) -> int:  # fmt: skip
+        """Append the batch of one request; 1, or 0 where it is to go the ordinary way."""
+        if partition.keys_needed:
+            return 0
+        batch, header = found.batches[at], found.headers[at]
+        try:
+            base_offset, _, append_time, commit_offset, _ = partition.append(
+                batch, header, now_ms=now_ms, required_acks=pattern.acks
+            )
+        except ApiError:
+            stamp(batch, 0, _NO_EPOCH)  # as it was, for the ordinary way to say what is wrong
+            return 0
+        self._broker.metrics.records_in += header[12]
+        if pattern.acks != _ACKS_NONE:
+            start = partition.log.start_offset
+            done.owners.append(partition)
+            done.answers.append(
+                pattern.answer(
+                    found.correlation_ids[at], found.indexes[at], base_offset, append_time, start
+                )
+            )
+            if pattern.acks == _ACKS_ALL and commit_offset > partition.high_watermark:
+                done.wait(partition, commit_offset)
+        return 1
+
+    def _append_row(
+        self, pattern: Pattern, found: Found, begin: int, end: int, partition: "Partition",
+        now_ms: int, done: _Done,
+    ) -> int:  # fmt: skip
+        """Append the batches of `begin` up to `end`, all for one partition; how many."""
+        base_offset = partition.log.end_offset
+        taken = partition.append_run(
+            found.batches[begin:end],
+            found.headers[begin:end],
+            now_ms=now_ms,
+            required_acks=pattern.acks,
+        )
+        if taken == 0:
+            return 0
+        end_offset = partition.log.end_offset
+        self._broker.metrics.records_in += end_offset - base_offset
+        if pattern.acks != _ACKS_NONE:
+            start = partition.log.start_offset
+            done.owners.extend([partition] * taken)
+            done.answers.extend(pattern.answers(found, begin, begin + taken, base_offset, start))
+            if pattern.acks == _ACKS_ALL and end_offset > partition.high_watermark:
+                done.wait(partition, end_offset)
+        return taken

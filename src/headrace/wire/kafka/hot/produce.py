@@ -19,6 +19,7 @@ from headrace.wire.kafka.hot.common import (
 )
 from headrace.wire.kafka.primitives import NO_UUID, Bytes, Reader, Writer, reader_of, writer_of
 
+START_OFFSET_FROM = 5
 FLEXIBLE_FROM = 9
 LEADERS_FROM = 10
 TOPIC_IDS_FROM = 13
@@ -232,7 +233,6 @@ _pack_old_appended = struct.Struct(">iihqqqihi").pack
 _pack_old_head = struct.Struct(">ih").pack
 _pack_v5 = struct.Struct(">iihqqqi").pack
 _pack_v8 = struct.Struct(">iihqqqihi").pack
-_START_OFFSET_FROM = 5
 _RECORD_ERRORS_FROM = 8
 _NAME_BYTES_MAX = 126
 
@@ -265,7 +265,7 @@ def encode_appended(
                 1, partition, 0, base_offset, log_append_time, log_start_offset, 0, -1, 0
             )
         )
-    elif version >= _START_OFFSET_FROM:
+    elif version >= START_OFFSET_FROM:
         data = name.encode()
         head = _pack_old_head(1, len(data)) + data
         if version >= _RECORD_ERRORS_FROM:
@@ -287,7 +287,7 @@ def around_base_offset(
     elif version >= _RECORD_ERRORS_FROM:
         behind = 26
     else:
-        behind = 20 if version >= _START_OFFSET_FROM else 12
+        behind = 20 if version >= START_OFFSET_FROM else 12
     return body[: -behind - 8], body[-behind:]
 
 
