@@ -24,6 +24,8 @@ class Echo:
         self.frames: list[bytes] = []
         self.passes = 0
         self.pending: list[Pending] = []
+        self.unwritten: Pending | None = None
+        """What the next passes wait for."""
         self.gone = False
 
     def frame(self, frame: memoryview) -> Body | Pending:
@@ -49,8 +51,9 @@ class Echo:
     def run(self, view: memoryview, at: int, filled: int) -> None:
         return None
 
-    def pass_done(self) -> None:
+    def pass_done(self) -> Pending | None:
         self.passes += 1
+        return self.unwritten
 
     def closed(self) -> None:
         self.gone = True
@@ -128,6 +131,36 @@ def test_a_client_that_comes_before_the_broker_is_ready_waits_for_it() -> None:
         await asyncio.sleep(0.01)
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_pass_whose_writes_are_being_done_holds_its_connection_and_no_other(
+    fails: bool,
+) -> None:
+    async def test(world: World) -> None:
+        async with world.client() as (reader, writer), world.client() as (other, its):
+            writer.write(framed(b"first"))
+            assert await read_frame(reader) == b"first"
+            session = next(one for one in world.sessions if one.frames)
+            written = session.unwritten = Pending()
+            writer.write(framed(b"one") + framed(b"wait"))
+            await until(lambda: session.passes == 2)
+            session.pending[0].resolve(b"answer")
+            writer.write(framed(b"more"))
+            its.write(framed(b"two"))
+            assert await read_frame(other) == b"two"
+            await asyncio.sleep(0.02)
+            assert session.frames == [b"first", b"one", b"wait"], "the rest is not handled yet"
+            session.unwritten = None
+            if fails:
+                written.fail(CloseConnection("not written"))
+                assert await reader.read() == b"", "nothing of the pass may leave"
+                return
+            written.resolve(None)
+            for answer in (b"one", b"answer", b"more"):
+                assert await read_frame(reader) == answer
+
+    on_loop(test)
 
 
 def test_frames_cut_anywhere_arrive_whole_and_in_order() -> None:

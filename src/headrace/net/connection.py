@@ -52,9 +52,10 @@ class Session(Protocol):
         the same as `frame` for each of them, and as bound to the view.
         """
 
-    def pass_done(self) -> None:
+    def pass_done(self) -> "Pending | None":
         """All whole frames of one read have been handed over; their answers leave after this.
 
+        Or once what is returned is done: nothing leaves, and nothing more is handled, before that.
         CloseConnection: the answers given in this pass must not leave; the connection ends.
         """
 
@@ -84,6 +85,8 @@ class Connection(BufferedProtocol):
         self._out: list[Buffer] = []
         self._held = 0
         """Bytes of answers given since nothing was left to send."""
+        self._unwritten: Pending | None = None
+        """What the last pass's answers wait for."""
         self._in_pass = False
         self._dirty = False
         self._blocked = False
@@ -165,7 +168,7 @@ class Connection(BufferedProtocol):
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends one connection
             problem = error
         try:
-            session.pass_done()
+            self._unwritten = session.pass_done()
         except CloseConnection as error:
             problem = error
             self._out.clear()
@@ -173,6 +176,9 @@ class Connection(BufferedProtocol):
         if self._transport is None:
             self._inbox.release()
             return
+        if self._unwritten is not None:
+            self._unwritten.wait_in(self)
+            self._block()
         if self._waiting:
             self._collect_answered()
         if problem is None:
@@ -275,6 +281,8 @@ class Connection(BufferedProtocol):
     def _must_wait(self) -> bool:
         """Whether the requests held back stay where they are."""
         limits, waiting = self._table.limits, self._waiting
+        if self._unwritten is not None:
+            return True
         if self.write_blocked_since is not None or self._held > limits.write_buffer_bytes_high:
             return True
         return len(waiting) > limits.waiting_answers_max // 2 or (
@@ -307,6 +315,8 @@ class Connection(BufferedProtocol):
 
     def failed(self, problem: Exception) -> None:
         """A pending answer cannot be given."""
+        if self._unwritten is not None and self._unwritten.done:
+            self._out.clear()
         if isinstance(problem, InvariantError):
             self._table.fatal(problem)
         else:
@@ -322,6 +332,8 @@ class Connection(BufferedProtocol):
         self._dirty = False
         if self._transport is None:
             return
+        if self._unwritten is not None and self._unwritten.done:
+            self._unwritten = None
         self._collect_answered()
         self._send()
         if self._blocked:
@@ -343,6 +355,8 @@ class Connection(BufferedProtocol):
 
     def _send(self) -> None:
         out = self._out
+        if self._unwritten is not None:
+            return
         if not self._waiting:
             self._held = 0
         if not out:

@@ -13,12 +13,14 @@ import fcntl
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from time import perf_counter
 from typing import TypeVar
 
 from headrace.model.invariant import InvariantError
 from headrace.server.files import OPEN_MAX, OpenFiles, RealFile, write_all
 from headrace.server.flushes import FLUSHES, Fdatasync, Syncfs
 from headrace.server.threads import Workers
+from headrace.server.writer import SLOW_SECONDS, Failures, Writer
 from headrace.world.disk import DiskFile, Stat
 
 T = TypeVar("T")
@@ -58,6 +60,7 @@ class RealDisk:
         """
         self._workers = workers
         self.files = OpenFiles(workers, open_max)
+        self.writer = Writer(workers, self.files)
         self._strategy = FLUSHES[strategy]()
         self._all = Syncfs()
 
@@ -71,19 +74,28 @@ class RealDisk:
         """From now on hold writes back: the buffers written must stay as they are until the end."""
         self.files.active = True
 
-    def end_gather(self) -> list[tuple[str, OSError]]:
-        """Write all that was held back; what failed, by path, and nothing else was lost."""
+    def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
+        """Write all that was held back; what failed, by path, and nothing else was lost.
+
+        None while the disk holds writers up: a thread does it, and `later` is told on the loop.
+        """
         gather = self.files
         gather.active = False
         if not gather.files:
             return []
         files, gather.files = gather.files, []
-        failed = []
+        if self.writer.wanted:
+            return self.writer.hand_over(files, later)
+        failed: Failures = []
+        began = perf_counter()
         for file in files:
             try:
                 file.write_held()
             except OSError as error:
                 failed.append((file.path, error))
+        seconds = perf_counter() - began
+        if seconds > SLOW_SECONDS:
+            self.writer.took(seconds, sum(file.held_bytes for file in files))
         return failed
 
     def exists(self, path: str) -> bool:
@@ -219,9 +231,15 @@ class RealDisk:
             failure, ours, fds = error, [], []
         devices = {file.device: fd for file, fd in zip(ours, fds, strict=True)}
 
+        handed_over = self.writer.last
+
         def work() -> None:
-            if failure is not None:
-                raise failure
+            told = failure
+            if handed_over is not None:
+                handed_over.wait()
+                told = next((file.failure for file in ours if file.failure), told)
+            if told is not None:
+                raise told
             self._strategy.flush(fds, size, [*devices.values()])
 
         def flushed(error: OSError | None) -> None:

@@ -14,7 +14,7 @@ import resource
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from threading import Lock, get_ident
+from threading import Event, Lock, get_ident
 from typing import TYPE_CHECKING, Any
 
 from headrace.world.disk import Buffer
@@ -181,7 +181,7 @@ class RealFile:
 
     __slots__ = (
         "_cached_flags", "_closed", "_fd", "_files", "_flags", "_held", "_held_at", "_held_end",
-        "_identity", "failure", "path", "pins", "unflushed", "used",
+        "_identity", "failure", "path", "pins", "unflushed", "used", "writing",
     )  # fmt: skip
 
     def __init__(self, path: str, fd: int, files: OpenFiles, flags: int = os.O_RDWR) -> None:
@@ -203,6 +203,8 @@ class RealFile:
         """What a flush by itself met, to be told to whoever asks for one."""
         self.unflushed = 0
         """Bytes written since the last flush began."""
+        self.writing: Event | None = None
+        """Set once a thread has written what was handed over to it; None: nothing was."""
         files.opened(self)
 
     def descriptor(self) -> int:
@@ -249,6 +251,26 @@ class RealFile:
         finally:
             files.unpin(self)
 
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes were held back last, written or not."""
+        return self._held_end - self._held_at
+
+    def take_held(self) -> tuple[int, list[bytes]]:
+        """What was held back, for somebody else to write: where, and copies of the parts."""
+        held, self._held = self._held, []
+        return self._held_at, [bytes(part) for part in held]
+
+    def settle(self) -> None:
+        """Wait until all that was written is in the page cache. OSError, as `write_held`."""
+        writing = self.writing
+        if writing is not None:
+            writing.wait()
+            if get_ident() == self._files.owner:
+                self.writing = None
+        if self._held:
+            self.write_held()
+
     def write_held(self) -> None:
         """Write what was held back. OSError: then nothing of it counts, and the file is cut."""
         if not self._held or get_ident() != self._files.owner:
@@ -269,7 +291,7 @@ class RealFile:
 
     def size(self) -> int:
         """Bytes the file holds now."""
-        self.write_held()
+        self.settle()
         return int(self._call(os.fstat).st_size)
 
     def mtime_ms(self) -> int:
@@ -305,6 +327,8 @@ class RealFile:
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
         """Up to `size` bytes if the page cache holds them all, else None."""
+        if self.writing is not None and not self.writing.is_set():
+            return None
         if self._held:
             self.write_held()
         buffer = bytearray(size)
@@ -326,8 +350,7 @@ class RealFile:
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes, waiting for the disk; shorter only at the file's end."""
-        if self._held:
-            self.write_held()
+        self.settle()
         found: bytes = self._call(_read_all, position, size)
         return found
 
@@ -338,12 +361,12 @@ class RealFile:
 
     def truncate(self, size: int) -> None:
         """Cut or extend to `size` bytes."""
-        self.write_held()
+        self.settle()
         self._call(os.ftruncate, size)
 
     def sync(self) -> None:
         """fdatasync, blocking."""
-        self.write_held()
+        self.settle()
         if self.failure is not None:
             raise self.failure
         self._call(os.fdatasync)
@@ -351,7 +374,7 @@ class RealFile:
 
     def close(self) -> None:
         """Close; a second call does nothing."""
-        self.write_held()
+        self.settle()
         self._closed = True
         self.unflushed = 0
         fd, self._fd = self._fd, -1

@@ -27,11 +27,16 @@ class Workers:
         """At most `flush_threads` flushes and `others` other jobs run at the same time."""
         self._loop = loop
         self._flushes = _Crew("flush", loop, flush_threads)
+        self._writes = _Crew("write", loop, 1)
         self._others = _Crew("work", loop, others)
 
     def flush(self, work: Callable[[], None], done: Callable[[OSError | None], None]) -> None:
         """Run `work`, then `done` on the loop with its OSError, or None."""
         self._flushes.submit(work, done, flush=True)
+
+    def write(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """As `run`, one after the other, in the order of asking."""
+        self._writes.submit(work, done, flush=False)
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Run `work`, then `done` on the loop with its result or its exception."""
@@ -39,6 +44,7 @@ class Workers:
 
     def stop(self) -> None:
         """Finish what was handed over and end the threads. Blocks."""
+        self._writes.stop()
         self._flushes.stop()
         self._others.stop()
 

@@ -33,6 +33,7 @@ from headrace.server.coordinators import Coordinators
 from headrace.server.disk import RealDisk
 from headrace.server.files import raise_limit
 from headrace.server.threads import Workers
+from headrace.server.writer import Failures
 from headrace.wire.kafka import cold
 from headrace.world.disk import Disk, DiskFile
 
@@ -368,11 +369,14 @@ class _Gathering:
         self.begin = server.disk.begin_gather
         self._end = server.disk.end_gather
 
-    def end(self) -> bool:
+    def end(self, later: Callable[[bool], None]) -> bool | None:
         """Do the writes; fence the directories of those that failed."""
-        failed = self._end()
-        for path, error in failed:
+        failed = self._end(lambda failures: later(self._fenced(failures)))
+        return None if failed is None else self._fenced(failed)
+
+    def _fenced(self, failures: Failures) -> bool:
+        for path, error in failures:
             for directory in self._server.directories:
                 if path.startswith(directory.path + "/"):
                     directory.shared.fail(error, path)
-        return bool(failed)
+        return bool(failures)

@@ -8,7 +8,8 @@ APIs there is no task and no object per request.
 import asyncio
 import logging
 import struct
-from collections.abc import Coroutine, Iterable
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
@@ -49,8 +50,11 @@ class Gathering(Protocol):
     def begin(self) -> None:
         """Hold writes back from now on; again and again is fine."""
 
-    def end(self) -> bool:
-        """Do them. True: some failed, and their log directories are fenced now."""
+    def end(self, later: Callable[[bool], None]) -> bool | None:
+        """Do them. True: some failed, and their log directories are fenced now.
+
+        None: they are being done, and `later` is told how it went, in the order of the passes.
+        """
 
 
 class Route:
@@ -122,19 +126,37 @@ class Dispatcher:
             gather=None if gathering is None else gathering.begin,
         )
         self._gathering = gathering
+        self._unwritten: deque[tuple[Pending, bool]] = deque()
+        """Passes whose writes are being done, and whether an answer of theirs counts on them."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, connection: "Connection") -> "KafkaSession":
         """A session for a new connection."""
         return KafkaSession(self, connection.address, connection.listener)
 
-    def pass_done(self) -> None:
-        """Do the writes held back; CloseConnection where an answer given counted on them."""
-        failed = self._gathering is not None and self._gathering.end()
+    def pass_done(self) -> Pending | None:
+        """Do the writes held back; CloseConnection where an answer given counted on them.
+
+        The answers of the pass must wait for what is returned, if anything is.
+        """
+        failed = False if self._gathering is None else self._gathering.end(self._written)
         promised, self.shared.promised = self.shared.promised, False
         self.shared.watch_groups()
         if failed and promised:
-            raise CloseConnection("what it was about to be told was written could not be")
+            raise _not_written()
+        if failed is not None:
+            return None
+        pending = Pending()
+        self._unwritten.append((pending, promised))
+        return pending
+
+    def _written(self, failed: bool) -> None:
+        """The writes of the pass that has waited longest have been done, or some have failed."""
+        pending, promised = self._unwritten.popleft()
+        if failed and promised:
+            pending.fail(_not_written())
+        else:
+            pending.resolve(None)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a cold request's coroutine; kept until it ends."""
@@ -298,12 +320,16 @@ class KafkaSession:
             route.stats.latency.add(perf_counter() - began)
         return route.framed(correlation_id, cold.encode_body(answer))
 
-    def pass_done(self) -> None:
+    def pass_done(self) -> Pending | None:
         """The writes of the pass are done before its answers leave."""
-        self._dispatcher.pass_done()
+        return self._dispatcher.pass_done()
 
     def closed(self) -> None:
         """Nothing is held here."""
+
+
+def _not_written() -> CloseConnection:
+    return CloseConnection("what it was about to be told was written could not be")
 
 
 async def _await_cold(route: Route, work: Coroutine[Any, Any, Any], pending: Pending) -> None:
