@@ -92,10 +92,11 @@ def test_a_slow_pass_has_the_next_ones_written_by_the_thread_until_they_are_quic
         monkeypatch.setattr(writer, "monotonic", lambda: now[0])
         disk.writer._slow_until = 0.0
         assert not disk.writer.wanted
-        disk.writer.took(0.009, 100)
-        disk.writer.took(0.300, 100_000_000)
-        assert not disk.writer.wanted, "quick, or as long as so much takes"
-        disk.writer.took(0.050, 100)
+        disk.writer.took(0.009, 100, 1)
+        disk.writer.took(0.300, 100_000_000, 1)
+        disk.writer.took(0.050, 100, 1000)
+        assert not disk.writer.wanted, "quick, or as long as so much and so many take"
+        disk.writer.took(0.050, 100, 1)
         assert disk.writer.wanted
         file = opened(disk, tmp_path / "f")
         assert await one_pass(disk, file, 0, b"one") == []

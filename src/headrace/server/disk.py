@@ -95,7 +95,7 @@ class RealDisk:
                 failed.append((file.path, error))
         seconds = perf_counter() - began
         if seconds > SLOW_SECONDS:
-            self.writer.took(seconds, sum(file.held_bytes for file in files))
+            self.writer.took(seconds, sum(file.held_bytes for file in files), len(files))
         return failed
 
     def exists(self, path: str) -> bool:

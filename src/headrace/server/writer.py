@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 SLOW_SECONDS = 0.010
 """A pass's writes that take longer than this, and than what their size explains, were held up."""
+SECONDS_PER_FILE = 50e-6
 BYTES_PER_SECOND = 200e6
-"""What a disk file takes at least, while nobody is held up."""
+"""What the page cache takes at least, while nobody is held up."""
 SLOW_FOR_SECONDS = 5.0
 """How long writes must have been quick until the loop does them again."""
 
@@ -59,9 +60,10 @@ class Writer:
         self._slow_until = 0.0
         return False
 
-    def took(self, seconds: float, size: int) -> None:
-        """Learn from a pass: how long its writes of `size` bytes took."""
-        if seconds > SLOW_SECONDS + size / BYTES_PER_SECOND and self._workers is not None:
+    def took(self, seconds: float, size: int, count: int) -> None:
+        """Learn from a pass: how long its writes of `size` bytes to `count` files took."""
+        explained = size / BYTES_PER_SECOND + count * SECONDS_PER_FILE
+        if seconds > SLOW_SECONDS + explained and self._workers is not None:
             self._slow_until = monotonic() + SLOW_FOR_SECONDS
 
     def hand_over(
@@ -102,7 +104,7 @@ class Writer:
             if isinstance(result, BaseException):
                 raise result
             failures, seconds = result
-            self.took(seconds, size)
+            self.took(seconds, size, len(files))
             done(failures)
 
         workers.write(work, finished)
