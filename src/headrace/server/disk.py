@@ -4,7 +4,7 @@
   gathered and handed over in one call: a system call that gives up the interpreter's lock costs
   more than the small batch it writes.
 * Reads that must not wait ask the page cache only (`preadv2` with RWF_NOWAIT).
-* A bounded number of files is open at a time (`files`).
+* A bounded number of files is open at a time (`open_files`).
 * Flushes run on one thread per kind of work, never on the loop: at most a handful are under way.
 * Results come back on the loop.
 """
@@ -17,8 +17,9 @@ from time import perf_counter
 from typing import TypeVar
 
 from headrace.model.invariant import InvariantError
-from headrace.server.files import OPEN_MAX, OpenFiles, RealFile, write_all
+from headrace.server.files import RealFile, write_all
 from headrace.server.flushes import FLUSHES, Fdatasync, Syncfs
+from headrace.server.open_files import OPEN_MAX, OpenFiles
 from headrace.server.threads import Workers
 from headrace.server.writer import SLOW_SECONDS, Failures, Writer
 from headrace.world.disk import DiskFile, Stat

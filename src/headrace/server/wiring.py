@@ -31,7 +31,7 @@ from headrace.server.clock import RealClock, RealRandom
 from headrace.server.compaction import ProcessWorker, cleaner_settings
 from headrace.server.coordinators import Coordinators
 from headrace.server.disk import RealDisk
-from headrace.server.files import raise_limit
+from headrace.server.open_files import raise_limit
 from headrace.server.threads import Workers
 from headrace.server.writer import Failures
 from headrace.wire.kafka import cold

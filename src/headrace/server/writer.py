@@ -17,10 +17,12 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from headrace.model.invariant import InvariantError
+from headrace.server import files
 from headrace.world.disk import Buffer
 
 if TYPE_CHECKING:
-    from headrace.server.files import OpenFiles, RealFile
+    from headrace.server.files import RealFile
+    from headrace.server.open_files import OpenFiles
     from headrace.server.threads import Workers
 
 SLOW_SECONDS = 0.010
@@ -39,9 +41,9 @@ Job = tuple["RealFile", int, int, Sequence[Buffer]]
 class Writer:
     """Decides who writes, and hands over what the thread is to write. Used on the loop."""
 
-    def __init__(self, workers: "Workers | None", files: "OpenFiles") -> None:
+    def __init__(self, workers: "Workers | None", open_files: "OpenFiles") -> None:
         self._workers = workers
-        self._files = files
+        self._open_files = open_files
         self._slow_until = 0.0
         self._under_way = 0
         self.last: Event | None = None
@@ -67,9 +69,9 @@ class Writer:
             self._slow_until = monotonic() + SLOW_FOR_SECONDS
 
     def hand_over(
-        self, files: "Sequence[RealFile]", done: Callable[[Failures], None]
+        self, holding: "Sequence[RealFile]", done: Callable[[Failures], None]
     ) -> Failures | None:
-        """Have the thread write what `files` hold back; `done` on the loop, with what failed.
+        """Have the thread write what files hold back; `done` on the loop, with what failed.
 
         None, unless it fails at once: then nothing was handed over.
         """
@@ -77,13 +79,13 @@ class Writer:
         if workers is None:
             raise InvariantError("a disk without workers was asked to write by a thread")
         try:
-            fds = self._files.pin_all(files)
+            fds = self._open_files.pin_all(holding)
         except OSError as error:
-            return [(file.path, error) for file in files]
-        jobs = [(file, fd, *file.take_held()) for file, fd in zip(files, fds, strict=True)]
-        size = sum(file.held_bytes for file in files)
+            return [(file.path, error) for file in holding]
+        jobs = [(file, fd, *file.take_held()) for file, fd in zip(holding, fds, strict=True)]
+        size = sum(file.held_bytes for file in holding)
         written = Event()
-        for file in files:
+        for file in holding:
             file.writing = written
         self.last = written
         self._under_way += 1
@@ -100,11 +102,11 @@ class Writer:
             self._under_way -= 1
             if self.last is written:
                 self.last = None
-            self._files.unpin_all(files)
+            self._open_files.unpin_all(holding)
             if isinstance(result, BaseException):
                 raise result
             failures, seconds = result
-            self.took(seconds, size, len(files))
+            self.took(seconds, size, len(holding))
             done(failures)
 
         workers.write(work, finished)
@@ -112,14 +114,12 @@ class Writer:
 
 
 def _write(jobs: Sequence[Job]) -> Failures:
-    from headrace.server.files import write_all
-
     failures = []
     for file, fd, position, parts in jobs:
         try:
             if file.failure is not None:
                 raise file.failure  # behind what is missing nothing is written
-            write_all(fd, position, parts)
+            files.write_all(fd, position, parts)
         except OSError as error:
             if file.failure is None:
                 file.failure = error
