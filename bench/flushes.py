@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import rawload
-from bench.subjects import Headrace
+from bench.subjects import Broker, Headrace
 from headrace.server.flushes import FLUSHES, Flush
 
 BATCH_BYTES = 170
@@ -75,11 +75,9 @@ class Strategic(Headrace):
         properties.write_text(properties.read_text() + f"log.flush.strategy={self.strategy}\n")
 
 
-def in_broker(
-    broker: Headrace, partitions: int, seconds: float, number: int
-) -> tuple[float, float]:
+def in_broker(broker: Broker, partitions: int, seconds: float) -> tuple[float, float]:
     """Requests a second, and CPU microseconds for one."""
-    topic = f"flushes-{number}"
+    topic = f"flushes-{partitions}"
     broker.create_topic(topic, partitions)
     for part in (0.5, seconds):
         cpu = broker.cpu_seconds()

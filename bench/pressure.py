@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench import rawload
-from bench.subjects import Headrace
+from bench.subjects import Broker, Headrace
 
 ASK_SECONDS = 0.003
 TOPIC = "pressed"
@@ -101,7 +101,7 @@ def summary(taken: list[float]) -> dict[str, float]:
     }
 
 
-def measure(broker: Headrace, name: str, given: argparse.Namespace) -> None:
+def measure(broker: Broker, name: str, given: argparse.Namespace) -> None:
     """Print what the producer and the other client see for some seconds."""
     producer = Producer(broker.bootstrap, given.batch_bytes, given.acks)
     producer.start()

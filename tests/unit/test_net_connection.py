@@ -154,7 +154,8 @@ def test_a_pass_whose_writes_are_being_done_holds_its_connection_and_no_other(
             session.unwritten = None
             if fails:
                 written.fail(CloseConnection("not written"))
-                assert await reader.read() == b"", "nothing of the pass may leave"
+                with suppress(ConnectionResetError):  # for bytes of it lie unread
+                    assert await reader.read() == b"", "nothing of the pass may leave"
                 return
             written.resolve(None)
             for answer in (b"one", b"answer", b"more"):

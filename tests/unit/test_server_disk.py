@@ -48,7 +48,7 @@ def test_gathered_writes_are_seen_by_reads_and_done_at_the_end(
     assert file.read(0, 100) == b"onetwo"
     file.write_at(6, [b"three"])
     file.write_at(0, [b"ONE"])
-    assert disk.end_gather() == []
+    assert disk.end_gather(print) == []
     assert (tmp_path / "f").read_bytes() == b"ONEtwothree"
     file.write_at(11, [b"!"])
     assert (tmp_path / "f").read_bytes() == b"ONEtwothree!"
@@ -65,7 +65,9 @@ def test_a_gathered_write_that_fails_names_its_file_and_leaves_the_others(
     disk.begin_gather()
     bad.write_at(0, [b"x"])
     good.write_at(0, [b"y"])
-    ((path, error),) = disk.end_gather()
+    failed = disk.end_gather(print)
+    assert failed is not None
+    ((path, error),) = failed
     assert path == "/dev/full"
     assert error.errno == errno.ENOSPC
     assert (tmp_path / "good").read_bytes() == b"y"

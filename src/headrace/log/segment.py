@@ -203,10 +203,8 @@ class Segment:
         """
         position = self.size
         (self._file or self.file).write_at(position, parts)
-        if position == 0:
-            self.first_timestamp = max_timestamp
-        if max_timestamp > self._max_timestamp or self.bytes_since_index > every:
-            self._note(last_offset, max_timestamp, position, every)
+        if max_timestamp > self._max_timestamp or self.bytes_since_index > every or not position:
+            self.note(last_offset, max_timestamp, position, every)
         self.bytes_since_index += size
         self.size = position + size
 
@@ -219,7 +217,7 @@ class Segment:
         (self._file or self.file).write_at(position, batches)
         for batch, last_offset, timestamp in zip(batches, last_offsets, newest, strict=True):
             if timestamp > self._max_timestamp or self.bytes_since_index > every:
-                self._note(last_offset, timestamp, position, every)
+                self.note(last_offset, timestamp, position, every)
             length = len(batch)
             self.bytes_since_index += length
             position += length
@@ -236,8 +234,13 @@ class Segment:
         offsets, times, _ = indexes
         return offsets.loaded and times.loaded and min(offsets.room, times.room) >= batches
 
-    def _note(self, last_offset: int, max_timestamp: int, position: int, every: int) -> None:
-        """A batch at `position`: its time if it is the newest, an entry where one is due."""
+    def note(self, last_offset: int, max_timestamp: int, position: int, every: int) -> None:
+        """A batch at `position`: its time if it is the newest, an entry where one is due.
+
+        The caller writes it, and adds its size to the counters.
+        """
+        if position == 0:
+            self.first_timestamp = max_timestamp
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = Offset(last_offset)
