@@ -1,18 +1,22 @@
-"""`python -m bench [--peer kafka]`: one table of figures."""
+"""`python -m bench [--peer kafka]`: one table of figures.
+
+Rows run on brokers that stay up, sections bring their own. All of it takes most of an hour beside a
+peer; `--list` says how long each may take at most.
+"""
 
 import argparse
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.report import Figure, Goal, print_table
-from bench.rows import Row, all_rows, start_figures, warming_rows
-from bench.subjects import Broker, Headrace, Kafka
+from bench.report import Figure, print_table
+from bench.rows import Row, all_rows, warming_rows
+from bench.sections import Section, all_sections, within
+from bench.subjects import SUBJECTS, Broker
 
 TOUCHED_BYTES = 6 << 30
-START_GOALS = {"exec to first ack s": Goal(most=0.5), "RSS idle MB": Goal(most=60)}
-SUBJECTS: dict[str, Callable[[bool], Broker]] = {"headrace": Headrace, "kafka": Kafka}
 
 
 def touch_memory(path: Path) -> None:
@@ -29,25 +33,49 @@ class Table:
 
     def __init__(self) -> None:
         self.figures: dict[tuple[str, str], Figure] = {}
+        self.seconds: dict[str, float] = {}
+        """How long a row took, by title: all rounds of all subjects."""
         self.failed = False
 
-    def add(self, subject: str, title: str, unit: str, value: float, row: Row | None) -> None:
+    def add(
+        self, subject: str, title: str, unit: str, value: float, row: Row | Section | None
+    ) -> None:
         goal = row.goals.get(unit) if row else None
-        ceiling = row.ceilings.get(unit) if row else START_GOALS.get(unit)
+        ceiling = row.ceilings.get(unit) if row else None
         figure = self.figures.setdefault((title, unit), Figure(title, unit, goal, ceiling))
         figure.values.setdefault(subject, []).append(value)
         print(f"  {subject:9} {title}: {value:,.3f} {unit}", file=sys.stderr, flush=True)
 
+    def _fail(self, who: str, title: str, error: Exception) -> None:
+        print(f"  {who:9} {title}: failed: {error!r}", file=sys.stderr, flush=True)
+        self.failed = True
+
     def measure(self, row: Row, broker: Broker, number: int) -> None:
         """Run a row; one that fails is said, and the others go on."""
+        began = time.monotonic()
         try:
-            figures = row.run(broker, number)
+            with within(row.seconds_max):
+                figures = row.run(broker, number)
+            for unit, value in figures.items():
+                self.add(broker.name, row.title, unit, value, row)
         except Exception as error:  # noqa: BLE001 - whatever ended it is told
-            print(f"  {broker.name:9} {row.title}: failed: {error!r}", file=sys.stderr, flush=True)
-            self.failed = True
-            return
-        for unit, value in figures.items():
-            self.add(broker.name, row.title, unit, value, row)
+            self._fail(broker.name, row.title, error)
+        self._took(row.title, began)
+
+    def run_section(self, section: Section, names: Sequence[str], rounds: int) -> None:
+        """All rounds of a section; what it found before it failed stays."""
+        began = time.monotonic()
+        try:
+            with within(section.seconds_max):
+                for subject, figures in section.measure(names, min(rounds, section.rounds_max)):
+                    for unit, value in figures.items():
+                        self.add(subject, section.title, unit, value, section)
+        except Exception as error:  # noqa: BLE001 - whatever ended it is told
+            self._fail("", section.title, error)
+        self._took(section.title, began)
+
+    def _took(self, title: str, began: float) -> None:
+        self.seconds[title] = self.seconds.get(title, 0.0) + time.monotonic() - began
 
 
 def warm_up(broker: Broker) -> None:
@@ -74,33 +102,52 @@ def run_rows(table: Table, names: list[str], rows: list[Row], rounds: int) -> No
             table.add(broker.name, title, "RSS MB", broker.rss_megabytes(), None)
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--peer", choices=["kafka"], help="run Apache Kafka 4.3.1 in turn with us")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument(
+        "--rounds", type=int, default=3, help="at most: what takes long has fewer (default 3)"
+    )
     parser.add_argument(
         "--rows", default="", help="only rows whose title holds one of these, separated by ;"
     )
-    parser.add_argument("--list", action="store_true", help="name the rows and end")
-    given = parser.parse_args()
+    parser.add_argument(
+        "--scale", type=float, default=1.0, metavar="SHARE",
+        help="for a try: this share of the records, bytes and partitions of what is large",
+    )  # fmt: skip
+    parser.add_argument(
+        "--list",
+        action="store_true",
+        help="name the rows, with the seconds they are given, and end",
+    )
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = arguments()
     wanted = given.rows.split(";")
-    rows = [row for row in all_rows(bool(given.peer)) if any(part in row.title for part in wanted)]
+
+    def chosen(title: str) -> bool:
+        return any(part in title for part in wanted)
+
+    rows = [row for row in all_rows(bool(given.peer), given.scale) if chosen(row.title)]
+    sections = [one for one in all_sections(given.scale) if chosen(one.title)]
     if given.list:
-        print("\n".join(row.title for row in rows))
+        for row in rows:
+            print(f"{row.title} (at most {row.seconds_max:g} s a round and broker)")
+        for section in sections:
+            print(f"{section.title} (at most {section.seconds_max:g} s)")
         return 0
     names = ["headrace", *([given.peer] if given.peer else [])]
     touch_memory(Path("/tmp") / "headrace-bench-touch")
     table = Table()
-    if any(part in "start" for part in wanted):
-        for _ in range(given.rounds):
-            for name in names:
-                for unit, value in start_figures(SUBJECTS[name]).items():
-                    table.add(name, "start", unit, value, None)
     for durable in (False, True):
-        chosen = [row for row in rows if row.durable is durable]
-        if chosen:
-            run_rows(table, names, chosen, given.rounds)
-    print_table(list(table.figures.values()), rounds=given.rounds, peer=given.peer)
+        now = [row for row in rows if row.durable is durable]
+        if now:
+            run_rows(table, names, now, given.rounds)
+    for section in sections:
+        table.run_section(section, names, given.rounds)
+    print_table(list(table.figures.values()), table.seconds, rounds=given.rounds, peer=given.peer)
     return int(table.failed)
 
 

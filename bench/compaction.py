@@ -9,9 +9,8 @@ segment. Latency: produce → consume on another topic, at a steady rate, first 
 
 import argparse
 import sys
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,6 +51,11 @@ class KafkasCleaner(Kafka):
     def prepare(self) -> None:
         super().prepare()
         _append(self.directory / "server.properties")
+
+
+SUBJECTS: dict[str, Callable[[bool], Broker]] = {"headrace": OurCleaner, "kafka": KafkasCleaner}
+REPORTED = ("records/s", "p99 ms idle", "p99 ms beside it", "p99 beside it / idle")
+"""What of its figures a table shows."""
 
 
 def _append(properties: Path) -> None:
@@ -117,57 +121,54 @@ def size_of(broker: Broker) -> float:
     return sum(path.stat().st_size for path in logs) / 1e6
 
 
-def probe(broker: Broker, topic: str, found: list[latency.Percentiles]) -> None:
-    """Latency on a topic of its own, until whoever asked has enough."""
-    found.append(latency.measure(broker.bootstrap, topic, rate=RATE, seconds=PROBE_SECONDS))
-
-
 @contextmanager
-def meanwhile(broker: Broker, found: list[latency.Percentiles]) -> Iterator[None]:
-    """Probe the latency while the body runs."""
+def probed(broker: Broker) -> Iterator[latency.Probe]:
+    """A latency probe on a topic of its own while the body runs, warm when it begins."""
     broker.create_topic("probe-busy", 1)
-    thread = threading.Thread(target=probe, args=(broker, "probe-busy", found))
-    thread.start()
-    time.sleep(2.0)  # the probe's processes start, and warm up
-    yield
-    thread.join()
+    probe = latency.Probe(broker.bootstrap, "probe-busy", rate=RATE, seconds_max=WAIT_SECONDS_MAX)
+    try:
+        time.sleep(2.0)  # its processes start, and warm up
+        yield probe
+    finally:
+        probe.stop()
+
+
+def wait_until_clean(broker: Broker, end: int) -> tuple[float, float]:
+    """Have the topic compacted up to `end`: when that began, and when it was done."""
+    began = time.monotonic()
+    compact(broker)
+    while cleaned_to(broker) < end:
+        if time.monotonic() > began + WAIT_SECONDS_MAX:
+            raise RuntimeError(f"{broker.name} does not compact")
+        time.sleep(_POLL_SECONDS)
+    return began, time.monotonic()
 
 
 def measure(broker: Broker, records: int, keys: int, *, with_latency: bool) -> dict[str, float]:
     """All figures of one broker."""
     fill(broker, records, keys)
-    idle: list[latency.Percentiles] = []
-    busy: list[latency.Percentiles] = []
+    before, end = size_of(broker), last_base(broker)
+    latencies: dict[str, float] = {}
     if with_latency:
         broker.create_topic("probe-idle", 1)
-        probe(broker, "probe-idle", idle)
-    before = size_of(broker)
-    end = last_base(broker)
-
-    def timed() -> float:
-        began = time.monotonic()
-        compact(broker)
-        while cleaned_to(broker) < end:
-            if time.monotonic() > began + WAIT_SECONDS_MAX:
-                raise RuntimeError(f"{broker.name} does not compact")
-            time.sleep(_POLL_SECONDS)
-        return time.monotonic() - began
-
-    if with_latency:
-        with meanwhile(broker, busy):
-            seconds = timed()
+        idle = latency.measure(broker.bootstrap, "probe-idle", rate=RATE, seconds=PROBE_SECONDS)
+        with probed(broker) as probe:
+            began, done = wait_until_clean(broker, end)
+        busy = probe.percentiles(began, done)
+        latencies = {
+            "p99 ms idle": idle.p99,
+            "p99 ms beside it": busy.p99,
+            "p99 beside it / idle": busy.p99 / idle.p99,
+        }
     else:
-        seconds = timed()
-    figures = {
-        "records/s": end / seconds,
-        "seconds": seconds,
+        began, done = wait_until_clean(broker, end)
+    return {
+        "records/s": end / (done - began),
+        "seconds": done - began,
         "MB before": before,
         "MB after": size_of(broker),
         "broker RSS MB": broker.rss_megabytes(),
-    }
-    if with_latency:
-        figures |= {"p99 ms idle": idle[0].p99, "p99 ms meanwhile": busy[0].p99}
-    return figures
+    } | latencies
 
 
 def main() -> None:
@@ -179,10 +180,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--latency", action="store_true")
     given = parser.parse_args()
-    subjects = [OurCleaner] + ([KafkasCleaner] if given.peer else [])
+    subjects = ["headrace"] + ([given.peer] if given.peer else [])
     for _ in range(given.rounds):
         for subject in subjects:
-            with subject(durable=False) as broker:
+            with SUBJECTS[subject](False) as broker:
                 found = measure(broker, given.records, given.keys, with_latency=given.latency)
             row = " | ".join(f"{name} {figure:,.1f}" for name, figure in found.items())
             sys.stdout.write(f"{broker.name} | {row}\n")

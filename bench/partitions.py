@@ -11,7 +11,7 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -99,6 +99,31 @@ def restart(broker: Broker, number: signal.Signals) -> dict[str, float]:
         "RSS MB": round(broker.rss_megabytes(), 1),
         "open files": open_files(broker),
     }
+
+
+def restarts(
+    broker_type: Callable[[bool], Broker], topic_count: int, partitions: int, rounds: int
+) -> Iterator[dict[str, float]]:
+    """What `bench` reports of so many partitions, for each round: one clean stop, one kill."""
+    topics = topic_names(topic_count)
+    with broker_type(True) as broker:
+        create(broker, topics, partitions)
+        before = [rawload.end_offsets(broker.bootstrap, one, partitions) for one in topics]
+        fill(broker, topics, partitions)
+        for topic, end in zip(topics, before, strict=True):
+            if rawload.end_offsets(broker.bootstrap, topic, partitions) == end:
+                raise RuntimeError(f"{broker.name}: nothing was written to {topic}")
+        for _ in range(rounds):
+            time.sleep(SETTLE_SECONDS)
+            stopped = restart(broker, signal.SIGTERM)
+            time.sleep(SETTLE_SECONDS)
+            killed = restart(broker, signal.SIGKILL)
+            yield {
+                "stopped: s to first ack": stopped["exec to first ack s"],
+                "killed: s to first ack": killed["exec to first ack s"],
+                "RSS MB": max(stopped["RSS MB"], killed["RSS MB"]),
+                "open files": max(stopped["open files"], killed["open files"]),
+            }
 
 
 def main(topic_count: int, partitions: int) -> None:

@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import rawload
-from bench.subjects import Broker, Headrace, Kafka
+from bench.subjects import SUBJECTS, Broker
 from headrace.wire.kafka.batch import parse_header, stamp
 
 TOPIC = "bench-recovery"
@@ -107,8 +107,8 @@ def measure(broker: Broker, place: Path, partitions: int, end: int) -> dict[str,
         until_answered(broker, partitions, end)
         found = {
             "seconds": round(time.monotonic() - broker.started, 2),
-            "cpu_seconds": round(broker.cpu_seconds(), 2),
-            "megabytes": round(broker.rss_megabytes(), 1),
+            "CPU s": round(broker.cpu_seconds(), 2),
+            "RSS MB": round(broker.rss_megabytes(), 1),
         }
         broker.process.send_signal(signal.SIGKILL)
         broker.process.wait()
@@ -147,8 +147,7 @@ def main() -> None:
         os.sync()
         results: dict[str, object] = {"gigabytes": gigabytes, "partitions": partitions}
         for name in wanted:
-            broker = Kafka(durable=False) if name == "kafka" else Headrace(durable=True)
-            results[name] = measure(broker, place, partitions, end)
+            results[name] = measure(SUBJECTS[name](name == "headrace"), place, partitions, end)
             print(json.dumps({name: results[name]}), flush=True)
         print(json.dumps(results))
     finally:

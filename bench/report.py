@@ -1,5 +1,6 @@
 """One table of what was measured: medians, ratios round by round, and their spread."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -59,9 +60,14 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
-def print_table(figures: list[Figure], *, rounds: int, peer: str | None) -> None:
-    """Print one line per figure; `MISSED` marks a goal that the median does not meet."""
-    table = Table(title=f"medians of {rounds} rounds", title_justify="left")
+def print_table(
+    figures: list[Figure], seconds: Mapping[str, float], *, rounds: int, peer: str | None
+) -> None:
+    """Print one line per figure; `MISSED` marks a goal that the median does not meet.
+
+    `seconds`: how long the rows took, by title.
+    """
+    table = Table(title=f"medians of up to {rounds} rounds", title_justify="left")
     table.add_column("row")
     table.add_column("unit")
     table.add_column("headrace", justify="right")
@@ -70,13 +76,22 @@ def print_table(figures: list[Figure], *, rounds: int, peer: str | None) -> None
         table.add_column("ours / peer", justify="right")
         table.add_column("spread", justify="right")
     table.add_column("goal")
+    table.add_column("took s", justify="right")
+    said: set[str] = set()
     for figure in figures:
-        cells = [figure.row, figure.unit]
-        cells.append(number(median(figure.values["headrace"])))
+        cells = [figure.row, figure.unit, median_of(figure, "headrace")]
         if peer:
-            theirs, ratios = figure.values.get(peer, []), figure.ratios()
-            cells.append(number(median(theirs)) if theirs else "")
+            ratios = figure.ratios()
+            cells.append(median_of(figure, peer))
             cells.append(f"{median(ratios):.2f}" if ratios else "")
             cells.append(f"{min(ratios):.2f}-{max(ratios):.2f}" if ratios else "")
-        table.add_row(*cells, figure.verdict())
-    Console(width=160).print(table)
+        first = figure.row not in said and figure.row in seconds
+        said.add(figure.row)
+        table.add_row(*cells, figure.verdict(), f"{seconds[figure.row]:.0f}" if first else "")
+    Console(width=170).print(table)
+
+
+def median_of(figure: Figure, subject: str) -> str:
+    """Empty where the subject gave no figure."""
+    values = figure.values.get(subject)
+    return number(median(values)) if values else ""

@@ -5,9 +5,21 @@ python -m bench.start [rounds]
 
 import sys
 import time
+from collections.abc import Callable
 from statistics import median
 
-from bench.subjects import Headrace
+from bench.subjects import Broker, Headrace
+
+IDLE_SECONDS = 10.0
+
+
+def exec_to_first_acknowledgement(broker_type: Callable[[bool], Broker]) -> dict[str, float]:
+    """One start, and of another one the memory when it has idled a while."""
+    with broker_type(True) as broker:
+        first = broker.first_acknowledged_produce()
+    with broker_type(True) as broker:
+        time.sleep(IDLE_SECONDS)
+        return {"exec to first ack s": first, "RSS idle MB": broker.rss_megabytes()}
 
 
 def rounds(count: int) -> None:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -212,3 +213,7 @@ class Kafka(Broker):
 
     def command(self) -> list[str]:
         return [*self.java(), "kafka.Kafka", str(self.directory / "server.properties")]
+
+
+SUBJECTS: dict[str, Callable[[bool], Broker]] = {"headrace": Headrace, "kafka": Kafka}
+"""By name: what makes a broker that is, or is not, to flush before it acknowledges."""

@@ -1,0 +1,170 @@
+"""Measurements that bring their own brokers, or none: what the rows' brokers cannot be used for.
+
+A section goes through all its rounds by itself, so that what is dear to make is made once. Its size
+can be shrunk (`--scale`) for a try; the goals belong to the whole one.
+"""
+
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench import arrow_scan, compaction, partitions, recovery
+from bench.report import Goal
+from bench.start import exec_to_first_acknowledgement
+from bench.subjects import SUBJECTS
+from headrace.wire.kafka.batch import Codec
+
+Figures = dict[str, float]
+Found = Iterator[tuple[str, Figures]]
+"""Subject and figures, as they come in."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One measurement. `goals` bound ours / peer, `ceilings` our own figure, by figure name."""
+
+    title: str
+    measure: Callable[[Sequence[str], int], Found]
+    """Of these subjects, so many rounds."""
+    seconds_max: float
+    """All rounds take no longer: what is not done by then has failed."""
+    rounds_max: int = 3
+    goals: dict[str, Goal] = field(default_factory=dict)
+    ceilings: dict[str, Goal] = field(default_factory=dict)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Let the body take so many seconds: then TimeoutError is raised in it. Main thread only."""
+
+    def over(*_: object) -> None:
+        raise TimeoutError(f"not done after {seconds:g} s")
+
+    handler = signal.signal(signal.SIGALRM, over)
+    left = signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, *left)
+
+
+@contextmanager
+def _place(name: str) -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix=f"bench-{name}-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def start(names: Sequence[str], rounds: int) -> Found:
+    """Exec to the first acknowledged produce, and the memory some seconds after it."""
+    for _ in range(rounds):
+        for name in names:
+            yield name, exec_to_first_acknowledgement(SUBJECTS[name])
+
+
+def restart(topics: int) -> Callable[[Sequence[str], int], Found]:
+    def measure(names: Sequence[str], rounds: int) -> Found:
+        for name in names:
+            count = rounds if name == "headrace" else 1  # a peer may take long
+            for figures in partitions.restarts(SUBJECTS[name], topics, 100, count):
+                yield name, figures
+
+    return measure
+
+
+def compact(records: int, keys: int) -> Callable[[Sequence[str], int], Found]:
+    def measure(names: Sequence[str], rounds: int) -> Found:
+        for _ in range(rounds):
+            for name in names:
+                with compaction.SUBJECTS[name](False) as broker:
+                    found = compaction.measure(broker, records, keys, with_latency=True)
+                yield name, {unit: found[unit] for unit in compaction.REPORTED}
+
+    return measure
+
+
+def recover(gigabytes: float, count: int) -> Callable[[Sequence[str], int], Found]:
+    def measure(names: Sequence[str], rounds: int) -> Found:
+        with _place("recovery") as place:
+            end = recovery.fill(place, int(gigabytes * 1e9), count)
+            for _ in range(rounds):
+                for name in names:
+                    broker = SUBJECTS[name](name == "headrace")
+                    found = recovery.measure(broker, place, count, end)
+                    yield name, {"MB/s": gigabytes * 1000 / found["seconds"], **found}
+
+    return measure
+
+
+def scan(records: int) -> Callable[[Sequence[str], int], Found]:
+    def measure(_: Sequence[str], rounds: int) -> Found:
+        with _place("arrow") as place:
+            arrow_scan.write(place, "scan", records, Codec.LZ4)
+            arrow_scan.scan(place, "scan", 1)  # code is loaded
+            for _ in range(rounds):
+                rows, seconds, cpu = arrow_scan.scan(place, "scan", 1)
+                yield (
+                    "headrace",
+                    {"M records/CPU-s": rows / cpu / 1e6, "M records/s": rows / seconds / 1e6},
+                )
+
+    return measure
+
+
+def count(number: float) -> str:
+    """10 M, 250,000."""
+    return f"{number / 1e6:g} M" if number >= 1e6 else f"{number:,.0f}"
+
+
+def all_sections(scale: float) -> list[Section]:
+    """Every section, in the order in which they run."""
+    records, keys = int(10e6 * scale), int(1e6 * scale)
+    topics, gigabytes = max(int(100 * scale), 1), 10 * scale
+    return [
+        Section(
+            "start",
+            start,
+            seconds_max=300,
+            ceilings={"exec to first ack s": Goal(most=0.5), "RSS idle MB": Goal(most=60)},
+        ),
+        Section(
+            f"restart with {count(topics * 100)} partitions, acks=all",
+            restart(topics),
+            seconds_max=600,
+            ceilings={
+                "stopped: s to first ack": Goal(most=4),
+                "killed: s to first ack": Goal(most=4),
+                "RSS MB": Goal(most=150),
+            },
+        ),
+        Section(
+            f"recovery of {gigabytes:g} GB in segments of 1 MiB, {min(100, topics)} partitions",
+            recover(gigabytes, min(100, topics)),
+            seconds_max=600,
+            rounds_max=2,
+            goals={"MB/s": Goal(least=2)},
+        ),
+        Section(
+            f"compaction of {count(records)} records of 100 B, {count(keys)} keys",
+            compact(records, keys),
+            seconds_max=900,
+            rounds_max=2,
+            goals={"records/s": Goal(least=2)},
+            ceilings={"p99 beside it / idle": Goal(most=2)},
+        ),
+        Section(
+            f"Arrow scan of {count(records / 2)} records, lz4, 16 KB batches, all columns",
+            scan(records // 2),
+            seconds_max=180,
+            rounds_max=5,
+            ceilings={"M records/CPU-s": Goal(least=15)},
+        ),
+    ]
