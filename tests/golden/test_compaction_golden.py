@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.log.compact.cleaner import CleanerSettings, LogCleaner
+from headrace.log.compact.cleaner import LogCleaner
+from headrace.log.compact.order import CleanerSettings
 from headrace.log.compact.worker import InlineWorker
 from headrace.log.directory import LogDirectory
 from headrace.log.log import Log

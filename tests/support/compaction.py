@@ -3,9 +3,10 @@
 from collections.abc import Callable
 
 from headrace.config.topic import LogConfig
-from headrace.log.compact.cleaner import CleanerSettings, LogCleaner
+from headrace.log.compact.cleaner import LogCleaner
 from headrace.log.compact.engine import compact
 from headrace.log.compact.job import Counts, Done, Event, Job
+from headrace.log.compact.order import CleanerSettings
 from headrace.log.compact.records import PlainRecords, Records
 from headrace.log.compact.worker import InlineWorker
 from headrace.log.log import Appended, Log, Origin, ReadResult

@@ -1,4 +1,7 @@
-"""The file system for those who only look: `world.disk.Disk` without a way to change anything."""
+"""The file system for those who only look: `world.disk.Disk` without a way to change anything.
+
+A disk that does change things looks the same way (`LookUps`): `server.disk`.
+"""
 
 import errno
 import os
@@ -83,12 +86,8 @@ class ReadOnlyFile:
         _refused(self.path)
 
 
-class ReadOnlyDisk:
-    """`world.disk.Disk`, of which everything that would change something is an OSError."""
-
-    def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
-        """Open for reading, whatever was asked; FileNotFoundError."""
-        return ReadOnlyFile(path)
+class LookUps:
+    """What a disk is asked that changes nothing: `world.disk.Disk`, in part."""
 
     def exists(self, path: str) -> bool:
         """Whether there is anything at `path`."""
@@ -114,6 +113,14 @@ class ReadOnlyDisk:
         """What an ordinary user may still write there."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
+
+
+class ReadOnlyDisk(LookUps):
+    """`world.disk.Disk`, of which everything that would change something is an OSError."""
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
+        """Open for reading, whatever was asked; FileNotFoundError."""
+        return ReadOnlyFile(path)
 
     def make_directory(self, path: str) -> None:
         """OSError."""

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from headrace.arrow.layout import INT64_MAX, INT64_MIN, MICROS_PER_MS, Outcome, Slot
+from headrace.wire.kafka.record import VARINT_BYTES_MAX, VARLONG_BYTES_MAX, read_varint_within
 
 Array = np.ndarray[Any, Any]
 
-_VARINT_BYTES_MAX = 5
-_VARLONG_BYTES_MAX = 10
 _INT64_SPAN = 1 << 64
 _MS_MAX = INT64_MAX // MICROS_PER_MS
 
@@ -26,21 +25,13 @@ class _Broken(Exception):
 
 
 def _varint(
-    src: memoryview, at: int, end: int, outcome: Outcome, bytes_max: int = _VARINT_BYTES_MAX
+    src: memoryview, at: int, end: int, outcome: Outcome, bytes_max: int = VARINT_BYTES_MAX
 ) -> tuple[int, int]:
     """A zig-zag integer at `at` and the position after it; raises `outcome` where there is none."""
-    if at < end and (byte := src[at]) < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at + 1
-    raw = shift = 0
-    for here in range(at, min(end, at + bytes_max)):
-        byte = src[here]
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if raw >> (32 if bytes_max == _VARINT_BYTES_MAX else 64):
-                break
-            return (raw >> 1) ^ -(raw & 1), here + 1
-        shift += 7
-    raise _Broken(outcome)
+    number, at = read_varint_within(src, at, end, bytes_max)
+    if at < 0:
+        raise _Broken(outcome)
+    return number, at
 
 
 def _micros(base_ms: int, delta_ms: int) -> int:
@@ -119,7 +110,7 @@ class _Record:
         if size < 1 or size > end - at:
             raise _Broken(Outcome.BAD_LENGTH)
         self.end = end = at + size
-        self.delta_ms, at = _varint(src, at + 1, end, Outcome.BAD_TIME, _VARLONG_BYTES_MAX)
+        self.delta_ms, at = _varint(src, at + 1, end, Outcome.BAD_TIME, VARLONG_BYTES_MAX)
         self.delta, at = _varint(src, at, end, Outcome.BAD_OFFSET)
         if not slots[Slot.PREVIOUS_DELTA] < self.delta <= slots[Slot.LAST_DELTA]:
             raise _Broken(Outcome.BAD_OFFSET)

@@ -14,8 +14,8 @@ from asyncio.subprocess import PIPE, Process
 from typing import TYPE_CHECKING
 
 from headrace.config.broker import BrokerConfig
-from headrace.log.compact.cleaner import CleanerSettings
 from headrace.log.compact.job import Damaged, Done, Job, Stopped, read, write
+from headrace.log.compact.order import CleanerSettings
 
 if TYPE_CHECKING:
     from headrace.log.compact.worker import Told

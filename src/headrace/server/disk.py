@@ -16,13 +16,14 @@ from contextlib import suppress
 from time import perf_counter
 from typing import TypeVar
 
+from headrace.arrow.files import LookUps
 from headrace.model.invariant import InvariantError
 from headrace.server.files import RealFile, write_all
 from headrace.server.flushes import FLUSHES, Fdatasync, Syncfs
 from headrace.server.open_files import OPEN_MAX, OpenFiles
 from headrace.server.threads import Workers
 from headrace.server.writer import SLOW_SECONDS, Failures, Writer
-from headrace.world.disk import DiskFile, Stat
+from headrace.world.disk import DiskFile
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ def in_use(path: str) -> bool:
     return False
 
 
-class RealDisk:
+class RealDisk(LookUps):
     """The file system below the log directories. `world.disk.Disk`."""
 
     def __init__(
@@ -98,26 +99,6 @@ class RealDisk:
         if seconds > SLOW_SECONDS:
             self.writer.took(seconds, sum(file.held_bytes for file in files), len(files))
         return failed
-
-    def exists(self, path: str) -> bool:
-        """Whether there is anything at `path`."""
-        return os.path.exists(path)
-
-    def stat(self, path: str) -> Stat | None:
-        """Size and time of the last change, None where there is nothing."""
-        try:
-            found = os.stat(path)
-        except FileNotFoundError:
-            return None
-        return Stat(found.st_size, found.st_mtime_ns)
-
-    def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
-        return sorted(os.listdir(path))
-
-    def is_directory(self, path: str) -> bool:
-        """Whether `path` is a directory."""
-        return os.path.isdir(path)
 
     def make_directory(self, path: str) -> None:
         """Create it and its parents."""
@@ -195,11 +176,6 @@ class RealDisk:
             os.close(fd)
         os.replace(temporary, path)
         self.sync_directory(os.path.dirname(path) or ".")
-
-    def free_bytes(self, path: str) -> int:
-        """What an ordinary user may still write there."""
-        found = os.statvfs(path)
-        return found.f_bavail * found.f_frsize
 
     def lock(self, path: str) -> Callable[[], None]:
         """Lock the file exclusively; BlockingIOError where another holds it."""

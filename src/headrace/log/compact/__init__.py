@@ -1,6 +1,7 @@
 """Log compaction: of each key the newest record stays (Kafka's LogCleaner).
 
 * `plan` which log is filthiest, how far it may be compacted, which segments become one
+* `order` the settings, and the job that is made of what was chosen
 * `job` what is handed to whoever does the work, and what comes back
 * `engine` the work: keys to offsets, then every segment copied without what is superseded
 * `records` the record-by-record part in plain Python; `headrace.arrow.compact` is its compiled twin

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from headrace.log import names
 from headrace.log.compact import swap
-from headrace.log.compact.job import Cleaned, Counts, Damaged, Done, Event, Job, Stopped
+from headrace.log.compact.job import Aborted, Cleaned, Counts, Damaged, Done, Event, Stopped
 from headrace.log.compact.offsets import CleanerOffsets
+from headrace.log.compact.order import CleanerSettings, job_of, prepare
 from headrace.log.compact.plan import Cleanable, cleanable, filthiest
 from headrace.log.retention import remove_files, remove_snapshots
 from headrace.model.errors import CorruptLogError, StorageError
 from headrace.model.nouns import Offset, TopicPartition
-from headrace.wire.kafka.batch import DECOMPRESSED_BYTES_MAX
 
 if TYPE_CHECKING:
     from headrace.log.compact.worker import Worker
@@ -34,19 +34,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 _SLICE_LOGS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class CleanerSettings:
-    """Kafka's `log.cleaner.…` keys."""
-
-    enabled: bool = True
-    backoff_ms: int = 15_000
-    dedupe_buffer_bytes: int = 128 << 20
-    load_factor: float = 0.9
-    io_buffer_bytes: int = 512 << 10
-    io_bytes_per_second: float = float("inf")
-    inflated_bytes_max: int = DECOMPRESSED_BYTES_MAX
 
 
 @dataclass(slots=True)
@@ -202,9 +189,9 @@ class LogCleaner:
 
         def checkpointed() -> None:
             if self._goes_on(run):
-                self._disk.run(lambda: _prepare(run.log, chosen), prepared)
+                self._disk.run(lambda: prepare(chosen), prepared)
 
-        def prepared(result: "tuple[tuple[int, int, int, int], ...] | BaseException") -> None:
+        def prepared(result: Aborted | BaseException) -> None:
             if isinstance(result, CorruptLogError):
                 self._mark_uncleanable(run.log.topic_partition, str(result))
                 self._finish(run)
@@ -217,36 +204,10 @@ class LogCleaner:
                 raise result
             else:
                 run.working = True
-                job = self._job(chosen, result)
+                job = job_of(chosen, result, self._settings(), self._clock.wall_ms())
                 self._worker.start(job, lambda event: self._told(run, event))
 
         directory.checkpoint(checkpointed)
-
-    def _job(self, chosen: Cleanable, aborted: "tuple[tuple[int, int, int, int], ...]") -> Job:
-        log, settings = chosen.log, self._settings()
-        config = log.config
-        return Job(
-            directory=log.directory,
-            partition=str(log.topic_partition),
-            segments=_sources(log.segments, chosen.upper),
-            first_dirty=chosen.first_dirty,
-            upper=chosen.upper,
-            aborted=aborted,
-            producers=tuple(
-                (one.producer_id, one.last_offset, one.producer_epoch)
-                for one in log.producers.entries()
-            ),
-            now_ms=self._clock.wall_ms(),
-            delete_retention_ms=config.delete_retention_ms,
-            segment_bytes=config.segment_bytes,
-            segment_index_bytes=config.segment_index_bytes,
-            index_interval_bytes=config.index_interval_bytes,
-            map_bytes=settings.dedupe_buffer_bytes,
-            load_factor=settings.load_factor,
-            io_buffer_bytes=settings.io_buffer_bytes,
-            io_bytes_per_second=settings.io_bytes_per_second,
-            inflated_bytes_max=settings.inflated_bytes_max,
-        )
 
     def _goes_on(self, run: _Run) -> bool:
         if run is not self._run or self._closed:
@@ -397,26 +358,6 @@ class LogCleaner:
                     self._save(directory, lambda: None)
             elif known is not None and known > end:
                 entries[log.topic_partition] = end
-
-
-def _sources(segments: "Sequence[Segment]", upper: Offset) -> tuple[tuple[int, int], ...]:
-    return tuple((int(one.base_offset), one.size) for one in segments if one.base_offset < upper)
-
-
-def _prepare(log: "Log", chosen: Cleanable) -> "tuple[tuple[int, int, int, int], ...]":
-    """The aborted transactions among what is compacted; blocking.
-
-    The old segments' indexes are loaded on the way: a reader that meets one of them after the swap
-    must not find the new segment's index under the old name.
-    """
-    old = [one for one in log.segments if one.base_offset < chosen.upper]
-    for segment in old:
-        segment.load_indexes()
-    found = log.aborted_transactions(old[0].base_offset, chosen.upper)
-    return tuple(
-        (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
-        for one in found
-    )
 
 
 def _remove(log: "Log", gone: "list[Segment]", kept: int) -> None:

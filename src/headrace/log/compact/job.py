@@ -7,6 +7,9 @@ from typing import Any
 Sources = tuple[tuple[int, int], ...]
 """Segments as (base offset, size in bytes), in order."""
 
+Aborted = tuple[tuple[int, int, int, int], ...]
+"""`.txnindex` entries: producer id, first and last offset, last stable offset."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -20,8 +23,8 @@ class Job:
     """Records from here on have not been compacted yet."""
     upper: int
     """Nothing from here on is touched: the base of a segment (the first uncleanable offset)."""
-    aborted: tuple[tuple[int, int, int, int], ...]
-    """`.txnindex` entries that overlap the segments, in order."""
+    aborted: Aborted
+    """What overlaps the segments, in order."""
     producers: tuple[tuple[int, int, int], ...]
     """Of each known producer: id, offset of its last data record (-1: none), epoch."""
     now_ms: int

@@ -12,6 +12,12 @@ from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
 from headrace.wire.kafka.compression import CorruptBatch
+from headrace.wire.kafka.record import (
+    VARINT_BYTES_MAX,
+    VARLONG_BYTES_MAX,
+    read_varint_within,
+    write_varint,
+)
 from headrace.world.disk import Buffer
 
 INDEX_ENTRY_BYTES = 24
@@ -21,8 +27,6 @@ PLAIN_ENTRY_BYTES = 200
 _KEY_BYTES_MAX = 32
 _RECORD_BYTES_MIN = 6
 """Length, attributes, two deltas, two lengths."""
-_VARINT_BYTES_MAX = 5
-_VARLONG_BYTES_MAX = 10
 
 
 class Span(NamedTuple):
@@ -135,20 +139,20 @@ def _parse(span: Span) -> list[_Parsed]:
     found: list[_Parsed] = []
     for _ in range(span.record_count):
         begin = at
-        size, at = _number(data, at, end, _VARINT_BYTES_MAX)
+        size, at = _number(data, at, end)
         if size < 1 or size > end - at:
             raise CorruptBatch("a record's length runs past the batch")
         after = at + size
-        time_delta, at = _number(data, at + 1, after, _VARLONG_BYTES_MAX)
-        delta, at = _number(data, at, after, _VARINT_BYTES_MAX)
+        time_delta, at = _number(data, at + 1, after, VARLONG_BYTES_MAX)
+        delta, at = _number(data, at, after)
         if not previous < delta <= span.last_delta:
             raise CorruptBatch("a record's offset lies outside the batch or does not increase")
         previous = delta
-        size, at = _number(data, at, after, _VARINT_BYTES_MAX)
+        size, at = _number(data, at, after)
         if size > after - at:
             raise CorruptBatch("a key runs past its record")
         key = None if size < 0 else data[at : at + size]
-        size, at = _number(data, at + max(size, 0), after, _VARINT_BYTES_MAX)
+        size, at = _number(data, at + max(size, 0), after)
         if size > after - at:
             raise CorruptBatch("a value runs past its record")
         found.append(_Parsed(begin, after, span.base_offset + delta, time_delta, key, size < 0))
@@ -158,18 +162,11 @@ def _parse(span: Span) -> list[_Parsed]:
     return found
 
 
-def _number(data: bytes, at: int, end: int, bytes_max: int) -> tuple[int, int]:
-    """A zig-zag number within [at, end), and the position after it."""
-    raw = shift = 0
-    for here in range(at, min(end, at + bytes_max)):
-        byte = data[here]
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if raw >> (32 if bytes_max == _VARINT_BYTES_MAX else 64):
-                break
-            return (raw >> 1) ^ -(raw & 1), here + 1
-        shift += 7
-    raise CorruptBatch("a number in a record does not end")
+def _number(data: bytes, at: int, end: int, bytes_max: int = VARINT_BYTES_MAX) -> tuple[int, int]:
+    number, at = read_varint_within(data, at, end, bytes_max)
+    if at < 0:
+        raise CorruptBatch("a number in a record does not end")
+    return number, at
 
 
 def rebase(payload: Buffer, count: int, shift: int) -> bytes:
@@ -181,24 +178,14 @@ def rebase(payload: Buffer, count: int, shift: int) -> bytes:
     out = bytearray()
     at = 0
     for _ in range(count):
-        size, at = _number(data, at, len(data), _VARINT_BYTES_MAX)
+        size, at = _number(data, at, len(data))
         after = at + size
-        delta, rest = _number(data, at + 1, after, _VARLONG_BYTES_MAX)
+        delta, rest = _number(data, at + 1, after, VARLONG_BYTES_MAX)
         moved = (delta + shift + (1 << 63)) % (1 << 64) - (1 << 63)
-        number = _varint(moved)
-        out += _varint(1 + len(number) + after - rest)
+        number = write_varint(moved)
+        out += write_varint(1 + len(number) + after - rest)
         out.append(data[at])
         out += number
         out += data[rest:after]
         at = after
-    return bytes(out)
-
-
-def _varint(number: int) -> bytes:
-    raw = (number << 1) ^ (number >> 63)
-    out = bytearray()
-    while raw > 0x7F:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)
     return bytes(out)

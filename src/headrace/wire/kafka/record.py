@@ -13,6 +13,9 @@ _HEADER_BYTES_MIN = 2
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_VALUE = struct.Struct(">hi")
 
+VARINT_BYTES_MAX = 5
+VARLONG_BYTES_MAX = 10
+
 Bytes = bytes | bytearray | memoryview
 Header = tuple[str, bytes | None]
 
@@ -92,6 +95,27 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             raise CorruptBatch("a number of more than 10 bytes")
+
+
+def read_varint_within(
+    data: Bytes, at: int, end: int, bytes_max: int = VARINT_BYTES_MAX
+) -> tuple[int, int]:
+    """A zig-zag number of at most `bytes_max` bytes in [at, end), and the position after it.
+
+    Position -1 where there is none, or one that its type (32 or 64 bits) does not hold.
+    """
+    if at < end and (byte := data[at]) < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    raw = shift = 0
+    for here in range(at, min(end, at + bytes_max)):
+        byte = data[here]
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if raw >> (32 if bytes_max == VARINT_BYTES_MAX else 64):
+                break
+            return (raw >> 1) ^ -(raw & 1), here + 1
+        shift += 7
+    return 0, -1
 
 
 def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
@@ -189,7 +213,8 @@ def keyless(data: bytes, count: int, breathe: Callable[[int], None]) -> Iterator
         raise CorruptBatch(f"{len(data) - at} bytes after the last record")
 
 
-def _varint(number: int) -> bytes:
+def write_varint(number: int) -> bytes:
+    """A number of up to 64 bits, zig-zag."""
     number = (number << 1) ^ (number >> 63)
     if number < 0x80:
         return bytes((number,))
@@ -202,7 +227,7 @@ def _varint(number: int) -> bytes:
 
 
 def _sized(data: Bytes | None) -> bytes:
-    return b"\x01" if data is None else _varint(len(data)) + data
+    return b"\x01" if data is None else write_varint(len(data)) + data
 
 
 def write_records(
@@ -213,11 +238,11 @@ def write_records(
     for number, record in enumerate(batch):
         delta = number if base_offset is None else record.offset - base_offset
         body = b"".join((
-            b"\x00", _varint(record.timestamp - base_timestamp), _varint(delta),
-            _sized(record.key), _sized(record.value), _varint(len(record.headers)),
+            b"\x00", write_varint(record.timestamp - base_timestamp), write_varint(delta),
+            _sized(record.key), _sized(record.value), write_varint(len(record.headers)),
         ))  # fmt: skip
         for name, value in record.headers:
             body += _sized(name.encode()) + _sized(value)
-        out += _varint(len(body))
+        out += write_varint(len(body))
         out += body
     return compress(codec, out)
