@@ -27,7 +27,7 @@ from bench import latency
 from bench.subjects import Broker, Headrace, Kafka
 
 TOPIC = "compacted"
-SEGMENT_BYTES = 128 << 20
+SEGMENT_BYTES_MAX = 128 << 20
 RECORD_BYTES = 100
 RATE = 1000
 PROBE_SECONDS = 6.0
@@ -69,7 +69,8 @@ def key_of(number: int, keys: int) -> bytes:
 
 def fill(broker: Broker, records: int, keys: int) -> None:
     """Make the topic and write all records."""
-    config = {"segment.bytes": str(SEGMENT_BYTES), "min.cleanable.dirty.ratio": "0.01"}
+    segment_bytes = min(max(records * RECORD_BYTES // 8, 1 << 20), SEGMENT_BYTES_MAX)
+    config = {"segment.bytes": str(segment_bytes), "min.cleanable.dirty.ratio": "0.01"}
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(TOPIC, 1, 1, config=config)])[TOPIC].result(60)
     producer = Producer({

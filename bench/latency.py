@@ -36,7 +36,12 @@ def produce(bootstrap: str, topic: str, rate: int, seconds: float) -> None:
         {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "log_level": 0}
     )
     enough = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), enough.set()), daemon=True).start()
+
+    def listen() -> None:
+        sys.stdin.read()
+        enough.set()
+
+    threading.Thread(target=listen, daemon=True).start()
     padding = bytes(RECORD_BYTES - STAMP.size)
     started = time.monotonic()
     for number in range(int(rate * seconds)):
