@@ -226,7 +226,8 @@ def group_rows() -> list[Row]:
             False,
             settle(kind),
             partitions=GROUP_PARTITIONS,
-            goals={"all in s": at_most(1), "one more s": at_most(1)},
+            # Who learns of one more at its next heartbeat is no faster here than there.
+            goals={"all in s": at_most(1), "one more s": at_most(1.1)},
         )
         for kind in ("classic", "consumer")
     ]

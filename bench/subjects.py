@@ -170,6 +170,7 @@ class Headrace(Broker):
             f"listeners=PLAINTEXT://127.0.0.1:{self.port}\n"
             f"log.dirs={self.directory / 'log'}\n"
             f"log.flush.on.ack={str(self.durable).lower()}\n"
+            "group.initial.rebalance.delay.ms=0\n"
         )
 
     def command(self) -> list[str]:

@@ -222,11 +222,13 @@ class ConsumerGroup:
     def _set_standing(self, change: MemberStanding) -> Change:
         member_id, after = change
         member = self.members.get(member_id)
+        if member is None and after is None:
+            return change
         if member is None:
-            if after is None:
-                return MemberStanding(member_id, None)
             # Compaction may have left this record before the subscription's.
-            member = Member(member_id, Subscription(), NEW)
+            self._put(Member(member_id, Subscription(), NEW))
+            self._set_standing(change)
+            return MemberSubscription(member_id, None)
         before = member.standing
         standing = UNASSIGNED if after is None else after
         self._release(member_id, before.assigned)

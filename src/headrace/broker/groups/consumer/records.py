@@ -255,11 +255,13 @@ def _read_standing(read: _Read) -> Standing:
 
 
 def _read_owned(topics: list[Any], epoch: int) -> OwnedPartitions:
-    """Before 4.3 no epochs are there: then the member's stands in."""
+    """Before 4.3 no epochs are there: then the member's stands in, as where they do not fit."""
     owned: dict[bytes, dict[int, int]] = {}
     for one in topics:
         numbers = one["partitions"]
-        epochs = one.get("assignmentEpochs") or [epoch] * len(numbers)
+        epochs = one.get("assignmentEpochs") or ()
+        if len(epochs) != len(numbers):
+            epochs = [epoch] * len(numbers)
         owned[bytes(one["topicId"])] = dict(zip(numbers, epochs, strict=True))
     return owned
 
