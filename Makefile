@@ -60,6 +60,7 @@ bench: setup-dev ## One table of figures; with PEER=kafka, Apache Kafka beside u
 .PHONY: docs
 docs: setup-dev ## Write the generated references in docs/ anew
 	@$(PY) tools/gen_config_docs.py
+	@$(PY) tools/gen_protocol_docs.py
 
 .PHONY: clean
 clean: ## Remove what was built, .venv included

@@ -25,4 +25,10 @@ def _whole(resource: Entity) -> dict[str, str | None]:
     return settings
 
 
-API = Api(ApiKey.ALTER_CONFIGS, 0, 2, handle)
+API = Api(
+    ApiKey.ALTER_CONFIGS,
+    0,
+    2,
+    handle,
+    proof="tests/unit/test_admin_settings.py::test_alter_configs_replaces_all",
+)

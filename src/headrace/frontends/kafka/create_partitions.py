@@ -49,4 +49,10 @@ def _assignments(topic: Entity) -> list[tuple[int, ...]] | None:
     return [tuple(one.broker_ids) for one in topic.assignments]
 
 
-API = Api(ApiKey.CREATE_PARTITIONS, 0, 3, handle)
+API = Api(
+    ApiKey.CREATE_PARTITIONS,
+    0,
+    3,
+    handle,
+    proof="tests/unit/test_admin_apis.py::test_create_partitions_grows_and_refuses",
+)

@@ -113,4 +113,10 @@ def _config(make: Make, entry: ConfigEntry) -> Entity:
     )
 
 
-API = Api(ApiKey.CREATE_TOPICS, 2, 7, handle)
+API = Api(
+    ApiKey.CREATE_TOPICS,
+    2,
+    7,
+    handle,
+    proof="tests/unit/test_admin_apis.py::test_create_topics_answers_each_topic_for_itself",
+)

@@ -48,4 +48,10 @@ def _answer(
     pending.resolve(cold.encode_body(response))
 
 
-API = Api(ApiKey.DELETE_GROUPS, 0, 2, handle)
+API = Api(
+    ApiKey.DELETE_GROUPS,
+    0,
+    2,
+    handle,
+    proof="tests/unit/test_groups_frontend.py::test_delete_groups_in_every_version",
+)

@@ -56,4 +56,10 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     return make(None, topics=topics)
 
 
-API = Api(ApiKey.DELETE_RECORDS, 0, 2, handle)
+API = Api(
+    ApiKey.DELETE_RECORDS,
+    0,
+    2,
+    handle,
+    proof="tests/unit/test_admin_apis.py::test_deleted_records_do_not_come_back_after_a_kill",
+)

@@ -88,4 +88,10 @@ def _asked(context: RequestContext, request: Entity) -> Sequence[_Asked]:
     return [(name, NO_UUID) for name in request.topic_names]
 
 
-API = Api(ApiKey.DELETE_TOPICS, 1, 6, handle)
+API = Api(
+    ApiKey.DELETE_TOPICS,
+    1,
+    6,
+    handle,
+    proof="tests/unit/test_admin_apis.py::test_delete_topics_by_name_and_by_id",
+)

@@ -50,4 +50,11 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     )
 
 
-API = Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, handle)
+API = Api(
+    ApiKey.DESCRIBE_CLUSTER,
+    0,
+    2,
+    handle,
+    proof="tests/unit/test_admin_apis.py"
+    "::test_describe_cluster_shows_the_asking_listeners_addresses",
+)

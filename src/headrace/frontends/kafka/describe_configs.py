@@ -82,4 +82,10 @@ def _entry(make: Make, entry: ConfigEntry, synonyms: bool, documented: bool) -> 
     )
 
 
-API = Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, handle)
+API = Api(
+    ApiKey.DESCRIBE_CONFIGS,
+    1,
+    4,
+    handle,
+    proof="tests/unit/test_admin_settings.py::test_describe_configs_says_where_values_come_from",
+)

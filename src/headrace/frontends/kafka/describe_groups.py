@@ -63,4 +63,10 @@ def _group(
     )
 
 
-API = Api(ApiKey.DESCRIBE_GROUPS, 0, 6, handle)
+API = Api(
+    ApiKey.DESCRIBE_GROUPS,
+    0,
+    6,
+    handle,
+    proof="tests/unit/test_groups_frontend.py::test_describe_groups_in_every_version",
+)

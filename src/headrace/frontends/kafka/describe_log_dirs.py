@@ -68,4 +68,11 @@ def _free(broker: Broker, directory: LogDirectory) -> int:
         return UNKNOWN_BYTES
 
 
-API = Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, handle)
+API = Api(
+    ApiKey.DESCRIBE_LOG_DIRS,
+    1,
+    5,
+    handle,
+    proof="tests/unit/test_admin_apis.py"
+    "::test_describe_log_dirs_shows_sizes_and_names_failed_directories",
+)

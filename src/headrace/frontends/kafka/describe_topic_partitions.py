@@ -89,4 +89,11 @@ def _partition(make: Make, partition: PartitionInfo) -> Entity:
     )
 
 
-API = Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, handle)
+API = Api(
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    0,
+    0,
+    handle,
+    proof="tests/unit/test_admin_apis.py"
+    "::test_describe_topic_partitions_pages_through_everything_once",
+)

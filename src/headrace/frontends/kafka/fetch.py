@@ -308,4 +308,12 @@ class _Fetch:
         return encode_response(self.version, FetchResponse(0, 0, session_id, topics))
 
 
-API = Api(ApiKey.FETCH, 4, 18, handle, hot=True)
+API = Api(
+    ApiKey.FETCH,
+    4,
+    18,
+    handle,
+    hot=True,
+    proof="tests/unit/test_server_requests.py"
+    "::test_every_fetch_version_gives_the_bytes_that_were_written",
+)

@@ -81,4 +81,10 @@ async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
     return _Found(ErrorCode.NONE, None, int(leader), endpoint.host, endpoint.port)
 
 
-API = Api(ApiKey.FIND_COORDINATOR, 0, 6, handle)
+API = Api(
+    ApiKey.FIND_COORDINATOR,
+    0,
+    6,
+    handle,
+    proof="tests/unit/test_groups_frontend.py::test_find_coordinator_in_every_version",
+)

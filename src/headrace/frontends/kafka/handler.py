@@ -70,3 +70,6 @@ class Api:
     handle: Callable[..., Any]
     hot: bool = False
     """Whether `handle` is a `HotHandler`; otherwise it takes and returns kio's entities."""
+    proof: str = ""
+    """The test that shows it, by pytest's id. With the first sentence of the docstring of
+    `handle`'s module it makes the API's line in docs/protocol.md (tools/gen_protocol_docs.py)."""

@@ -19,4 +19,11 @@ def handle(context: RequestContext, body: memoryview) -> bytes:
     return codec.encode_response(version, codec.HeartbeatResponse(error))
 
 
-API = Api(ApiKey.HEARTBEAT, 0, 4, handle, hot=True)
+API = Api(
+    ApiKey.HEARTBEAT,
+    0,
+    4,
+    handle,
+    hot=True,
+    proof="tests/unit/test_groups_frontend.py::test_heartbeat_in_every_version",
+)

@@ -29,4 +29,10 @@ def _single(resource: Entity) -> list[Alteration]:
     return changes
 
 
-API = Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, handle)
+API = Api(
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    0,
+    1,
+    handle,
+    proof="tests/unit/test_admin_settings.py::test_incremental_alter_configs_changes_single_keys",
+)

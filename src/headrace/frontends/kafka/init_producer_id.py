@@ -63,4 +63,10 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     return pending
 
 
-API = Api(ApiKey.INIT_PRODUCER_ID, 0, 5, handle)
+API = Api(
+    ApiKey.INIT_PRODUCER_ID,
+    0,
+    5,
+    handle,
+    proof="tests/unit/test_admin_apis.py::test_every_producer_is_given_an_id_of_its_own_at_epoch_0",
+)

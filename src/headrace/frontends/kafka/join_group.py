@@ -77,4 +77,10 @@ def _answer(context: RequestContext, pending: Pending, answer: JoinAnswer) -> No
     pending.resolve(cold.encode_body(response))
 
 
-API = Api(ApiKey.JOIN_GROUP, 0, 9, handle)
+API = Api(
+    ApiKey.JOIN_GROUP,
+    0,
+    9,
+    handle,
+    proof="tests/unit/test_groups_frontend.py::test_join_sync_and_leave_in_every_version",
+)

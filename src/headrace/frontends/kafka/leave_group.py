@@ -48,4 +48,10 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     )
 
 
-API = Api(ApiKey.LEAVE_GROUP, 0, 5, handle)
+API = Api(
+    ApiKey.LEAVE_GROUP,
+    0,
+    5,
+    handle,
+    proof="tests/unit/test_groups_frontend.py::test_join_sync_and_leave_in_every_version",
+)

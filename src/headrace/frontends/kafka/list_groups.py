@@ -36,4 +36,10 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     )
 
 
-API = Api(ApiKey.LIST_GROUPS, 0, 5, handle)
+API = Api(
+    ApiKey.LIST_GROUPS,
+    0,
+    5,
+    handle,
+    proof="tests/unit/test_groups_frontend.py::test_list_groups_in_every_version",
+)

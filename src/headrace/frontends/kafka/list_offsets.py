@@ -141,4 +141,12 @@ def _encode(
     return wire.encode_response(version, ListOffsetsResponse(topics))
 
 
-API = Api(ApiKey.LIST_OFFSETS, 1, 11, handle, hot=True)
+API = Api(
+    ApiKey.LIST_OFFSETS,
+    1,
+    11,
+    handle,
+    hot=True,
+    proof="tests/unit/test_server_requests.py"
+    "::test_list_offsets_knows_the_ends_times_and_the_newest",
+)

@@ -156,4 +156,12 @@ def _partition(partition: PartitionInfo) -> PartitionResponse:
     )
 
 
-API = Api(ApiKey.METADATA, 0, 13, handle, hot=True)
+API = Api(
+    ApiKey.METADATA,
+    0,
+    13,
+    handle,
+    hot=True,
+    proof="tests/unit/test_server_requests.py"
+    "::test_every_metadata_version_names_the_broker_and_the_topic",
+)

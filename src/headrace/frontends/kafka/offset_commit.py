@@ -106,4 +106,11 @@ def _encode(
     return codec.encode_response(version, codec.OffsetCommitResponse(topics))
 
 
-API = Api(ApiKey.OFFSET_COMMIT, 2, 10, handle, hot=True)
+API = Api(
+    ApiKey.OFFSET_COMMIT,
+    2,
+    10,
+    handle,
+    hot=True,
+    proof="tests/unit/test_groups_frontend.py::test_offset_commit_in_every_version",
+)

@@ -71,4 +71,11 @@ def _answer(
     pending.resolve(cold.encode_body(response))
 
 
-API = Api(ApiKey.OFFSET_DELETE, 0, 0, handle)
+API = Api(
+    ApiKey.OFFSET_DELETE,
+    0,
+    0,
+    handle,
+    proof="tests/unit/test_groups_frontend.py"
+    "::test_offset_delete_answers_for_each_partition_and_for_the_group",
+)

@@ -193,4 +193,10 @@ def _topic(context: RequestContext, make: Make, topic: _Asked, found: list[_Read
     )
 
 
-API = Api(ApiKey.OFFSET_FETCH, 1, 10, handle)
+API = Api(
+    ApiKey.OFFSET_FETCH,
+    1,
+    10,
+    handle,
+    proof="tests/unit/test_groups_frontend.py::test_offset_fetch_in_every_version",
+)

@@ -59,4 +59,10 @@ def _no_time() -> Any:  # noqa: ANN401
     return timedelta(0)
 
 
-API = Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, handle)
+API = Api(
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+    2,
+    4,
+    handle,
+    proof="tests/unit/test_offset_for_leader_epoch.py::test_an_epochs_end_is_told_in_every_version",
+)

@@ -1,6 +1,7 @@
 """Every Kafka API that is served. What is not in this list is not advertised and not answered.
 
-One file an API; each ends with its `API` entry, and this X
+One file an API; each ends with its `API` entry, and this list holds them all. `make docs` writes
+docs/protocol.md from it.
 """
 
 from headrace.frontends.kafka import (

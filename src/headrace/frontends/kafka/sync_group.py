@@ -50,4 +50,10 @@ def _answer(context: RequestContext, pending: Pending, answer: SyncAnswer) -> No
     pending.resolve(cold.encode_body(response))
 
 
-API = Api(ApiKey.SYNC_GROUP, 0, 5, handle)
+API = Api(
+    ApiKey.SYNC_GROUP,
+    0,
+    5,
+    handle,
+    proof="tests/unit/test_groups_frontend.py::test_join_sync_and_leave_in_every_version",
+)
