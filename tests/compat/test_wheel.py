@@ -41,6 +41,8 @@ def test_the_wheel_without_extras_serves(tmp_path: Path) -> None:
         f"print([n for n in {NOT_NEEDED!r} if u.find_spec(n) is not None])",
     )
     assert found.strip() == "[]"
+    plugins = "import importlib.metadata as m; print(*m.entry_points(group='pytest11'))"
+    assert "value='headrace.testing.plugin'" in run(python, "-c", plugins)
     nowhere = tmp_path / "bin"
     nowhere.mkdir()  # a PATH without java
     broker = BrokerProcess(

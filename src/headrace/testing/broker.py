@@ -1,0 +1,209 @@
+"""A broker in a thread: `BrokerThread`."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import uvloop
+
+from headrace.cluster.creation import NewTopic
+from headrace.config.broker import load
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.server.wiring import Server
+from headrace.testing.records import StoredRecord, stored
+
+T = TypeVar("T")
+
+_START_SECONDS_MAX = 30.0
+_STOP_SECONDS_MAX = 30.0
+_CALL_SECONDS_MAX = 30.0
+_MEMORY = "/dev/shm"  # noqa: S108 - a file system in memory, used like a temporary directory
+_MEMORY_BYTES_MIN = 256 << 20
+
+
+class BrokerThread:
+    """One broker in a thread. Use as a context manager, or `start` and `stop`.
+
+    It listens on 127.0.0.1 at a free port, keeps its data in a temporary directory (or in the one
+    it is given, so that a second one goes on where the first stopped), and runs its own event loop.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, str] | None = None,
+        *,
+        directory: str | None = None,
+        memory: bool = False,
+    ) -> None:
+        """`config`: Kafka's names, over `listeners=PLAINTEXT://127.0.0.1:0`.
+
+        `directory`: the log directory, kept afterwards; without one a temporary one is removed.
+        `memory`: the temporary one lies in memory (/dev/shm) where there is room for that.
+        """
+        self._memory = memory
+        self._given = dict(config or {})
+        self._temporary = directory is None
+        self.directory = directory or ""
+        self.server: Server
+        """The broker's insides; touch them through `call` only."""
+        self._loop: asyncio.AbstractEventLoop
+        self._end: asyncio.Event
+        self._clean = True
+        self._thread: threading.Thread | None = None
+        self._started = threading.Event()
+        self._failure: BaseException | None = None
+
+    @property
+    def port(self) -> int:
+        """The first listener's port."""
+        return self.server.listeners[0].port
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients take as bootstrap.servers."""
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> Self:
+        """Start and wait until it listens; raises what kept it from that."""
+        if self._temporary and not self.directory:
+            where = _MEMORY if self._memory and _has_room(_MEMORY) else None
+            self.directory = tempfile.mkdtemp(prefix="headrace-test-", dir=where)
+        self._started.clear()
+        self._failure = None
+        self._thread = threading.Thread(target=self._run, name="headrace-broker", daemon=True)
+        self._thread.start()
+        if not self._started.wait(_START_SECONDS_MAX):
+            raise TimeoutError("the broker does not start")
+        failed = self._take_failure()
+        if failed is not None:
+            self._join()
+            raise failed
+        return self
+
+    def stop(self) -> None:
+        """Stop cleanly and remove the directory if it is a temporary one."""
+        if self._thread is None:
+            return
+        self._loop.call_soon_threadsafe(self._end.set)
+        self._join()
+        if self._temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+            self.directory = ""
+        failed = self._take_failure()
+        if failed is not None:
+            raise failed
+
+    def _take_failure(self) -> BaseException | None:
+        failure, self._failure = self._failure, None
+        return failure
+
+    def call(self, function: Callable[[Server], T]) -> T:
+        """Run `function` on the broker's own thread and return its result."""
+
+        async def run(server: Server) -> T:
+            return function(server)
+
+        return self.run(run)
+
+    def run(self, work: Callable[[Server], Coroutine[Any, Any, T]]) -> T:
+        """Run `work`'s coroutine on the broker's own loop and return its result."""
+        future = asyncio.run_coroutine_threadsafe(work(self.server), self._loop)
+        return future.result(_CALL_SECONDS_MAX)
+
+    def create_topics(
+        self, *names: str, partitions: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Create topics, usable when this returns; one that is there is left as it is. ApiError."""
+        wanted = [NewTopic(name, partitions, config=dict(config or {})) for name in names]
+        for outcome in self.run(lambda server: server.controller.create_topics(wanted)):
+            if isinstance(outcome, ApiError) and outcome.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise outcome
+
+    def delete_topics(self, *names: str) -> None:
+        """Delete topics; it is no error if one is not there. ApiError."""
+        outcomes = self.run(lambda server: server.controller.delete_topics(names))
+        for error in outcomes.values():
+            if error is not None and error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise error
+
+    def records(self, topic: str, *, last: int | None = None) -> list[StoredRecord]:
+        """What lies in `topic` and consumers may see, partition by partition, in its order.
+
+        Without control records; of `last` only so many of each partition's newest offsets.
+        ApiError UNKNOWN_TOPIC_OR_PARTITION.
+        """
+        return self.call(lambda server: stored(server.broker, topic, last))
+
+    def topics(self) -> list[str]:
+        """The names of all topics but the internal ones, sorted."""
+        return self.call(
+            lambda server: sorted(
+                name for name, one in server.broker.image.topics.items() if not one.internal
+            )
+        )
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _join(self) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(_STOP_SECONDS_MAX)
+            if thread.is_alive():
+                raise TimeoutError("the broker does not stop")
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - raised in the test's thread
+            self._failure = error
+        finally:
+            self._started.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._end = asyncio.Event()
+        given = {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "log.dirs": self.directory,
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.num.partitions": "2",
+            **self._given,
+        }
+        config, _ = load(flags=given)
+        broken: list[Exception] = []
+
+        def fatal(error: Exception) -> None:
+            broken.append(error)
+            self._end.set()
+
+        self.server = Server(config, fatal)
+        await self.server.start()
+        self._started.set()
+        await self._end.wait()
+        await self.server.stop()
+        if broken:
+            raise broken[0]
+
+
+def _has_room(path: str) -> bool:
+    """Whether a test's data will do in the file system of `path`; containers often have 64 MB."""
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return False
+    return os.access(path, os.W_OK) and found.f_bavail * found.f_frsize >= _MEMORY_BYTES_MIN
