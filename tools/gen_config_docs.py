@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headrace.config.definitions import BROKER, COARSER, TOPIC
+from headrace.config.entities import group_configs
+from headrace.config.keys_entities import CLIENT_METRICS, GROUP
 from headrace.config.keys_unused import UNUSED, UNUSED_PREFIXES
 from headrace.config.kinds import LONG_MAX, Definition, Kind, Mode
 
@@ -64,7 +66,14 @@ def render() -> str:
             *_table(used, topic=True),
             "\nThese are accepted and shown, since Kafka's tools send them, and have no effect:"
             f" {_names(one.name for one in accepted)}.\n",
-            "## Broker keys\n",
+            "## Group keys\n",
+            "Each group's own value (`kafka-configs --entity-type groups`) wins over the broker's"
+            " key of that name with `group.` before it, where there is one.\n",
+            *_table(GROUP.values(), topic=True),
+            "\n## Client metrics keys\n",
+            "Of one subscription (`kafka-client-metrics`, KIP-714).\n",
+            *_table(CLIENT_METRICS.values(), topic=True),
+            "\n## Broker keys\n",
             *_table(kafkas, topic=False),
             "\n## Keys of Headrace\n",
             "Kafka does not know these.\n",
@@ -81,7 +90,8 @@ def _table(keys: Iterable[Definition], *, topic: bool) -> list[str]:
     last = "Broker's key" if topic else "When"
     lines = [f"| Key | Type | Default | {last} | Meaning |", "|---|---|---|---|---|"]
     for one in keys:
-        detail = f"`{one.synonym}`" if topic else _mode(one)
+        synonym = one.synonym or (group_configs().synonym(one.name) if one.name in GROUP else None)
+        detail = (f"`{synonym}`" if synonym else "") if topic else _mode(one)
         must = f" ({one.must_be})" if one.must_be else ""
         kind = one.kind.name.lower() + must
         cells = [f"`{one.name}`", kind, _default(one), detail, one.doc]

@@ -356,6 +356,10 @@ def test_describe_log_dirs_shows_sizes_and_names_failed_directories(
             await here.controller.create_topics([NewTopic("t", 2)])
             here.write("t", 0)
             answer = await ask(here, describe_log_dirs.API, version, topics=None)
+            if version >= 4:
+                assert {(one.total_bytes, one.usable_bytes) for one in answer.results} == {
+                    (disk.total_bytes("/one"), disk.free_bytes("/one"))
+                }
             sizes = {
                 (topic.name, one.partition_index): one.partition_size
                 for result in answer.results

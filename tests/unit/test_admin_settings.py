@@ -10,7 +10,7 @@ from headrace.frontends.kafka import alter_configs, describe_configs, incrementa
 from tests.support.admin import ask, codes, nested, tell, versions
 from tests.support.broker import Room
 
-TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC, BROKER, UNKNOWN = 2, 4, 99
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -38,7 +38,8 @@ def test_describe_configs_says_where_values_come_from(tmp_path: Path, version: i
                 of(TOPIC, "a/b"),
                 of(BROKER, "7"),
                 of(BROKER, ""),
-                of(GROUP, "g"),
+                of(UNKNOWN, "g"),
+                of(BROKER, "0", "broker.id", "node.id"),
             ),
             include_synonyms=True,
             **fields,
@@ -50,6 +51,7 @@ def test_describe_configs_says_where_values_come_from(tmp_path: Path, version: i
             "INVALID_REQUEST",
             "NONE",
             "INVALID_REQUEST",
+            "NONE",
         ]
         topic = {entry.name: entry for entry in answer.results[0].configs}
         assert set(topic) == {"retention.ms", "cleanup.policy"}
@@ -63,6 +65,7 @@ def test_describe_configs_says_where_values_come_from(tmp_path: Path, version: i
         assert (broker["num.partitions"].value, broker["num.partitions"].config_source) == ("6", 4)
         assert not broker["log.retention.ms"].read_only
         assert broker["log.retention.ms"].value == "604800000"
+        assert [entry.value for entry in answer.results[8].configs] == ["0", "0"]
         if version >= 3:
             assert broker["num.partitions"].config_type == 3
             assert broker["num.partitions"].documentation
@@ -136,7 +139,7 @@ def test_incremental_alter_configs_changes_single_keys(tmp_path: Path, version: 
         assert await alter(("retention.ms", 9, "1")) == "INVALID_REQUEST"
         twice = await alter(("retention.ms", SET, "1"), ("retention.ms", SET, "2"))
         assert twice == "INVALID_REQUEST"
-        assert await alter(kind=GROUP) == "INVALID_REQUEST"
+        assert await alter(kind=UNKNOWN) == "INVALID_REQUEST"
         assert await alter(("message.max.bytes", SET, "77"), kind=BROKER, name="") == "NONE"
         assert here.broker.partition("t", 0).log.config.max_message_bytes == 77
         refused = await alter(("broker.id", SET, "1"), kind=BROKER, name="0")

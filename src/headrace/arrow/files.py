@@ -114,6 +114,11 @@ class LookUps:
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
+    def total_bytes(self, path: str) -> int:
+        """The size of the file system that holds `path`."""
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize
+
 
 class ReadOnlyDisk(LookUps):
     """`world.disk.Disk`, of which everything that would change something is an OSError."""

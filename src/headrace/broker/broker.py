@@ -14,6 +14,8 @@ from headrace.broker.metadata import NO_LEADER, MetadataImage
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.config.broker import BrokerConfig
+from headrace.config.entities import EntityConfigs, group_configs
+from headrace.config.keys_entities import CLIENT_METRICS
 from headrace.config.topic import LogConfig
 from headrace.log.directory import LogDirectory
 from headrace.log.files import NO_TOPIC_ID
@@ -66,6 +68,10 @@ class Broker:
         self.producer_ids = ProducerIds()
         self.partitions: dict[tuple[str, int], Partition] = {}
         """Led here, by topic and number; those of a failed directory included."""
+        self.group_configs = group_configs()
+        """What groups were told by name (`value(group, key, config)`); filled by the controller."""
+        self.metrics_subscriptions = EntityConfigs(CLIENT_METRICS)
+        """Which client metrics are wanted (KIP-714); filled by the controller."""
         self._offline: set[tuple[str, int]] = set()
         self.opened: list[PartitionWatcher] = []
         """Called with every partition that we begin to lead."""

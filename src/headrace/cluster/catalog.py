@@ -237,6 +237,28 @@ class Catalog:
         results = await self._multi([change, notice])
         await self._forget_notices(str(results[-1]), now)
 
+    async def entity_configs(self, root: str) -> dict[str, dict[str, str]]:
+        """The settings of everything below `root`, by names as they were before quoting."""
+        try:
+            quoted = await self.store.children(root)
+        except NoNode:
+            return {}
+        paths = [f"{root}/{one}" for one in quoted]
+        return {
+            layout.unquote_entity(one): layout.decode_config(path, node.value)
+            for one, path, node in zip(quoted, paths, await self.store.get_all(paths), strict=True)
+            if node is not None
+        }
+
+    async def drop_config(self, path: str, now: float) -> None:
+        """Forget the settings of one entity and tell all brokers. `now`: monotonic seconds."""
+        if await self._get(path) is None:
+            return
+        told = layout.encode_config_change(path.removeprefix("/config/"))
+        notice = Create(f"{layout.CONFIG_CHANGES}/config_change_", told, sequential=True)
+        results = await self._multi([Delete(path), notice])
+        await self._forget_notices(str(results[-1]), now)
+
     async def broker_configs(self, broker: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
         """What was altered at run time: for all brokers, and for this one."""
         paths = [

@@ -4,7 +4,7 @@ Pure: works on a `BrokerConfig` as it was started with, the dynamic settings of 
 and a topic's own. Orders and sources are Kafka 4.3's (ConfigHelper, DynamicBrokerConfig).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -16,6 +16,8 @@ from headrace.config.kinds import Definition, Kind, Mode, Value, text_of
 from headrace.config.topics import parse_topic_config, parse_topic_configs, topic_default
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 
+_IDS = ("broker.id", "node.id")
+
 
 class ConfigSource(IntEnum):
     """Where a value comes from, as DescribeConfigs numbers it."""
@@ -25,6 +27,9 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class AlterOperation(IntEnum):
@@ -68,6 +73,10 @@ class Alteration(NamedTuple):
     value: str | None
 
 
+Change = Sequence[Alteration] | Mapping[str, str | None]
+"""Incremental changes, or all settings there shall be."""
+
+
 @dataclass(frozen=True, slots=True)
 class DynamicConfig:
     """The broker's configuration at run time: as started, and what was altered since."""
@@ -77,6 +86,8 @@ class DynamicConfig:
     """Altered for all brokers."""
     own: Mapping[str, str] = field(default_factory=dict)
     """Altered for this broker: wins."""
+    broker_id: int = -1
+    """The id this broker goes by, whether or not somebody configured it."""
 
     def effective(self) -> BrokerConfig:
         """What is to be followed now. Settings that no longer parse are left out."""
@@ -105,7 +116,7 @@ class DynamicConfig:
         self, definition: Definition, overrides: Mapping[str, str], effective: BrokerConfig
     ) -> ConfigEntry:
         name = definition.name
-        synonyms = [] if definition.synonym is None else self._synonyms(definition.synonym)
+        synonyms = [] if definition.synonym is None else self.synonyms(definition.synonym)
         value = text_of(topic_default(effective, name))
         if name in overrides:
             value = text_of(parse_topic_config(name, overrides[name]))
@@ -115,15 +126,17 @@ class DynamicConfig:
 
     def _broker_entry(self, definition: Definition) -> ConfigEntry:
         name = definition.name
-        synonyms = self._synonyms(name)
+        synonyms = self.synonyms(name)
         effective = self.effective() if name in self.own or name in self.shared else self.static
         value = None if definition.sensitive else text_of(effective.effective(name))
+        if name in _IDS:
+            value = str(self.broker_id)
         source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
         return ConfigEntry(
             definition, value, source, definition.mode is Mode.READ_ONLY, tuple(synonyms)
         )
 
-    def _synonyms(self, name: str) -> list[Synonym]:
+    def synonyms(self, name: str) -> list[Synonym]:
         """Where the broker's key `name` has values from, strongest first, defaults last."""
         found: list[Synonym] = []
         names = (name, *COARSER.get(name, ()))

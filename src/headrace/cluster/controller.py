@@ -20,8 +20,9 @@ from headrace.cluster import internal
 from headrace.cluster.adoption import adopt
 from headrace.cluster.catalog import Catalog, StoredTopic
 from headrace.cluster.creation import Limits, NewTopic, Planned, plan_growth, plan_topic
+from headrace.cluster.entities import store_failed
 from headrace.cluster.layout import PartitionState, Registration, TopicNode
-from headrace.cluster.settings import Settings, store_failed
+from headrace.cluster.settings import Settings
 from headrace.cluster.waiting import called_back
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.invariant import invariant

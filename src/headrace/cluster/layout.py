@@ -23,6 +23,11 @@ BROKER_SEQUENCE = "/brokers/seqid"
 TOPICS = "/brokers/topics"
 TOPIC_CONFIGS = "/config/topics"
 BROKER_CONFIGS = "/config/brokers"
+GROUP_CONFIGS = "/config/groups"
+CLIENT_METRICS_CONFIGS = "/config/client-metrics"
+CLIENT_CONFIGS = "/config/clients"
+USER_CONFIGS = "/config/users"
+IP_CONFIGS = "/config/ips"
 CONFIG_CHANGES = "/config/changes"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
@@ -36,10 +41,12 @@ ROOTS = (
     TOPICS,
     CONFIG_CHANGES,
     TOPIC_CONFIGS,
-    "/config/clients",
-    "/config/users",
-    "/config/ips",
+    CLIENT_CONFIGS,
+    USER_CONFIGS,
+    IP_CONFIGS,
     BROKER_CONFIGS,
+    GROUP_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
     DELETE_TOPICS,
     "/isr_change_notification",
     "/log_dir_event_notification",

@@ -2,20 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from headrace.broker.broker import Broker
 from headrace.cluster import layout
 from headrace.cluster.catalog import Catalog
 from headrace.cluster.configs import (
-    Alteration,
+    Change,
     ConfigEntry,
     DynamicConfig,
     altered,
     check_broker_config,
     check_topic_config,
 )
+from headrace.cluster.entities import EntitySettings, store_failed
 from headrace.config.broker import BrokerConfig
 from headrace.config.definitions import BROKER, TOPIC
 from headrace.config.topic import LogConfig
@@ -24,9 +25,6 @@ from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.world.store import StoreError
 
 _logger = logging.getLogger(__name__)
-
-Change = Sequence[Alteration] | Mapping[str, str | None]
-"""Incremental changes, or all settings there shall be."""
 
 
 class Settings:
@@ -37,13 +35,23 @@ class Settings:
         self._broker = broker
         self._catalog = catalog
         self._change = change
-        self._dynamic = DynamicConfig(broker.config)
+        self._dynamic = DynamicConfig(broker.config, broker_id=broker.broker_id)
+        self.groups = EntitySettings.of_groups(broker, catalog, change, self.dynamic)
+        self.client_metrics = EntitySettings.of_client_metrics(
+            broker, catalog, change, self.dynamic
+        )
 
     async def load(self) -> None:
         """Take up what was altered before the start."""
         shared, own = await self._catalog.broker_configs(self._broker.broker_id)
-        self._dynamic = DynamicConfig(self._dynamic.static, shared, own)
+        self._dynamic = replace(self._dynamic, shared=shared, own=own)
         self._broker.reconfigure(self._dynamic.effective())
+        await self.groups.load()
+        await self.client_metrics.load()
+
+    def dynamic(self) -> DynamicConfig:
+        """The broker's settings as they are now."""
+        return self._dynamic
 
     def log_config(self, name: str, overrides: Mapping[str, str]) -> LogConfig:
         """The settings of a topic's logs now."""
@@ -164,9 +172,3 @@ class Settings:
                 ErrorCode.INVALID_REQUEST,
                 f"this is broker {self._broker.broker_id}: ask broker {name[:20]!r} itself",
             )
-
-
-def store_failed(error: StoreError) -> ApiError:
-    """What a client is told when the store refuses or cannot be reached; said in the log too."""
-    _logger.error("metadata store: %s: %s", type(error).__name__, error)
-    return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"metadata store: {error}")

@@ -15,6 +15,7 @@ LONG_MAX = (1 << 63) - 1
 class Kind(IntEnum):
     """Types, numbered as DescribeConfigs answers them (ConfigType)."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -164,6 +165,7 @@ def _list(text: str) -> tuple[str, ...]:
 
 
 _PARSE: dict[Kind, Callable[[str], Value]] = {
+    Kind.UNKNOWN: str,
     Kind.BOOLEAN: _boolean,
     Kind.STRING: str,
     Kind.INT: _integer(32),

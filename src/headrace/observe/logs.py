@@ -19,6 +19,18 @@ LEVELS = {
 }
 """What the key `log.level` may say."""
 
+LOGGER_LEVELS = {
+    "OFF": logging.CRITICAL + 10,
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": logging.DEBUG - 5,
+}
+"""A logger's levels by the names Kafka's tools know them by (KIP-412)."""
+ROOT_LOGGER = "root"
+
 _ESCAPES = {number: f"\\x{number:02x}" for number in [*range(32), *range(127, 160)]} | {
     0x0A: "\\n",
     0x0D: "\\r",
@@ -60,6 +72,24 @@ class LineFormatter(logging.Formatter):
             trace = self.formatException(record.exc_info)
             line += "".join("\n    " + one_line(part) for part in trace.splitlines())
         return line
+
+
+def levels() -> dict[str, str]:
+    """The level each of our loggers follows, by its name; `root` is the one above all."""
+    ours = [name for name in logging.root.manager.loggerDict if name.startswith("headrace")]
+    found = {name: logging.getLogger(name).getEffectiveLevel() for name in sorted(ours)}
+    found[ROOT_LOGGER] = logging.root.level
+    return {name: _level_name(level) for name, level in found.items()}
+
+
+def _level_name(level: int) -> str:
+    return next((name for name, least in LOGGER_LEVELS.items() if level >= least), "TRACE")
+
+
+def set_level(name: str, level: str | None) -> None:
+    """Give a logger a level of LOGGER_LEVELS; None: it follows the one above it again."""
+    logger = logging.getLogger(None if name == ROOT_LOGGER else name)
+    logger.setLevel(logging.NOTSET if level is None else LOGGER_LEVELS[level])
 
 
 def set_up(level: str = "info", stream: TextIO | None = None) -> None:

@@ -384,6 +384,11 @@ class SimDisk:
         self._node(path)
         return 1 << 40
 
+    def total_bytes(self, path: str) -> int:
+        """Twice of that."""
+        self._node(path)
+        return 1 << 41
+
     def lock(self, path: str) -> Callable[[], None]:
         """Exclusive among the users of this object."""
         if path in self._locks:

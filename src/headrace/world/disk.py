@@ -109,6 +109,9 @@ class Disk(Protocol):
 
     def free_bytes(self, path: str) -> int: ...
 
+    def total_bytes(self, path: str) -> int:
+        """The size of the file system that holds `path`."""
+
     def lock(self, path: str) -> Callable[[], None]:
         """Take an exclusive lock on the file `path` (created), return its release.
 

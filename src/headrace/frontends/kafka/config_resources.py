@@ -1,13 +1,14 @@
 """What AlterConfigs and IncrementalAlterConfigs share: whose settings, and one outcome for each."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 
-from headrace.cluster.settings import Change
+from headrace.cluster.configs import Alteration, AlterOperation, Change
 from headrace.frontends.kafka.entities import Entity, error_fields, maker
 from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.observe import logs
 
 
 class ResourceType(IntEnum):
@@ -63,8 +64,60 @@ async def _alter_one(
         await settings.alter_topic(name, change, validate_only=validate_only)
     elif resource.resource_type == ResourceType.BROKER:
         await settings.alter_broker(name, change, validate_only=validate_only)
+    elif resource.resource_type == ResourceType.GROUP:
+        await settings.groups.alter(name, change, validate_only=validate_only)
+    elif resource.resource_type == ResourceType.CLIENT_METRICS:
+        await settings.client_metrics.alter(name, change, validate_only=validate_only)
+    elif resource.resource_type == ResourceType.BROKER_LOGGER:
+        check_broker_name(context, name)
+        _alter_loggers(change, validate_only)
     else:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,
             f"{described_name(resource.resource_type)} has no settings here",
+        )
+
+
+def check_broker_name(context: RequestContext, name: str) -> None:
+    """Refuse loggers of no broker or of another one; ApiError INVALID_REQUEST."""
+    if not name:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    if name != str(context.broker.broker_id):
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Unexpected broker id, expected {context.broker.broker_id} but received {name[:20]}",
+        )
+
+
+def _alter_loggers(change: Change, validate_only: bool) -> None:
+    """Set the levels of loggers, or have them follow their parents again (KIP-412)."""
+    if isinstance(change, Mapping):
+        raise ApiError(ErrorCode.INVALID_REQUEST, "loggers are altered one by one")
+    for one in change:
+        _check_logger(one)
+    if validate_only:
+        return
+    for name, operation, value in change:
+        logs.set_level(name, value if operation is AlterOperation.SET else None)
+
+
+def _check_logger(one: Alteration) -> None:
+    name, operation, value = one
+    if name not in logs.levels():
+        raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
+    if operation is AlterOperation.SET:
+        if value not in logs.LOGGER_LEVELS:
+            raise ApiError(
+                ErrorCode.INVALID_CONFIG,
+                f"Cannot set the log level of {name} to {value} as it is not a supported log"
+                f" level. Valid log levels are {', '.join(logs.LOGGER_LEVELS)}",
+            )
+    elif operation is not AlterOperation.DELETE:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST, f"{operation.name} operation is not allowed for loggers"
+        )
+    elif name == logs.ROOT_LOGGER:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Removing the log level of the {name} logger is not allowed",
         )

@@ -1,17 +1,24 @@
-"""DescribeConfigs (key 32, v1-v4): every setting of topics and brokers, and where it comes from.
+"""DescribeConfigs (key 32, v1-v4): every setting, and where it comes from.
 
+Of topics, brokers, their loggers, groups and client metrics subscriptions.
 Brokers by their id; by the empty name what is set for all of them. Sensitive values are null.
 v1 sources and synonyms · v3 types and documentation · v4 flexible
 """
 
 from collections.abc import Sequence
 
-from headrace.cluster.configs import ConfigEntry
-from headrace.frontends.kafka.config_resources import ResourceType, described_name
+from headrace.cluster.configs import ConfigEntry, ConfigSource
+from headrace.config.kinds import Definition, Kind
+from headrace.frontends.kafka.config_resources import (
+    ResourceType,
+    check_broker_name,
+    described_name,
+)
 from headrace.frontends.kafka.entities import Entity, Make, error_fields, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import topic_name_problem
+from headrace.observe import logs
 from headrace.wire.kafka.api import ApiKey
 
 
@@ -55,9 +62,21 @@ def _entries(context: RequestContext, resource: Entity) -> Sequence[ConfigEntry]
         return settings.describe_topic(name)
     if resource.resource_type == ResourceType.BROKER:
         return settings.describe_broker(name)
+    if resource.resource_type == ResourceType.GROUP:
+        return settings.groups.describe(name)
+    if resource.resource_type == ResourceType.CLIENT_METRICS:
+        return settings.client_metrics.describe(name)
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        check_broker_name(context, name)
+        return [_logger_entry(logger, level) for logger, level in logs.levels().items()]
     raise ApiError(
         ErrorCode.INVALID_REQUEST, f"{described_name(resource.resource_type)} has no settings here"
     )
+
+
+def _logger_entry(name: str, level: str) -> ConfigEntry:
+    definition = Definition(name, Kind.UNKNOWN, None, "")
+    return ConfigEntry(definition, level, ConfigSource.BROKER_LOGGER, False, ())
 
 
 def _entry(make: Make, entry: ConfigEntry, synonyms: bool, documented: bool) -> Entity:
@@ -78,7 +97,7 @@ def _entry(make: Make, entry: ConfigEntry, synonyms: bool, documented: bool) -> 
         is_sensitive=entry.definition.sensitive,
         synonyms=found,
         config_type=int(entry.definition.kind),
-        documentation=entry.definition.doc if documented else None,
+        documentation=(entry.definition.doc or None) if documented else None,
     )
 
 

@@ -1,12 +1,12 @@
 """DescribeLogDirs (key 35, v1-v5): what lies in which log directory, and how large it is.
 
-A failed directory is named with KAFKA_STORAGE_ERROR and nothing in it. The volume's whole size is
-not known here (-1, as Kafka's where it cannot tell); what is free is.
+A failed directory is named with KAFKA_STORAGE_ERROR and nothing in it. Sizes of the volume are -1
+where the system does not tell them.
 v2 flexible · v3 top-level error · v4 volume sizes · v5 cordoned directories: there are none
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from headrace.broker.broker import Broker
 from headrace.frontends.kafka.entities import Entity, Make, maker
@@ -55,15 +55,15 @@ def _directory(make: Make, broker: Broker, directory: LogDirectory, wanted: _Wan
             make("DescribeLogDirsTopic", name=name, partitions=tuple(partitions))
             for name, partitions in topics.items()
         ),
-        total_bytes=UNKNOWN_BYTES,
-        usable_bytes=_free(broker, directory),
+        total_bytes=_told(broker.disk.total_bytes, directory),
+        usable_bytes=_told(broker.disk.free_bytes, directory),
         is_cordoned=False,
     )
 
 
-def _free(broker: Broker, directory: LogDirectory) -> int:
+def _told(ask: Callable[[str], int], directory: LogDirectory) -> int:
     try:
-        return broker.disk.free_bytes(directory.path)
+        return ask(directory.path)
     except OSError:
         return UNKNOWN_BYTES
 
