@@ -13,6 +13,7 @@ from headrace.broker.flush_intervals import FlushIntervals
 from headrace.broker.metadata import NO_LEADER, MetadataImage
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
+from headrace.broker.quotas import Quotas
 from headrace.config.broker import BrokerConfig
 from headrace.config.entities import EntityConfigs, group_configs
 from headrace.config.keys_entities import CLIENT_METRICS
@@ -72,6 +73,10 @@ class Broker:
         """What groups were told by name (`value(group, key, config)`); filled by the controller."""
         self.metrics_subscriptions = EntityConfigs(CLIENT_METRICS)
         """Which client metrics are wanted (KIP-714); filled by the controller."""
+        self.quotas = Quotas(
+            clock.monotonic, config.quota_window_num, config.quota_window_size_seconds
+        )
+        """Who may do how much in a second; filled by the controller."""
         self._offline: set[tuple[str, int]] = set()
         self.opened: list[PartitionWatcher] = []
         """Called with every partition that we begin to lead."""

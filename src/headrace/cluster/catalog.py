@@ -230,6 +230,7 @@ class Catalog:
             await self.store.get(path)
             change: Operation = Set(path, value)
         except NoNode:
+            await self._make_parents(path)
             change = Create(path, value)
         entity = path.removeprefix("/config/")
         told = layout.encode_config_change(entity)
@@ -247,6 +248,28 @@ class Catalog:
         return {
             layout.unquote_entity(one): layout.decode_config(path, node.value)
             for one, path, node in zip(quoted, paths, await self.store.get_all(paths), strict=True)
+            if node is not None
+        }
+
+    async def config_at(self, path: str) -> dict[str, str]:
+        """The settings of the entity at `path`; none where there is no such node."""
+        node = await self._get(path)
+        return {} if node is None else layout.decode_config(path, node.value)
+
+    async def quota_configs(self) -> dict[str, dict[str, str]]:
+        """What is set for users, clients of users, clients and addresses, by path."""
+        paths: list[str] = []
+        for root in (layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS):
+            paths += [f"{root}/{one}" for one in await self.store.children(root)]
+        for path in list(paths):
+            if path.startswith(layout.USER_CONFIGS):
+                with suppress(NoNode):
+                    clients = await self.store.children(f"{path}/clients")
+                    paths += [f"{path}/clients/{one}" for one in clients]
+        nodes = await self.store.get_all(paths)
+        return {
+            path: layout.decode_config(path, node.value)
+            for path, node in zip(paths, nodes, strict=True)
             if node is not None
         }
 
@@ -300,6 +323,13 @@ class Catalog:
             operations = [*operations, self._epoch_check]
             return (await self.store.multi(operations))[:-1]
         return await self.store.multi(operations)
+
+    async def _make_parents(self, path: str) -> None:
+        """The nodes above that of a user's client, which may not be there."""
+        parts = path.split("/")
+        for count in range(4, len(parts)):
+            with suppress(NodeExists):
+                await self.store.create("/".join(parts[:count]), b"")
 
     async def _get(self, path: str) -> Node | None:
         try:

@@ -17,6 +17,7 @@ from headrace.cluster.configs import (
     check_topic_config,
 )
 from headrace.cluster.entities import EntitySettings, store_failed
+from headrace.cluster.quotas import QuotaSettings
 from headrace.config.broker import BrokerConfig
 from headrace.config.definitions import BROKER, TOPIC
 from headrace.config.topic import LogConfig
@@ -32,6 +33,7 @@ class Settings:
 
     def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
         """`change` is held while something is altered: one change at a time in the cluster."""
+        self.quotas = QuotaSettings(broker, catalog, change)
         self._broker = broker
         self._catalog = catalog
         self._change = change
@@ -48,6 +50,7 @@ class Settings:
         self._broker.reconfigure(self._dynamic.effective())
         await self.groups.load()
         await self.client_metrics.load()
+        await self.quotas.load()
 
     def dynamic(self) -> DynamicConfig:
         """The broker's settings as they are now."""

@@ -133,6 +133,8 @@ class BrokerConfig:
     producer_id_expiration_ms: int
     producers_per_partition_max: int
     queued_max_request_bytes: int
+    quota_window_num: int
+    quota_window_size_seconds: int
     record_batch_inflated_bytes_max: int
     replica_high_watermark_checkpoint_interval_ms: int
     socket_listen_backlog_size: int

@@ -129,6 +129,20 @@ NETWORK: tuple[Definition, ...] = (
         at_least=0,
     ),
     key(
+        "quota.window.num",
+        Kind.INT,
+        11,
+        "Windows that a client's rate is measured over, for its quotas.",
+        at_least=1,
+    ),
+    key(
+        "quota.window.size.seconds",
+        Kind.INT,
+        1,
+        "How long each of those windows is.",
+        at_least=1,
+    ),
+    key(
         "max.request.partition.size.limit",
         Kind.INT,
         2000,

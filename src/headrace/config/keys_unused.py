@@ -33,7 +33,7 @@ metrics.sample.window.ms num.io.threads num.network.threads
 num.replica.alter.log.dirs.threads num.replica.fetchers password.encoder.cipher.algorithm
 password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
 password.encoder.old.secret password.encoder.secret principal.builder.class process.roles
-queued.max.requests quota.window.num quota.window.size.seconds replica.fetch.backoff.ms
+queued.max.requests replica.fetch.backoff.ms
 replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
 replica.fetch.wait.max.ms replica.lag.time.max.ms replica.selector.class
 replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num

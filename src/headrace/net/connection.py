@@ -90,6 +90,8 @@ class Connection(BufferedProtocol):
         self._in_pass = False
         self._dirty = False
         self._blocked = False
+        self._muted = False
+        self._muted_until = 0.0
         self._needs_memory = False
         self._large_idle = False
         self._closing = False
@@ -205,7 +207,8 @@ class Connection(BufferedProtocol):
             if end > filled:
                 break
             if (
-                self.write_blocked_since is not None
+                self._muted
+                or self.write_blocked_since is not None
                 or self._held > held_max
                 or (waiting and (len(waiting) >= waiting_max or self._large_waits()))
             ):
@@ -266,6 +269,28 @@ class Connection(BufferedProtocol):
         self._resume_reading()
         return True
 
+    def mute(self, seconds: float) -> None:
+        """Handle no more requests for `seconds`; answers go out all the same (KIP-219)."""
+        until = self._table.now() + seconds
+        if until <= self._muted_until:
+            return
+        self._muted_until = until
+        self._block()
+        self.frame_since = None  # it is us who do not read
+        if not self._muted:
+            self._muted = True
+            self._table.call_later(seconds, self._unmute)
+
+    def _unmute(self) -> None:
+        left = self._muted_until - self._table.now()
+        if left > 0:
+            self._table.call_later(left, self._unmute)
+            return
+        self._muted = False
+        self.last_moved = self._table.now()
+        if self._blocked and self._transport is not None and not self._in_pass:
+            self._unblock()
+
     def _block(self) -> None:
         """Too many requests wait or too much is unsent: leave the rest where it is."""
         if not self._blocked:
@@ -281,7 +306,7 @@ class Connection(BufferedProtocol):
     def _must_wait(self) -> bool:
         """Whether the requests held back stay where they are."""
         limits, waiting = self._table.limits, self._waiting
-        if self._unwritten is not None:
+        if self._muted or self._unwritten is not None:
             return True
         if self.write_blocked_since is not None or self._held > limits.write_buffer_bytes_high:
             return True

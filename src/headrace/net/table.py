@@ -30,6 +30,7 @@ class ConnectionTable:
     ) -> None:
         self.limits = limits
         self.now = clock.monotonic
+        self.call_later = clock.call_later
         self.fatal = fatal
         """Called with a broken invariant: the process must stop."""
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))

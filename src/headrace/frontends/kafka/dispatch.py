@@ -19,6 +19,7 @@ from headrace.frontends.kafka.commit_group import CommitGroup
 from headrace.frontends.kafka.handler import Api, HotHandler, RequestContext
 from headrace.frontends.kafka.produce_run import ProduceRuns
 from headrace.frontends.kafka.shared import Shared
+from headrace.frontends.kafka.throttling import Throttle, told
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.invariant import InvariantError
 from headrace.net.connection import CloseConnection, Run
@@ -132,7 +133,7 @@ class Dispatcher:
 
     def open(self, connection: "Connection") -> "KafkaSession":
         """A session for a new connection."""
-        return KafkaSession(self, connection.address, connection.listener)
+        return KafkaSession(self, connection)
 
     def pass_done(self) -> Pending | None:
         """Do the writes held back; CloseConnection where an answer given counted on them.
@@ -180,13 +181,24 @@ class Dispatcher:
 class KafkaSession:
     """One connection's requests. `net.connection.Session`."""
 
-    __slots__ = ("_client_raw", "_context", "_dispatcher", "_routes", "_runs", "_shared")
+    __slots__ = (
+        "_client_raw",
+        "_connection",
+        "_context",
+        "_dispatcher",
+        "_quotas",
+        "_routes",
+        "_runs",
+        "_shared",
+    )
 
-    def __init__(self, dispatcher: Dispatcher, client_host: str, listener: str) -> None:
+    def __init__(self, dispatcher: Dispatcher, connection: "Connection") -> None:
         self._dispatcher = dispatcher
         self._routes = dispatcher.routes
         self._shared = dispatcher.shared
         self._runs = ProduceRuns(dispatcher.broker, dispatcher.shared, dispatcher.routes)
+        self._connection = connection
+        self._quotas = dispatcher.broker.quotas
         self._client_raw = b""
         self._context = RequestContext(
             broker=dispatcher.broker,
@@ -194,13 +206,36 @@ class KafkaSession:
             api_key=ApiKey.API_VERSIONS,
             version=0,
             client_id="",
-            client_host=client_host,
-            listener=listener,
+            client_host=connection.address,
+            listener=connection.listener,
             shared=dispatcher.shared,
         )
 
     def frame(self, frame: memoryview) -> Body | Pending:
         """Answer one request."""
+        if self._quotas.active:
+            return self._within_quotas(frame)
+        return self._frame(frame)
+
+    def _within_quotas(self, frame: memoryview) -> Body | Pending:
+        """Answer one request, count it, and have its client wait where it is over a quota."""
+        throttle = self._context.throttle
+        if throttle is None:
+            throttle = self._context.throttle = Throttle(self._quotas, self._connection)
+        header = parse_request(frame)
+        route = self._routes.get(header.api_key << 16 | header.version)
+        if route is None:
+            return self._unserved(frame)
+        throttle.begin(header.client_id, len(frame) if route.is_produce else None)
+        began = perf_counter()
+        answer = self._frame(frame)
+        wait_ms = throttle.end(perf_counter() - began)
+        if not wait_ms:
+            return answer
+        grouped = answer is None or isinstance(answer, CommitGroup)
+        return told(route, answer, self._shared.group if grouped else None, wait_ms)
+
+    def _frame(self, frame: memoryview) -> Body | Pending:
         try:
             code, correlation_id, client_size = _unpack_head(frame)
         except struct.error:
@@ -270,6 +305,8 @@ class KafkaSession:
 
     def run(self, view: memoryview, at: int, filled: int) -> Run | None:
         """Produce requests that differ in nothing but their batches."""
+        if self._quotas.active:
+            return None
         return self._runs.take(view, at, filled)
 
     def _learn_client(self, frame: memoryview) -> None:
@@ -302,6 +339,7 @@ class KafkaSession:
             client_host=shared.client_host,
             listener=shared.listener,
             shared=shared.shared,
+            throttle=shared.throttle,
         )
         request = cold.decode_request(route.key, route.version, body)
         try:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
     from headrace.frontends.kafka.shared import Shared
+    from headrace.frontends.kafka.throttling import Throttle
     from headrace.world.disk import Buffer
 
 READ_COMMITTED = 1
@@ -65,7 +66,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         except ApiError as error:
             return encode_response(version, FetchResponse(error_code=error.code))
         wanted = [(key, partition.asked) for key, partition in session.partitions.items()]
-    fetch = _Fetch(context.broker, context.shared, version, request, session, wanted)
+    throttle = context.throttle if context.broker.quotas.active else None
+    fetch = _Fetch(context.broker, context.shared, version, request, session, wanted, throttle)
     return fetch.begin()
 
 
@@ -80,6 +82,7 @@ class _Fetch:
         request: FetchRequest,
         session: FetchSession | None,
         wanted: Sequence[tuple[Key, FetchPartition]],
+        throttle: "Throttle | None" = None,
     ) -> None:
         self.broker = broker
         self.deadlines = shared.deadlines
@@ -89,6 +92,9 @@ class _Fetch:
         self.wanted = wanted
         self.read_committed = request.isolation_level == READ_COMMITTED
         self.bytes_max = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
+        self.throttle = throttle
+        if throttle is not None:
+            self.bytes_max = throttle.fetch_bytes_max(self.bytes_max)
         self.pending: Pending | None = None
         self.results: list[FetchedPartition] = []
         self.partitions: list[Partition | None] = []
@@ -286,8 +292,13 @@ class _Fetch:
     # the answer
 
     def _encode(self) -> "list[Buffer]":
-        by_topic: dict[str | bytes, list[FetchedPartition]] = {}
         session = self.session
+        if self.throttle is not None:
+            wait_ms = self.throttle.fetched(sum(len(one.records) for one in self.results))
+            if wait_ms:  # nothing is given, and the session stays as the client knows it
+                session_id = 0 if session is None else session.session_id
+                return encode_response(self.version, FetchResponse(wait_ms, 0, session_id, []))
+        by_topic: dict[str | bytes, list[FetchedPartition]] = {}
         incremental = session is not None and self.request.session_epoch != INITIAL_EPOCH
         for (key, _), result in zip(self.wanted, self.results, strict=True):
             if session is not None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller import Controller
     from headrace.frontends.kafka.shared import Shared
+    from headrace.frontends.kafka.throttling import Throttle
 
 Answer = Body | Pending
 
@@ -55,6 +56,8 @@ class RequestContext:
     """Name of the listener the request came through: Metadata answers with that one's addresses."""
     shared: "Shared" = _NOT_SET
     """What hot handlers keep between requests; set by the dispatcher."""
+    throttle: "Throttle | None" = None
+    """The client's quotas while any are set."""
 
 
 HotHandler = Callable[[RequestContext, memoryview], Answer]

@@ -1,0 +1,222 @@
+"""Client quotas: what users and clients may do in a second, and how long they wait beyond that.
+
+Rates and waits are Kafka's (ClientQuotaManager, Rate, SampledStat): a rate is what was counted in
+the last `quota.window.num` windows over the time they span, at least all but one of them; a client
+over its quota waits until its rate, with nothing added, would be back at the quota.
+
+    quota = quotas.of("ANONYMOUS", "client-1")
+    seconds = quota.produced(bytes)        # 0.0: go on
+
+While nothing is set, `quotas.active` is False and nobody asks. All calls on the deciding thread.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import NamedTuple
+
+BUCKETS_MAX = 10_000
+"""Users and clients whose rates are kept; the longest unseen are forgotten and begin at 0 again."""
+
+
+class QuotaKey(Enum):
+    """What can be bounded, by Kafka's names."""
+
+    PRODUCE = "producer_byte_rate"
+    FETCH = "consumer_byte_rate"
+    REQUEST = "request_percentage"
+    MUTATION = "controller_mutation_rate"
+    CONNECTIONS = "connection_creation_rate"
+
+
+class Entity(NamedTuple):
+    """Whom a quota is set for. None: this does not matter; "": everybody without one of his own."""
+
+    user: str | None = None
+    client: str | None = None
+    ip: str | None = None
+
+
+DEFAULT = ""
+Limits = Mapping[str, float]
+"""Quotas by the names of `QuotaKey`."""
+
+
+class Rate:
+    """How much happens in a second, over a sliding span of windows."""
+
+    __slots__ = ("_count", "_samples", "_window_ms")
+
+    def __init__(self, count: int, window_ms: int) -> None:
+        """`count` windows of `window_ms`."""
+        self._count = count
+        self._window_ms = window_ms
+        self._samples: list[list[float]] = []
+        """[start in ms, amount], the oldest first."""
+
+    def add(self, amount: float, now_ms: float) -> None:
+        """Count `amount` now."""
+        samples = self._samples
+        if not samples or now_ms - samples[-1][0] >= self._window_ms:
+            samples.append([now_ms, 0.0])
+        samples[-1][1] += amount
+        self._purge(now_ms)
+
+    def _purge(self, now_ms: float) -> None:
+        oldest = now_ms - self._count * self._window_ms
+        samples = self._samples
+        while samples and (samples[0][0] <= oldest or len(samples) > self._count):
+            del samples[0]
+
+    def measure(self, now_ms: float) -> tuple[float, float]:
+        """(per second, milliseconds that this is the mean of)."""
+        self._purge(now_ms)
+        if not self._samples:
+            return 0.0, float(self._window_ms)
+        elapsed = now_ms - self._samples[0][0]
+        missing = self._count - 1 - int(elapsed // self._window_ms)
+        if missing > 0:
+            elapsed += missing * self._window_ms
+        span = elapsed or float(self._window_ms)
+        return sum(amount for _, amount in self._samples) * 1000 / span, span
+
+
+class Bucket:
+    """One quota of one user, one client, or one client of one user: its bound and its rate."""
+
+    __slots__ = ("_now", "_rate", "bound")
+
+    def __init__(self, bound: float, rate: Rate, now: Callable[[], float]) -> None:
+        """`now`: monotonic seconds."""
+        self.bound = bound
+        self._rate = rate
+        self._now = now
+
+    def add(self, amount: float) -> float:
+        """Count `amount`; returns how many seconds whoever did it has to wait, 0.0 mostly."""
+        now_ms = self._now() * 1000
+        self._rate.add(amount, now_ms)
+        per_second, span_ms = self._rate.measure(now_ms)
+        if per_second <= self.bound:
+            return 0.0
+        return (per_second - self.bound) / self.bound * span_ms / 1000
+
+    def take_back(self, amount: float) -> None:
+        """It did not happen after all."""
+        self._rate.add(-amount, self._now() * 1000)
+
+
+class ClientQuota:
+    """What one client of one user may do."""
+
+    __slots__ = ("_burst_seconds", "_request_wait_max", "fetch", "produce", "request")
+
+    def __init__(
+        self,
+        produce: Bucket | None,
+        fetch: Bucket | None,
+        request: Bucket | None,
+        window_seconds: float,
+        windows: int,
+    ) -> None:
+        self.produce = produce
+        self.fetch = fetch
+        self.request = request
+        self._request_wait_max = window_seconds
+        self._burst_seconds = window_seconds * max(windows - 1, 1)
+
+    def produced(self, size: int) -> float:
+        """A Produce request of `size` bytes came: how many seconds to wait."""
+        return 0.0 if self.produce is None else self.produce.add(size)
+
+    def fetched(self, size: int) -> float:
+        """`size` bytes are about to be sent. Seconds to wait instead: then they are not counted."""
+        if self.fetch is None:
+            return 0.0
+        wait = self.fetch.add(size)
+        if wait:
+            self.fetch.take_back(size)
+        return wait
+
+    def fetch_bytes_max(self, wanted: int) -> int:
+        """The most one Fetch is answered with: what the whole span allows."""
+        if self.fetch is None:
+            return wanted
+        return min(wanted, int(self.fetch.bound * self._burst_seconds))
+
+    def handled(self, seconds: float) -> float:
+        """A request took `seconds` of the thread that handles them: how many seconds to wait."""
+        if self.request is None:
+            return 0.0
+        return min(self.request.add(seconds * 100), self._request_wait_max)
+
+
+class Quotas:
+    """All quotas that are set, and the rates of those they bound."""
+
+    def __init__(self, now: Callable[[], float], windows: int, window_seconds: int) -> None:
+        """`now`: monotonic seconds; `windows` of `window_seconds` make a rate."""
+        self.limits: dict[Entity, dict[str, float]] = {}
+        """As set. Changed by `put` only."""
+        self.active = False
+        """Whether anything is set that bounds requests."""
+        self.version = 0
+        """Grows with every change: what `of` said before may not hold any more."""
+        self.throttled = dict.fromkeys(QuotaKey, 0)
+        """How often somebody had to wait."""
+        self._now = now
+        self._windows = windows
+        self._window_seconds = window_seconds
+        self._buckets: OrderedDict[tuple[QuotaKey, Entity], Bucket] = OrderedDict()
+
+    def put(self, entity: Entity, limits: Limits) -> None:
+        """From now on exactly this is set for `entity`."""
+        if limits:
+            self.limits[entity] = dict(limits)
+        else:
+            self.limits.pop(entity, None)
+        self.version += 1
+        bounding = {QuotaKey.PRODUCE.value, QuotaKey.FETCH.value, QuotaKey.REQUEST.value}
+        self.active = any(bounding & one.keys() for one in self.limits.values())
+
+    def of(self, user: str, client: str) -> ClientQuota:
+        """What this client of this user may do, as long as `version` stays the same."""
+        return ClientQuota(
+            self._bucket(QuotaKey.PRODUCE, user, client),
+            self._bucket(QuotaKey.FETCH, user, client),
+            self._bucket(QuotaKey.REQUEST, user, client),
+            self._window_seconds,
+            self._windows,
+        )
+
+    def _bucket(self, key: QuotaKey, user: str, client: str) -> Bucket | None:
+        for shared, named in _levels(user, client):
+            limits = self.limits.get(named)
+            if limits is None or key.value not in limits:
+                continue
+            found = self._buckets.get((key, shared))
+            if found is None:
+                rate = Rate(self._windows, self._window_seconds * 1000)
+                found = self._buckets[key, shared] = Bucket(0.0, rate, self._now)
+                if len(self._buckets) > BUCKETS_MAX:
+                    self._buckets.popitem(last=False)
+            else:
+                self._buckets.move_to_end((key, shared))
+            found.bound = limits[key.value]  # changed, what was counted before counts on
+            return found
+        return None
+
+
+def _levels(user: str, client: str) -> tuple[tuple[Entity, Entity], ...]:
+    """(whose rate it is, whom it is set for), the most special first: Kafka's order."""
+    both, whole_user, whole_client = Entity(user, client), Entity(user), Entity(client=client)
+    return (
+        (both, both),
+        (both, Entity(user, DEFAULT)),
+        (whole_user, whole_user),
+        (both, Entity(DEFAULT, client)),
+        (both, Entity(DEFAULT, DEFAULT)),
+        (whole_user, Entity(DEFAULT)),
+        (whole_client, whole_client),
+        (whole_client, Entity(client=DEFAULT)),
+    )

@@ -1,0 +1,48 @@
+"""AlterClientQuotas (key 49, v0-v1): set and remove quotas of users, clients and addresses.
+
+Taken at once (KIP-546). `producer_byte_rate`, `consumer_byte_rate` and `request_percentage` have
+clients wait; `controller_mutation_rate` and `connection_creation_rate` are kept and shown, so far
+without effect.
+
+v1 flexible
+"""
+
+from headrace.cluster.quotas import Alteration, QuotaChange
+from headrace.frontends.kafka.entities import Entity, error_fields, maker
+from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.wire.kafka.api import ApiKey
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """One result per entity, in the order asked."""
+    make = maker(context)
+    alterations = [
+        Alteration(
+            [(one.entity_type, one.entity_name) for one in entry.entity],
+            [QuotaChange(one.key, None if one.remove else float(one.value)) for one in entry.ops],
+        )
+        for entry in request.entries
+    ]
+    outcomes = await context.controller.settings.quotas.alter(
+        alterations, validate_only=request.validate_only
+    )
+    entries = tuple(
+        make(
+            "EntryData",
+            entity=tuple(
+                make("EntityData", entity_type=kind, entity_name=name) for kind, name in one.entity
+            ),
+            **error_fields(error),
+        )
+        for one, error in zip(alterations, outcomes, strict=True)
+    )
+    return make(None, entries=entries)
+
+
+API = Api(
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    0,
+    1,
+    handle,
+    proof="tests/unit/test_client_quotas.py::test_quotas_are_set_described_and_kept",
+)
