@@ -66,6 +66,7 @@ class Partition:
         "_waiting",
         "_watchers",
         "high_watermark",
+        "inspected",
         "keys_needed",
         "leader_epoch",
         "log",
@@ -95,9 +96,12 @@ class Partition:
         self._watchers: dict[int, Callable[[], None]] = {}
         self._next_watch = 0
         self._too_few_replicas = isr_size < log.config.min_insync_replicas
-        self.keys_needed = log.config.compacted and not self._internal
+        self.keys_needed = False
         """Whether a client's record without a key is to be refused, which is for him who decodes
         the request: records are not looked at here. Internal topics take nothing from clients."""
+        self.inspected = False
+        """Whether that, or a codec of its own, has clients' records looked into."""
+        self._look_into(log.config)
         self.high_watermark = log.flushed_offset if flush_on_ack else log.end_offset
         log.high_watermark = self._announced = self.high_watermark
         log.on_flushed = self._flushed
@@ -181,7 +185,7 @@ class Partition:
         Only those, from the first on, that need nothing else than to be written. The one behind
         them is as it was, and `append` says what is to be said of it. Refuses nothing.
         """
-        if self._refusal is not None or self._internal or self.keys_needed:
+        if self._refusal is not None or self._internal or self.inspected:
             return 0
         if self._too_few_replicas:
             return 0
@@ -349,7 +353,12 @@ class Partition:
         """Take new settings of the topic at once."""
         self.log.config = config
         self._too_few_replicas = self._isr_size < config.min_insync_replicas
+        self._look_into(config)
+
+    def _look_into(self, config: LogConfig) -> None:
         self.keys_needed = config.compacted and not self._internal
+        recompressed = config.compression_type != "producer" and not self._internal
+        self.inspected = self.keys_needed or recompressed
 
     def flush_on_ack(self, wanted: bool) -> None:
         """Change what the high watermark means from now on; it never goes back."""

@@ -42,7 +42,10 @@ class BrokerConfig:
     auto_create_topics_enable: bool
     broker_id: int
     broker_rack: str | None
+    compression_gzip_level: int
+    compression_lz4_level: int
     compression_type: str
+    compression_zstd_level: int
     connection_answer_bytes_max: int
     connection_first_request_ms: int
     connection_request_receive_ms: int

@@ -9,7 +9,7 @@ alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
 auto.include.jmx.reporter auto.leader.rebalance.enable background.threads
 broker.heartbeat.interval.ms broker.id.generation.enable broker.session.timeout.ms
-client.quota.callback.class compression.gzip.level compression.lz4.level compression.zstd.level
+client.quota.callback.class
 config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
 control.plane.listener.name controlled.shutdown.enable controlled.shutdown.max.retries
 controlled.shutdown.retry.backoff.ms controller.performance.always.log.threshold.ms

@@ -7,7 +7,8 @@
 * Each partition has its own error; nothing of a refused batch is written.
 * A repeated (producer id, epoch, sequence) gets its first answer again, when that holds.
 * A compacted topic refuses batches with records that have no key (INVALID_RECORD, each record named
-  from v8 on); large and compressed ones are looked at by a thread, and wait for it.
+  from v8 on); large and compressed ones are looked at by a thread, and wait for it. So do batches
+  that `compression.type` wants in another codec. Refused times are named in small plain batches.
 * A transactional batch is taken while its producer has a transaction open that reaches the
   partition; from v12 on the first one takes the partition in (KIP-890).
 
@@ -20,12 +21,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.txn.decide import ProducerEpoch
-from headrace.frontends.kafka import keys, produce_begin
+from headrace.frontends.kafka import inspection, produce_begin
 from headrace.frontends.kafka.handler import Answer, Api, RequestContext
 from headrace.frontends.kafka.produce_begin import NONE_BEGUN, Begun, First
 from headrace.log.producers import Begins
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import Offset, TopicPartition
+from headrace.model.nouns import Offset
 from headrace.net.connection import CloseConnection
 from headrace.net.pending import Pending
 from headrace.wire.kafka.api import ApiKey
@@ -61,9 +62,9 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     transactional_id, acks, timeout_ms, topics = request
     if len(topics) != 1 or len(topics[0][2]) != 1 or transactional_id is not None:
         todo = list(_to_check(context, request))
-        if any(not keys.in_passing(parse_header(view)) for _, view, _ in todo):
+        if any(not inspection.in_passing(task, parse_header(view)) for _, view, task in todo):
             return _later(context, body)
-        checked = keys.check_all(todo, len(body)) if todo else {}
+        checked = inspection.check_all(todo, len(body)) if todo else {}
         begun = NONE_BEGUN
         first = list(_first_ones(context, request)) if transactional_id is not None else []
         if first and transactional_id is not None:
@@ -85,10 +86,12 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             partition = broker.partition(name, index)
         view = records if isinstance(records, memoryview) else memoryview(records or b"")
         header = check_produced(view, version)
-        if partition.keys_needed:
-            if not keys.in_passing(header):
-                return _later(context, body)
-            keys.check(view, header, partition.topic_partition, len(view))
+        if partition.inspected:
+            task = inspection.task_of(partition, header)
+            if task is not None:
+                if not inspection.in_passing(task, header):
+                    return _later(context, body)
+                inspection.check(view, header, task, len(view))
         base_offset, _, append_time, commit_offset, _ = partition.append(
             view, header, now_ms=broker.clock.wall_ms(), required_acks=acks
         )
@@ -115,21 +118,32 @@ def _seconds(timeout_ms: int) -> float:
 
 def _refused(context: RequestContext, request: ProduceRequest, error: ApiError) -> Answer:
     """The answer to the usual request where its one batch was not taken."""
-    name, topic_id, ((index, _),) = request.topics[0]
+    name, topic_id, (data,) = request.topics[0]
     if request.acks == ACKS_NONE:
         raise CloseConnection(f"a batch with acks=0 was not taken: {error}")
-    result = _result_of(index, error)
+    result = _result_of(data.partition, _named(context, request.topics[0], data, error))
     response = ProduceResponse([TopicResponse(name, topic_id, [result])])
     return encode_response(context.version, response)
 
 
 def _result_of(index: int, error: ApiError) -> PartitionResponse:
-    named = error.record_errors if isinstance(error, keys.KeylessRecords) else ()
+    named = error.record_errors if isinstance(error, inspection.RecordsRefused) else ()
     return PartitionResponse(index, error.code, record_errors=named, error_message=error.message)
 
 
+def _named(
+    context: RequestContext, topic: TopicData, data: PartitionData, error: ApiError
+) -> ApiError:
+    """The error with the records it is about, where that can be said quickly."""
+    if error.code is not ErrorCode.INVALID_TIMESTAMP:
+        return error
+    partition = _partition_of(context, topic, data.partition)
+    now_ms = context.broker.clock.wall_ms()
+    return inspection.named(error, _view_of(data), partition, now_ms)
+
+
 def _later(context: RequestContext, body: memoryview) -> Pending:
-    """Have a thread look for keys, and the coordinator begin a transaction, then go on.
+    """Have a thread look into the records, and the coordinator begin a transaction, then go on.
 
     The connection hands nothing over until then. So a client's batches stay in order, and no client
     has more than one request copied here.
@@ -142,7 +156,7 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
     limit = broker.config.record_batch_inflated_bytes_max
     todo = list(_to_check(context, request))
 
-    def checked(result: "dict[tuple[int, int], ApiError | None] | BaseException") -> None:
+    def checked(result: "dict[inspection.Place, inspection.Outcome] | BaseException") -> None:
         if isinstance(result, Exception):
             pending.fail(result)
         elif isinstance(result, BaseException):
@@ -150,11 +164,11 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
         elif not pending.done:
             _begin(context, request, partial(go_on, result))
 
-    def go_on(keyless: "dict[tuple[int, int], ApiError | None]", begun: Begun) -> None:
+    def go_on(looked_into: "dict[inspection.Place, inspection.Outcome]", begun: Begun) -> None:
         if pending.done:
             return
         try:
-            answer = _several(context, request, keyless, begun, pending)
+            answer = _several(context, request, looked_into, begun, pending)
         except CloseConnection as closed:
             pending.fail(closed)
             return
@@ -162,7 +176,7 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
             pending.resolve(answer)
 
     if todo:
-        broker.disk.run(lambda: keys.check_all(todo, limit), checked)
+        broker.disk.run(lambda: inspection.check_all(todo, limit), checked)
     else:
         checked({})
     return pending
@@ -198,19 +212,20 @@ def _first_ones(context: RequestContext, request: ProduceRequest) -> "Iterator[F
 
 def _to_check(
     context: RequestContext, request: ProduceRequest
-) -> "Iterator[tuple[tuple[int, int], memoryview, TopicPartition]]":
-    """The sound batches for partitions where every record needs a key, with their places."""
+) -> "Iterator[tuple[inspection.Place, memoryview, inspection.Task]]":
+    """The sound batches whose records must be looked into, with their places."""
     for topic_at, topic in enumerate(request.topics):
         for at, data in enumerate(topic.partitions):
             try:
                 partition = _partition_of(context, topic, data.partition)
-                if not partition.keys_needed:
+                if not partition.inspected:
                     continue
                 view = _view_of(data)
-                check_produced(view, context.version)
+                task = inspection.task_of(partition, check_produced(view, context.version))
             except ApiError:
                 continue  # told when it is to be appended
-            yield (topic_at, at), view, partition.topic_partition
+            if task is not None:
+                yield (topic_at, at), view, task
 
 
 def _partition_of(context: RequestContext, topic: TopicData, index: int) -> "Partition":
@@ -257,11 +272,11 @@ class _Batches:
 def _several(
     context: RequestContext,
     request: ProduceRequest,
-    checked: "dict[tuple[int, int], ApiError | None]",
+    checked: "dict[inspection.Place, inspection.Outcome]",
     begun: Begun,
     pending: Pending,
 ) -> Answer:
-    """Append all batches; `checked` are those whose keys were looked at, by their places."""
+    """Append all batches; `checked` says of those that were looked into what became of them."""
     batches = _Batches(context.version, request, pending)
     waits: list[tuple[Partition, Offset, int, int]] = []
     failed: ApiError | None = None
@@ -271,14 +286,17 @@ def _several(
         for data in topic.partitions:
             try:
                 place = (topic_at, len(results))
-                known = checked.get(place) or begun.refused.get(place)
-                if known is not None:
-                    raise known
+                known = checked.get(place)
+                refused = known if isinstance(known, ApiError) else begun.refused.get(place)
+                if refused is not None:
+                    raise refused
+                if isinstance(known, bytearray):
+                    data = data._replace(records=memoryview(known))
                 begins = begun.begins.get(place, Begins.NO)
                 result, partition, commit_offset = _append(context, request, topic_at, data, begins)
             except ApiError as error:
                 failed = error
-                result = _result_of(data.partition, error)
+                result = _result_of(data.partition, _named(context, topic, data, error))
             else:
                 waits.append((partition, commit_offset, topic_at, len(results)))
             results.append(result)
@@ -345,12 +363,4 @@ def _wait_for_all(
     return pending
 
 
-API = Api(
-    ApiKey.PRODUCE,
-    3,
-    13,
-    handle,
-    hot=True,
-    proof="tests/unit/test_server_requests.py"
-    "::test_every_produce_version_appends_and_tells_the_offset",
-)
+API = Api(ApiKey.PRODUCE, 3, 13, handle, hot=True)

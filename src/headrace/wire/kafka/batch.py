@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.checksum import crc32c
-from headrace.wire.kafka.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch
+from headrace.wire.kafka.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Codec,
+    CorruptBatch,
+    compress,
+    decompress,
+)
 from headrace.wire.kafka.record import (
     ControlMarker,
     ControlType,
@@ -324,6 +330,23 @@ def build(
     )  # fmt: skip
     _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_FROM:]))
     return bytes(out)
+
+
+def recompress(
+    view: Bytes, codec: Codec, level: int | None = None, limit: int = DECOMPRESSED_BYTES_MAX
+) -> bytearray:
+    """The batch with its records in another codec, all else the same, sealed again. CorruptBatch.
+
+    The records themselves are the same bytes in every codec: none of them is looked at.
+    """
+    header = parse_header(view)
+    packed = memoryview(view)[HEADER_BYTES : size_of(header)]
+    out = bytearray(view[:HEADER_BYTES])
+    out += compress(codec, decompress(codec_of(header), packed, limit), level)
+    _INT32.pack_into(out, 8, len(out) - OVERHEAD_BYTES)
+    _INT16.pack_into(out, CRC_FROM, header.attributes & ~CODEC_MASK | codec)
+    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_FROM:]))
+    return out
 
 
 def build_marker(

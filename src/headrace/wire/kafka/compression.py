@@ -21,6 +21,9 @@ _XERIAL_HEADER = _XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 _XERIAL_CHUNK_BYTES = 32 * 1024
 _INT32 = struct.Struct(">i")
 _GZIP_WINDOW = 31
+_LZ4_FAST = 9
+"""The level at which Kafka compresses fast; at all others it compresses well."""
+_LZ4_LEVEL_MAX = 16
 _ZSTD_WINDOW_BYTES_MAX = 128 * 1024 * 1024
 _ZSTD_RATIO_MAX = 32 * 1024  # a block of 4 bytes (run length) makes 128 KiB
 _ZSTD_PIECE_BYTES_MIN = 64
@@ -46,13 +49,16 @@ class CorruptBatch(ApiError):
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
-def compress(codec: Codec, data: Bytes) -> bytes:
-    """`data` as Kafka's Java and librdkafka readers expect that codec's bytes."""
+def compress(codec: Codec, data: Bytes, level: int | None = None) -> bytes:
+    """`data` as Kafka's Java and librdkafka readers expect that codec's bytes.
+
+    `level`: as `compression.gzip.level` and its like say it; None: Kafka's default.
+    """
     match codec:
         case Codec.NONE:
             return bytes(data)
         case Codec.GZIP:
-            squeezer = zlib.compressobj(6, zlib.DEFLATED, _GZIP_WINDOW)
+            squeezer = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
             return squeezer.compress(data) + squeezer.flush()
         case Codec.SNAPPY:
             return _xerial_compress(data)
@@ -61,13 +67,17 @@ def compress(codec: Codec, data: Bytes) -> bytes:
 
             # Kafka's Java reader refuses linked blocks, the library's default.
             packed: bytes = lz4.frame.compress(
-                data, block_linked=False, block_size=lz4.frame.BLOCKSIZE_MAX64KB, store_size=False
+                data,
+                compression_level=0 if level in (None, _LZ4_FAST) else min(level, _LZ4_LEVEL_MAX),
+                block_linked=False,
+                block_size=lz4.frame.BLOCKSIZE_MAX64KB,
+                store_size=False,
             )
             return packed
         case Codec.ZSTD:
             import zstandard
 
-            return zstandard.ZstdCompressor(level=3).compress(data)
+            return zstandard.ZstdCompressor(level=3 if level is None else level).compress(data)
 
 
 def decompress(codec: Codec, data: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Bytes:
