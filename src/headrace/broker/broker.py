@@ -14,6 +14,7 @@ from headrace.broker.metadata import NO_LEADER, MetadataImage
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import Quotas
+from headrace.broker.telemetry import Telemetry
 from headrace.config.broker import BrokerConfig
 from headrace.config.entities import EntityConfigs, group_configs
 from headrace.config.keys_entities import CLIENT_METRICS
@@ -73,6 +74,13 @@ class Broker:
         """What groups were told by name (`value(group, key, config)`); filled by the controller."""
         self.metrics_subscriptions = EntityConfigs(CLIENT_METRICS)
         """Which client metrics are wanted (KIP-714); filled by the controller."""
+        self.telemetry = Telemetry(
+            self.metrics_subscriptions,
+            clock,
+            random,
+            config.telemetry_max_bytes,
+            config.telemetry_series_max,
+        )
         self.quotas = Quotas(
             clock.monotonic, config.quota_window_num, config.quota_window_size_seconds
         )

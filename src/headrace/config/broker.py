@@ -144,6 +144,8 @@ class BrokerConfig:
     socket_receive_buffer_bytes: int
     socket_request_max_bytes: int
     socket_send_buffer_bytes: int
+    telemetry_max_bytes: int
+    telemetry_series_max: int
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int
     transaction_max_timeout_ms: int
     transaction_remove_expired_transaction_cleanup_interval_ms: int

@@ -55,6 +55,15 @@ HEADRACE: tuple[Definition, ...] = (
         ours=True,
     ),
     key(
+        "telemetry.series.max",
+        Kind.INT,
+        1000,
+        "Series of clients' pushed metrics that /metrics shows at most; numbers beyond are dropped"
+        " and counted.",
+        at_least=0,
+        ours=True,
+    ),
+    key(
         "log.level",
         Kind.STRING,
         "info",

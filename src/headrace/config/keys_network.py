@@ -143,6 +143,13 @@ NETWORK: tuple[Definition, ...] = (
         at_least=1,
     ),
     key(
+        "telemetry.max.bytes",
+        Kind.INT,
+        1_048_576,
+        "The largest push of a client's metrics, compressed and not.",
+        at_least=1,
+    ),
+    key(
         "max.request.partition.size.limit",
         Kind.INT,
         2000,

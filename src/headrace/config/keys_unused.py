@@ -61,7 +61,7 @@ ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type
 ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implementation
 ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
 ssl.truststore.password ssl.truststore.type super.users allow.everyone.if.no.acl.found
-telemetry.max.bytes unstable.api.versions.enable unstable.feature.versions.enable
+unstable.api.versions.enable unstable.feature.versions.enable
 unclean.leader.election.interval.ms zookeeper.clientCnxnSocket zookeeper.connect
 zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests
 zookeeper.metadata.migration.enable zookeeper.metadata.migration.min.batch.size

@@ -70,6 +70,8 @@ class Connection(BufferedProtocol):
         self.listener = listener
         self.address = ""
         """The peer's address as text, without port."""
+        self.port = -1
+        """The peer's port."""
         self.frames = 0
         """Whole frames handled so far."""
         self.last_moved = self.opened = table.now()
@@ -103,6 +105,7 @@ class Connection(BufferedProtocol):
         """Take a place in the table, or be closed at once where a limit says so."""
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.port = int(peer[1]) if isinstance(peer, tuple) else -1
         self._transport = cast("Transport", transport)
         self._session = self._table.admit(self)
         if self._session is None:

@@ -13,6 +13,9 @@ API_KEYS_MAX = 128
 LABELS_MAX = 1000
 """Label values one gauge shows at most: names chosen by clients must not grow an answer freely."""
 
+Labelled = Mapping[str, float] | Mapping[tuple[str, ...], float]
+"""Numbers by the value of a label, or by those of several."""
+
 _OCTAVES = 36
 _STEPS = 4
 
@@ -95,9 +98,9 @@ class Gauge(NamedTuple):
 
     name: str
     doc: str
-    read: Callable[[], float | Mapping[str, float]]
-    """One number, or one per value of `label`."""
-    label: str = ""
+    read: Callable[[], "float | Labelled"]
+    """One number, or one per value of `label`, or per values of all of them."""
+    label: str | tuple[str, ...] = ""
     counter: bool = False
     """Whether it only ever grows."""
 
@@ -134,9 +137,9 @@ class Metrics:
         self,
         name: str,
         doc: str,
-        read: Callable[[], float | Mapping[str, float]],
+        read: Callable[[], "float | Labelled"],
         *,
-        label: str = "",
+        label: str | tuple[str, ...] = "",
         counter: bool = False,
     ) -> None:
         """Have `read` called when somebody looks at `name`; a later one of that name wins."""

@@ -113,8 +113,9 @@ def _gauge(gauge: Gauge) -> Metric:
     if not isinstance(value, Mapping):
         family: Metric = kind(gauge.name, gauge.doc, value=value)
         return family
-    labelled = kind(gauge.name, gauge.doc, labels=[gauge.label or "name"])
-    for label in sorted(value)[:LABELS_MAX]:
-        labelled.add_metric([label], value[label])
+    names = [gauge.label or "name"] if isinstance(gauge.label, str) else list(gauge.label)
+    labelled = kind(gauge.name, gauge.doc, labels=names)
+    for label, number in sorted(value.items())[:LABELS_MAX]:
+        labelled.add_metric([label] if isinstance(label, str) else list(label), number)
     found: Metric = labelled
     return found

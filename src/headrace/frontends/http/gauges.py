@@ -20,6 +20,25 @@ def register(broker: "Broker", connections: Sized) -> None:
     metrics.gauge("headrace_groups", "Consumer groups coordinated", lambda: _groups(broker))
     metrics.gauge("headrace_log_bytes", "Bytes on disk", lambda: _log_bytes(broker), label="topic")
     metrics.gauge(
+        "headrace_client_metric",
+        "What clients push of themselves (KIP-714); sums since they were first pushed",
+        broker.telemetry.series,
+        label=("metric", "client_id", "attributes"),
+    )
+    metrics.gauge(
+        "headrace_client_metrics_dropped_total",
+        "Pushed numbers beyond telemetry.series.max",
+        lambda: broker.telemetry.dropped,
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_throttled_total",
+        "Requests whose client was told to wait for its quota",
+        lambda: {key.value: float(count) for key, count in broker.quotas.throttled.items()},
+        label="quota",
+        counter=True,
+    )
+    metrics.gauge(
         "headrace_log_directories_failed",
         "Log directories fenced after an error",
         lambda: sum(one.fenced for one in broker.directories),

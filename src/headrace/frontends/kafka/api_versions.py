@@ -48,7 +48,9 @@ def unsupported(apis: Iterable[Api]) -> bytes:
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one ApiVersions request."""
-    decode_request(context.version, body)
+    request = decode_request(context.version, body)
+    if request.client_software_name:
+        context.client_software = request
     response = ApiVersionsResponse(
         0,
         ranges(context.shared.apis),

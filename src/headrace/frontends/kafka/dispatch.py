@@ -209,6 +209,7 @@ class KafkaSession:
             client_host=connection.address,
             listener=connection.listener,
             shared=dispatcher.shared,
+            client_port=connection.port,
         )
 
     def frame(self, frame: memoryview) -> Body | Pending:
@@ -339,6 +340,8 @@ class KafkaSession:
             client_host=shared.client_host,
             listener=shared.listener,
             shared=shared.shared,
+            client_port=shared.client_port,
+            client_software=shared.client_software,
             throttle=shared.throttle,
         )
         request = cold.decode_request(route.key, route.version, body)

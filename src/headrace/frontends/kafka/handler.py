@@ -56,6 +56,9 @@ class RequestContext:
     """Name of the listener the request came through: Metadata answers with that one's addresses."""
     shared: "Shared" = _NOT_SET
     """What hot handlers keep between requests; set by the dispatcher."""
+    client_port: int = -1
+    client_software: tuple[str, str] = ("", "")
+    """Name and version, as the client told them with ApiVersions v3 and later."""
     throttle: "Throttle | None" = None
     """The client's quotas while any are set."""
 

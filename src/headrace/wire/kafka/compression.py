@@ -49,6 +49,10 @@ class CorruptBatch(ApiError):
         super().__init__(ErrorCode.CORRUPT_MESSAGE, message)
 
 
+class UnfoldsTooLarge(CorruptBatch):
+    """It is, or claims to be, more than what may be unfolded."""
+
+
 def compress(codec: Codec, data: Bytes, level: int | None = None) -> bytes:
     """`data` as Kafka's Java and librdkafka readers expect that codec's bytes.
 
@@ -98,8 +102,8 @@ def decompress(codec: Codec, data: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -
             return _unzstd(data, limit)
 
 
-def _too_much(limit: int) -> CorruptBatch:
-    return CorruptBatch(f"unfolds to more than {limit} bytes")
+def _too_much(limit: int) -> UnfoldsTooLarge:
+    return UnfoldsTooLarge(f"unfolds to more than {limit} bytes")
 
 
 def _gunzip(data: Bytes, limit: int) -> bytes:

@@ -1,0 +1,272 @@
+"""Client metrics (KIP-714): who is asked for which, how often he may push them, and where they go.
+
+Subscriptions are the settings of client metrics resources. What is pushed becomes series with the
+client's id, a bounded number of them; `/metrics` shows them. All calls on the deciding thread.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from headrace.config.entities import EntityConfigs
+from headrace.config.keys_entities import CLIENT_METRICS, match_patterns
+from headrace.log.files import encode_uuid
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.wire.checksum import crc32c
+from headrace.wire.kafka.compression import Codec
+from headrace.wire.otlp import Point
+from headrace.world.clock import Clock, Random
+
+ALL_METRICS = "*"
+ACCEPTED_CODECS = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)
+"""In the order clients should try them."""
+INSTANCES_MAX = 16_384
+"""Clients remembered; the longest unheard are forgotten, and ask again."""
+SERIES_SECONDS_MAX = 3600.0
+"""A series nobody added to for this long is gone."""
+TEXT_MAX = 200
+"""Longer names and attributes are cut, and longer client ids are not looked at by patterns."""
+_DEFAULT_INTERVAL_MS = 300_000
+_RESERVED = frozenset({bytes(16), bytes(15) + b"\x01"})
+
+Series = tuple[str, str, str]
+"""Metric, client id, attributes."""
+
+
+class Client(NamedTuple):
+    """What is known of a client; `match` asks about it."""
+
+    client_id: str
+    software_name: str
+    software_version: str
+    address: str
+    port: int
+
+
+class Subscription(NamedTuple):
+    """What one client instance is asked for."""
+
+    instance: bytes
+    subscription_id: int
+    metrics: tuple[str, ...]
+    interval_ms: int
+
+
+@dataclass(slots=True)
+class _Instance:
+    subscription: Subscription
+    version: int
+    last_get: float = float("-inf")
+    last_push: float = float("-inf")
+    terminating: bool = False
+    ask_again: bool = False
+    """Whether its last push was refused so that it has to ask for its subscription anew."""
+
+
+@dataclass(slots=True)
+class _Value:
+    number: float
+    told: float = field(default=0.0)
+
+
+class Telemetry:
+    """Subscriptions, the clients that push, and what they pushed."""
+
+    def __init__(
+        self, configs: EntityConfigs, clock: Clock, random: Random, bytes_max: int, series_max: int
+    ) -> None:
+        """`bytes_max`: of one push, unpacked or not; `series_max`: kept at one time."""
+        self.bytes_max = bytes_max
+        self.dropped = 0
+        """Numbers that no series was left for."""
+        self._configs = configs
+        self._now = clock.monotonic
+        self._random = random
+        self._series_max = series_max
+        self._version = 0
+        self._instances: OrderedDict[bytes, _Instance] = OrderedDict()
+        self._series: dict[Series, _Value] = {}
+        configs.changed.append(self._changed)
+
+    def _changed(self, name: str) -> None:
+        del name
+        self._version += 1
+
+    # --- subscribing -----------------------------------------------------------------------------
+
+    def subscribe(self, instance: bytes | None, client: Client) -> Subscription:
+        """What the client instance is asked for; without an id it is given one.
+
+        ApiError THROTTLING_QUOTA_EXCEEDED where it asks again before its interval is over.
+        """
+        if instance is None or instance == bytes(16):
+            instance = self._random.uuid()
+        known = self._instance(instance, client)
+        now = self._now()
+        if not self._due(known, max(known.last_get, known.last_push), now) and not known.ask_again:
+            raise ApiError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                "the client asked again before its push interval was over",
+            )
+        known.last_get = now
+        known.ask_again = False
+        return known.subscription
+
+    def check_push(
+        self,
+        instance: bytes | None,
+        client: Client,
+        *,
+        subscription_id: int,
+        codec: int,
+        size: int,
+        terminating: bool,
+    ) -> None:
+        """Refuse a push that must not be taken, with Kafka's codes; ApiError."""
+        if instance is None or instance in _RESERVED:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "no client instance id")
+        known = self._instance(instance, client)
+        ended, known.terminating = known.terminating, terminating
+        try:
+            self._check(known, ended, subscription_id, codec, size, terminating)
+        except ApiError as error:
+            known.ask_again = error.code in (
+                ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
+                ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            )
+            raise
+
+    def _check(
+        self,
+        known: _Instance,
+        ended: bool,
+        subscription_id: int,
+        codec: int,
+        size: int,
+        terminating: bool,
+    ) -> None:
+        now = self._now()
+        if ended:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "the client has pushed its last metrics")
+        if known.last_get > known.last_push or self._due(known, known.last_push, now):
+            known.last_push = now
+        elif not terminating:
+            raise ApiError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+                "the client pushed before its push interval was over",
+            )
+        if subscription_id != known.subscription.subscription_id:
+            raise ApiError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
+        if codec not in (Codec.NONE, *ACCEPTED_CODECS):
+            raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} does not exist")
+        if size > self.bytes_max:
+            raise ApiError(
+                ErrorCode.TELEMETRY_TOO_LARGE,
+                f"{size} bytes of metrics, telemetry.max.bytes is {self.bytes_max}",
+            )
+
+    @staticmethod
+    def _due(known: _Instance, last: float, now: float) -> bool:
+        return now - last >= known.subscription.interval_ms / 1000
+
+    def _instance(self, instance: bytes, client: Client) -> _Instance:
+        found = self._instances.get(instance)
+        if found is None or found.version < self._version:
+            # Asked for something else than before: what was last heard of it counts no more.
+            made = _Instance(self._subscription(instance, client), self._version)
+            if found is not None:
+                made.terminating = found.terminating
+            self._instances[instance] = found = made
+            if len(self._instances) > INSTANCES_MAX:
+                self._instances.popitem(last=False)
+        self._instances.move_to_end(instance)
+        return found
+
+    def _subscription(self, instance: bytes, client: Client) -> Subscription:
+        metrics: set[str] = set()
+        interval_ms = _DEFAULT_INTERVAL_MS
+        for texts in self._configs.texts.values():
+            wanted, match, its_interval_ms = _parsed(texts)
+            if all(_matches(pattern, _asked(client, instance, name))
+                   for name, pattern in match.items()):  # fmt: skip
+                metrics.update(wanted)
+                interval_ms = min(interval_ms, its_interval_ms)
+        if ALL_METRICS in metrics:
+            metrics = {ALL_METRICS}
+        names = tuple(sorted(metrics))
+        number = crc32c(f"{names}{interval_ms}".encode()) ^ crc32c(instance)
+        number -= (number & 1 << 31) << 1  # as a signed number of 32 bits
+        return Subscription(instance, number, names, interval_ms)
+
+    # --- what is pushed --------------------------------------------------------------------------
+
+    def take(self, client: Client, points: Iterable[Point]) -> None:
+        """Keep the numbers that a client pushed."""
+        now = self._now()
+        client_id = client.client_id[:TEXT_MAX]
+        for point in points:
+            attributes = ",".join(f"{name}={text}" for name, text in point.attributes)
+            key = (point.metric[:TEXT_MAX], client_id, attributes[:TEXT_MAX])
+            known = self._series.get(key)
+            if known is None:
+                if len(self._series) >= self._series_max and not self._forget(now):
+                    self.dropped += 1
+                    continue
+                known = self._series[key] = _Value(0.0)
+            known.number = known.number + point.value if point.added else point.value
+            known.told = now
+
+    def _forget(self, now: float) -> bool:
+        """Let go of series nobody adds to any more; whether there is room now."""
+        if self._series:
+            oldest = min(one.told for one in self._series.values())
+            if now - oldest >= SERIES_SECONDS_MAX:
+                self._series = dict(self._fresh(now))
+        return len(self._series) < self._series_max
+
+    def _fresh(self, now: float) -> Iterator[tuple[Series, _Value]]:
+        for key, value in self._series.items():
+            if now - value.told < SERIES_SECONDS_MAX:
+                yield key, value
+
+    def series(self) -> Mapping[Series, float]:
+        """Every number pushed in the last hour, sums added up."""
+        return {key: value.number for key, value in self._fresh(self._now())}
+
+
+def _parsed(texts: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, re.Pattern[str]], int]:
+    """A subscription's metrics, whom it asks and how often; one that cannot be read asks nobody."""
+    try:
+        values = {name: CLIENT_METRICS[name].parse(text) for name, text in texts.items()}
+        match = match_patterns(values.get("match"))
+    except (KeyError, ValueError):
+        return (), {}, _DEFAULT_INTERVAL_MS
+    metrics, interval = values.get("metrics"), values.get("interval.ms")
+    return (
+        metrics if isinstance(metrics, tuple) else (),
+        match,
+        interval if isinstance(interval, int) else _DEFAULT_INTERVAL_MS,
+    )
+
+
+def _asked(client: Client, instance: bytes, name: str) -> str:
+    """What a `match` of this name is held against."""
+    match name:
+        case "client_instance_id":
+            return encode_uuid(instance)
+        case "client_id":
+            return client.client_id
+        case "client_software_name":
+            return client.software_name
+        case "client_software_version":
+            return client.software_version
+        case "client_source_address":
+            return client.address
+        case _:
+            return str(client.port)
+
+
+def _matches(pattern: "re.Pattern[str]", text: str) -> bool:
+    return len(text) <= TEXT_MAX and pattern.fullmatch(text) is not None
