@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -148,7 +149,8 @@ class Stream:
 async def serve(here: Room, frames: list[bytes], in_runs: bool) -> Outcome:
     """What a connection does with what one read brought."""
     dispatcher = Dispatcher(here.broker, here.controller, [produce_api.API], here.broker.metrics)
-    session = KafkaSession(dispatcher, "127.0.0.1", "PLAINTEXT")
+    nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1)
+    session = KafkaSession(dispatcher, nobody)
     view = memoryview(bytearray(b"".join(frames)))
     outcome = Outcome()
     waiting: list[Any] = []

@@ -74,7 +74,8 @@ def test_a_groups_settings_hold_from_now_on_and_after_a_restart(tmp_path: Path) 
 
     async def first() -> None:
         async with room(tmp_path, disk, kill=True) as here:
-            configs, told = here.broker.group_configs, []
+            configs = here.broker.group_configs
+            told: list[str] = []
             configs.changed.append(told.append)
             assert configs.value("g/1", SESSION, here.broker.config) == 45_000
             assert await alter(here, GROUP, "g/1", (SESSION, SET, "50000")) == ("NONE", None)

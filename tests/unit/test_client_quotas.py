@@ -4,7 +4,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,7 @@ def test_a_rate_is_over_the_whole_span_from_the_start() -> None:
 def test_who_is_over_his_quota_waits_until_his_rate_is_back_at_it() -> None:
     clock = Hand()
     quotas = Quotas(clock, 11, 1)
-    assert not quotas.active
     quotas.put(Entity(client="c"), {PRODUCE: 1000.0})
-    assert quotas.active
     quota = quotas.of("u", "c")
     assert quota.produced(10_000) == 0
     assert quota.produced(10_000) == pytest.approx(10.0)
@@ -69,8 +67,9 @@ def test_what_is_not_sent_is_not_counted() -> None:
     quotas = Quotas(Hand(), 11, 1)
     quotas.put(Entity(client="c"), {FETCH: 1000.0})
     quota = quotas.of("u", "c")
-    assert quota.fetched(15_000) == pytest.approx(5.0)
-    assert quota.fetched(10_000) == 0
+    assert quota.fetched(1000) == 0
+    assert quota.fetched(14_000) == pytest.approx(5.0)
+    assert quota.fetched(9000) == 0
     assert quota.fetch_bytes_max(1 << 20) == 10_000
 
 
@@ -240,7 +239,7 @@ def test_what_is_no_quota_and_no_filter_is_refused(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerThread]:
     with BrokerThread(memory=True) as one:
-        one.create_topics("t")
+        one.create_topics("t", "read")
         yield one
 
 
@@ -250,8 +249,9 @@ class Link:
     def __init__(self, broker: BrokerThread, client: str) -> None:
         self.client = client
         self.socket = socket.create_connection(("127.0.0.1", broker.port), timeout=20)
-        topic = broker.call(lambda server: server.broker.image.topics["t"])
-        self.topic_id = topic.topic_id
+        self.topic = "t"
+        topics = broker.call(lambda server: server.broker.image.topics)
+        self.topic_id = topics["t"].topic_id
 
     def send(self, key: ApiKey, version: int, body: bytes) -> None:
         self.socket.sendall(request_head(key, version, 1, self.client, len(body)) + body)
@@ -269,28 +269,36 @@ class Link:
             got += more
         return got
 
-    def produce(self, size: int, acks: int, version: int) -> None:
+    def write(self, size: int, acks: int, version: int) -> None:
         now = int(time.time() * 1000)
         records = batch.build([new_record(b"x" * size, timestamp=now)])
         data = [produce.PartitionData(0, records)]
         request = produce.ProduceRequest(
-            None, acks, 10_000, [produce.TopicData("t", self.topic_id, data)]
+            None, acks, 10_000, [produce.TopicData(self.topic, self.topic_id, data)]
         )
         self.send(ApiKey.PRODUCE, version, produce.encode_request(version, request))
 
-    def produced(self, version: int) -> produce.ProduceResponse:
+    def written(self, version: int) -> produce.ProduceResponse:
         return produce.decode_response(version, self.receive(ApiKey.PRODUCE, version))
 
-    def fetch(self, version: int = 12) -> fetch.FetchResponse:
+    def read(self, version: int = 12) -> fetch.FetchResponse:
         asked = fetch.FetchPartition(0, -1, 0, -1, -1, 1 << 20)
-        wanted = [fetch.FetchTopic("t", self.topic_id, [asked])]
+        wanted = [fetch.FetchTopic(self.topic, self.topic_id, [asked])]
         request = fetch.FetchRequest(0, 1, 1 << 20, 0, 0, -1, wanted)
         self.send(ApiKey.FETCH, version, fetch.encode_request(version, request))
         return fetch.decode_response(version, self.receive(ApiKey.FETCH, version))
 
 
-def bound(broker: BrokerThread, client: str, **limits: float) -> None:
+@contextmanager
+def bound(broker: BrokerThread, client: str, **limits: float) -> Iterator[Link]:
+    """A connection of a client with quotas."""
     broker.call(lambda server: server.broker.quotas.put(Entity(client=client), limits))
+    link = Link(broker, client)
+    try:
+        yield link
+    finally:
+        link.socket.close()
+        broker.call(lambda server: server.broker.quotas.put(Entity(client=client), {}))
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 10, 13])
@@ -299,67 +307,68 @@ def test_a_producer_is_told_to_wait_and_not_read_meanwhile(
     broker: BrokerThread, version: int, acks: int
 ) -> None:
     client = f"p-{version}-{acks}"
-    bound(broker, client, producer_byte_rate=100_000.0)
-    link = Link(broker, client)
     wait = 0
-    with closing(link.socket):
+    with bound(broker, client, producer_byte_rate=100_000.0) as link:
         for _ in range(100):  # the third is over the quota, a slow machine's a later one
-            link.produce(340_000, acks, version)
-            wait = link.produced(version).throttle_ms
+            link.write(340_000, acks, version)
+            wait = link.written(version).throttle_ms
             answered = time.monotonic()
             if wait:
                 break
         assert 0 < wait < 1000
-        link.produce(1, acks, version)
-        assert link.produced(version).topics[0].partitions[0].error_code == 0
+        link.write(1, acks, version)
+        assert link.written(version).topics[0].partitions[0].error_code == 0
         assert time.monotonic() - answered >= wait / 1000 * 0.9
-    bound(broker, client)
 
 
 def test_a_producer_without_answers_is_not_read_either(broker: BrokerThread) -> None:
-    bound(broker, "quiet", producer_byte_rate=100_000.0)
-    link = Link(broker, "quiet")
-    with closing(link.socket):
+    with bound(broker, "quiet", producer_byte_rate=100_000.0) as link:
         began = time.monotonic()
-        link.produce(1_020_000, 0, 9)
+        link.write(1_020_000, 0, 9)
         request = heartbeat.HeartbeatRequest("g", 0, "m")
         link.send(ApiKey.HEARTBEAT, 4, heartbeat.encode_request(4, request))
         link.receive(ApiKey.HEARTBEAT, 4)
         assert time.monotonic() - began >= 0.15
-    bound(broker, "quiet")
 
 
 def test_a_consumer_over_its_quota_gets_nothing_but_the_wait(broker: BrokerThread) -> None:
-    writer = Link(broker, "writer")
-    with closing(writer.socket):
+    with bound(broker, "writer") as writer:
+        writer.topic = "read"
         for _ in range(8):
-            writer.produce(2000, -1, 9)
-            assert writer.produced(9).topics[0].partitions[0].error_code == 0
-    bound(broker, "reader", consumer_byte_rate=1000.0)
-    link = Link(broker, "reader")
-    with closing(link.socket):
-        first = link.fetch()
+            writer.write(2000, -1, 9)
+            assert writer.written(9).topics[0].partitions[0].error_code == 0
+    with bound(broker, "reader", consumer_byte_rate=1000.0) as link:
+        link.topic = "read"
+        first = link.read()
         assert first.throttle_ms == 0
         size = len(first.topics[0].partitions[0].records or b"")
         assert 2000 < size <= 10_000
-        second = link.fetch()
+        second = link.read()
         assert second.topics == []
         assert 0 < second.throttle_ms < 11_000
-    bound(broker, "reader")
+
+
+def test_a_batch_beyond_the_whole_quota_is_given_once_and_waited_for_then() -> None:
+    clock = Hand()
+    quotas = Quotas(clock, 11, 1)
+    quotas.put(Entity(client="c"), {FETCH: 1000.0})
+    quota = quotas.of("u", "c")
+    assert quota.fetched(100_000) == 0
+    wait = quota.fetched(1)
+    assert wait > 0
+    clock.seconds += 11
+    assert quota.fetched(1) == 0
 
 
 def test_who_keeps_the_broker_busy_waits_whatever_he_asks(broker: BrokerThread) -> None:
-    bound(broker, "busy", request_percentage=0.000001)
-    link = Link(broker, "busy")
-    with closing(link.socket):
+    with bound(broker, "busy", request_percentage=0.000001) as link:
         body = metadata.encode_request(12, metadata.MetadataRequest(None))
         link.send(ApiKey.METADATA, 12, body)
         answer = metadata.decode_response(12, link.receive(ApiKey.METADATA, 12))
         assert answer.throttle_ms == 1000
-        assert [topic.name for topic in answer.topics] == ["t"]
+        assert {topic.name for topic in answer.topics} == {"t", "read"}
     counted = broker.call(lambda server: dict(server.broker.quotas.throttled))
     assert sum(counted.values()) > 0
-    bound(broker, "busy")
 
 
 def test_without_quotas_nobody_asks(broker: BrokerThread) -> None:

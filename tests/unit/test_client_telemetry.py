@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from headrace.broker.telemetry import SERIES_SECONDS_MAX, Client
 from headrace.frontends.http.exposition import render
-from headrace.frontends.http.gauges import register
+from headrace.frontends.http.gauges import register_clients
 from headrace.frontends.kafka import get_telemetry_subscriptions, push_telemetry
 from headrace.model.errors import ApiError, Malformed
 from headrace.testing import BrokerThread
@@ -218,7 +218,7 @@ def test_what_is_pushed_becomes_series(tmp_path: Path, codec: Codec) -> None:
             ("a.sum", "test", ""): 12,
             ("a.total", "test", ""): 4,
         }
-        register(here.broker, [])
+        register_clients(here.broker)
         text = render(here.broker.metrics).decode()
         line = 'headrace_client_metric{attributes="node=1",client_id="test",metric="a.gauge"} 2.5'
         assert line in text

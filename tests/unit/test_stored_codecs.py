@@ -58,7 +58,7 @@ def test_batches_are_stored_in_the_topics_codec(
     topic = link.topic(f"as-{target}")
     answer = link.produce(topic, made(codec), acks)
     assert answer.error_code == 0
-    found = link.fetch(fetch_of(topic, answer.base_offset)).topics[0].partitions[0]
+    found = link.fetch(fetch_of(topic, answer.base_offset, wait_ms=10_000)).topics[0].partitions[0]
     data = bytes(found.records or b"")
     header = batch.parse_header(data)
     assert batch.codec_of(header) is NAMES[target]
@@ -86,7 +86,7 @@ def test_the_level_is_the_topics(link: Link) -> None:
     topic = link.topic("levels")
     data = made(Codec.NONE, count=200)
     answer = link.produce(topic, data)
-    found = link.fetch(fetch_of(topic, answer.base_offset)).topics[0].partitions[0]
+    found = link.fetch(fetch_of(topic, answer.base_offset, wait_ms=10_000)).topics[0].partitions[0]
     stored = bytes(found.records or b"")
     assert len(recompress(data, Codec.GZIP, 9)) < len(stored)
     assert len(recompress(data, Codec.GZIP, 1)) == len(stored)

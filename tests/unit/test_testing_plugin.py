@@ -1,7 +1,8 @@
 """The shipped pytest plugin, used the way a test suite of others would use it."""
 
-import sys
+import textwrap
 import time
+from pathlib import Path
 
 import pytest
 
@@ -38,99 +39,82 @@ def take(servers, topic, count):
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> "Run":
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    # Installed or not, it is this tree's plugin that runs.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "src"))
     return Run(pytester)
 
 
 class Run:
-    """One test file of somebody else's, run in this process."""
+    """One test file of somebody else's, run by a pytest of its own."""
 
     def __init__(self, pytester: pytest.Pytester) -> None:
         self._pytester = pytester
 
     def __call__(self, test: str, *words: str, ini: str = "") -> pytest.RunResult:
-        self._pytester.makepyfile(CLIENT + test)
+        self._pytester.makepyfile(CLIENT + textwrap.dedent(test))
         self._pytester.makeini(f"[pytest]\naddopts = --strict-markers\n{ini}\n")
-        # Installed or not, it is this tree's plugin that runs.
-        plugin = ("-p", "no:headrace", "-p", "headrace.testing.plugin", "-p", "no:randomly")
-        return self._pytester.runpytest_inprocess(*plugin, *words)
+        return self._pytester.runpytest_subprocess("-p", "headrace.testing.plugin", *words)
 
 
-def test_a_client_writes_and_reads_marked_topics(run: Run) -> None:
-    found = run(
-        """
-        @pytest.mark.headrace_topics("a", "b", partitions=3, config={"retention.ms": "77"})
-        @pytest.mark.headrace_topics("c")
-        def test_it(kafka_bootstrap_servers, headrace_broker):
-            assert headrace_broker.topics() == ["a", "b", "c"]
-            image = headrace_broker.call(lambda server: server.broker.image)
-            assert [len(image.topics[name].partitions) for name in "abc"] == [3, 3, 1]
-            assert image.topics["a"].config == {"retention.ms": "77"}
-            put(kafka_bootstrap_servers, "c", "one", "two")
-            assert take(kafka_bootstrap_servers, "c", 2) == [b"one", b"two"]
-            assert [one.value for one in headrace_broker.records("c")] == [b"one", b"two"]
-        """
-    )
-    found.assert_outcomes(passed=1)
-
-
-@pytest.mark.parametrize(
-    ("scope", "same"), [("", False), ("function", False), ("module", True), ("session", True)]
-)
-def test_each_test_has_empty_topics_whatever_the_scope(run: Run, scope: str, same: bool) -> None:
-    found = run(
-        f"""
-        PORTS = []
-
-        @pytest.mark.headrace_topics("t")
-        @pytest.mark.parametrize("turn", [0, 1])
-        def test_it(headrace_broker, turn):
-            PORTS.append(headrace_broker.server)
-            assert headrace_broker.records("t") == []
-            put(headrace_broker.bootstrap, "t", "x")
-            if turn:
-                assert (PORTS[0] is PORTS[1]) is {same}
-        """,
-        ini=f"headrace_broker_scope = {scope}",
-    )
-    found.assert_outcomes(passed=2)
-
-
-def test_settings_are_overridden_by_a_fixture(run: Run) -> None:
+def test_topics_by_mark_settings_by_fixture_and_records_on_failure(run: Run) -> None:
     found = run(
         """
         @pytest.fixture
         def headrace_settings():
-            return {"num.partitions": "5", "auto.create.topics.enable": "true"}
+            return {"num.partitions": "5"}
 
-        def test_it(headrace_broker):
+        @pytest.mark.headrace_topics("a", "b", partitions=3, config={"retention.ms": "77"})
+        @pytest.mark.headrace_topics("c")
+        def test_marked(kafka_bootstrap_servers, headrace_broker):
+            assert headrace_broker.topics() == ["a", "b", "c"]
+            image = headrace_broker.call(lambda server: server.broker.image)
+            assert [len(image.topics[name].partitions) for name in "abc"] == [3, 3, 1]
+            assert image.topics["a"].config == {"retention.ms": "77"}
+            put(kafka_bootstrap_servers, "c", "unseen", "two")
+            assert take(kafka_bootstrap_servers, "c", 2) == [b"unseen", b"two"]
+            assert [one.value for one in headrace_broker.records("c")] == [b"unseen", b"two"]
+
+        @pytest.mark.headrace_topics("t")
+        @pytest.mark.parametrize("turn", [0, 1])
+        def test_alone(headrace_broker, turn):
+            assert headrace_broker.topics() == ["t"]
+            assert headrace_broker.records("t") == []
             put(headrace_broker.bootstrap, "made", "x")
             image = headrace_broker.call(lambda server: server.broker.image)
             assert len(image.topics["made"].partitions) == 5
-        """
-    )
-    found.assert_outcomes(passed=1)
 
-
-def test_a_failure_shows_what_lies_in_the_topics(run: Run) -> None:
-    found = run(
-        """
         @pytest.mark.headrace_topics("orders", partitions=2)
-        def test_it(kafka_bootstrap_servers):
+        def test_failing(kafka_bootstrap_servers):
             put(kafka_bootstrap_servers, "orders", "first", "second")
             assert False
-
-        @pytest.mark.headrace_topics("fine")
-        def test_other(kafka_bootstrap_servers):
-            put(kafka_bootstrap_servers, "fine", "unseen")
         """
     )
-    found.assert_outcomes(passed=1, failed=1)
+    found.assert_outcomes(passed=3, failed=1)
     text = found.stdout.str()
     assert "Records in the topics of Headrace" in text
     assert "'k' -> 'first'" in text
     assert "'k' -> 'second'" in text
     assert "offsets 0 to 0, empty" in text
     assert "unseen" not in text
+
+
+def test_a_broker_kept_longer_has_empty_topics_for_each_test(run: Run) -> None:
+    found = run(
+        """
+        SERVERS = []
+
+        @pytest.mark.headrace_topics("t")
+        @pytest.mark.parametrize("turn", [0, 1])
+        def test_it(headrace_broker, turn):
+            SERVERS.append(headrace_broker.server)
+            assert headrace_broker.records("t") == []
+            put(headrace_broker.bootstrap, "t", "x")
+            assert SERVERS[0] is SERVERS[-1]
+        """,
+        ini="headrace_broker_scope = module",
+    )
+    found.assert_outcomes(passed=2)
 
 
 def test_mistakes_are_said(run: Run) -> None:
@@ -146,8 +130,8 @@ def test_mistakes_are_said(run: Run) -> None:
     assert "must be one of function, class" in found.stdout.str() + found.stderr.str()
 
 
-def test_tests_without_a_broker_import_none_of_it(run: Run, pytester: pytest.Pytester) -> None:
-    pytester.makepyfile(
+def test_tests_without_a_broker_import_none_of_it(run: Run) -> None:
+    found = run(
         """
         import sys
 
@@ -155,8 +139,7 @@ def test_tests_without_a_broker_import_none_of_it(run: Run, pytester: pytest.Pyt
             assert not [one for one in sys.modules if one.startswith("headrace.server")]
         """
     )
-    command = (sys.executable, "-m", "pytest", "-p", "no:headrace", "-p", "headrace.testing.plugin")
-    pytester.run(*command).assert_outcomes(passed=1)
+    found.assert_outcomes(passed=1)
 
 
 def test_what_is_shown_is_bounded() -> None:

@@ -101,6 +101,11 @@ class Bucket:
             return 0.0
         return (per_second - self.bound) / self.bound * span_ms / 1000
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was counted in the whole span."""
+        return self._rate.measure(self._now() * 1000)[0] <= 0
+
     def take_back(self, amount: float) -> None:
         """It did not happen after all."""
         self._rate.add(-amount, self._now() * 1000)
@@ -133,7 +138,12 @@ class ClientQuota:
         """`size` bytes are about to be sent. Seconds to wait instead: then they are not counted."""
         if self.fetch is None:
             return 0.0
+        first = self.fetch.idle
         wait = self.fetch.add(size)
+        if wait and first:
+            # One batch may be more than a whole span allows. Who had nothing gets it, and the next
+            # one waits for it: else he would wait for ever.
+            return 0.0
         if wait:
             self.fetch.take_back(size)
         return wait

@@ -13,8 +13,8 @@ API_KEYS_MAX = 128
 LABELS_MAX = 1000
 """Label values one gauge shows at most: names chosen by clients must not grow an answer freely."""
 
-Labelled = Mapping[str, float] | Mapping[tuple[str, ...], float]
-"""Numbers by the value of a label, or by those of several."""
+Labelled = Mapping[str, float] | Mapping[tuple[str, str, str], float]
+"""Numbers by the value of a label, or by those of three."""
 
 _OCTAVES = 36
 _STEPS = 4

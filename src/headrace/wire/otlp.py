@@ -29,7 +29,7 @@ class Point(NamedTuple):
     """Whether it adds to what was told before (a sum with delta temporality)."""
 
 
-def points(data: bytes | memoryview) -> Iterator[Point]:
+def points(data: bytes | bytearray | memoryview) -> Iterator[Point]:
     """All numbers in a MetricsData; Malformed where it is none."""
     for _, resource in _messages(memoryview(data), 1):
         for _, scope in _messages(resource, 2):

@@ -19,25 +19,7 @@ def register(broker: "Broker", connections: Sized) -> None:
     metrics.gauge("headrace_topics", "Topics in the cluster", lambda: len(broker.image.topics))
     metrics.gauge("headrace_groups", "Consumer groups coordinated", lambda: _groups(broker))
     metrics.gauge("headrace_log_bytes", "Bytes on disk", lambda: _log_bytes(broker), label="topic")
-    metrics.gauge(
-        "headrace_client_metric",
-        "What clients push of themselves (KIP-714); sums since they were first pushed",
-        broker.telemetry.series,
-        label=("metric", "client_id", "attributes"),
-    )
-    metrics.gauge(
-        "headrace_client_metrics_dropped_total",
-        "Pushed numbers beyond telemetry.series.max",
-        lambda: broker.telemetry.dropped,
-        counter=True,
-    )
-    metrics.gauge(
-        "headrace_throttled_total",
-        "Requests whose client was told to wait for its quota",
-        lambda: {key.value: float(count) for key, count in broker.quotas.throttled.items()},
-        label="quota",
-        counter=True,
-    )
+    register_clients(broker)
     metrics.gauge(
         "headrace_log_directories_failed",
         "Log directories fenced after an error",
@@ -59,6 +41,30 @@ def register(broker: "Broker", connections: Sized) -> None:
         "headrace_partitions_quarantined",
         "Partitions out of service since the start because their log is damaged",
         lambda: sum(len(one.quarantined) for one in broker.directories),
+    )
+
+
+def register_clients(broker: "Broker") -> None:
+    """Add what clients push of themselves, and how often quotas have them wait."""
+    metrics = broker.metrics
+    metrics.gauge(
+        "headrace_client_metric",
+        "What clients push of themselves (KIP-714); sums since they were first pushed",
+        broker.telemetry.series,
+        label=("metric", "client_id", "attributes"),
+    )
+    metrics.gauge(
+        "headrace_client_metrics_dropped_total",
+        "Pushed numbers beyond telemetry.series.max",
+        lambda: broker.telemetry.dropped,
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_throttled_total",
+        "Requests whose client was told to wait for its quota",
+        lambda: {key.value: float(count) for key, count in broker.quotas.throttled.items()},
+        label="quota",
+        counter=True,
     )
 
 

@@ -294,7 +294,7 @@ class _Fetch:
     def _encode(self) -> "list[Buffer]":
         session = self.session
         if self.throttle is not None:
-            wait_ms = self.throttle.fetched(sum(len(one.records) for one in self.results))
+            wait_ms = self.throttle.fetched(sum(len(one.records or b"") for one in self.results))
             if wait_ms:  # nothing is given, and the session stays as the client knows it
                 session_id = 0 if session is None else session.session_id
                 return encode_response(self.version, FetchResponse(wait_ms, 0, session_id, []))

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.broker.quotas import QuotaKey
 from headrace.frontends.kafka.commit_group import CommitGroup
@@ -87,7 +87,9 @@ def milliseconds(seconds: float) -> int:
     return min(int(seconds * 1000) or (1 if seconds > 0 else 0), _WAIT_MS_MAX)
 
 
-def told(route: "Route", answer: Body | Pending, group: CommitGroup | None, ms: int) -> Any:  # noqa: ANN401
+def told(
+    route: "Route", answer: Body | Pending, group: CommitGroup | None, ms: int
+) -> Body | Pending:
     """A framed answer that tells to wait `ms`; one that comes later will.
 
     `group`: the one that the request's answer is in, if it is in one.
