@@ -31,4 +31,10 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     return pending
 
 
-API = Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, handle)
+API = Api(
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    0,
+    4,
+    handle,
+    proof="tests/unit/test_txn_frontend.py::test_offsets_count_if_their_transaction_commits",
+)

@@ -136,4 +136,10 @@ def _results(make: Make, topics: Iterable[Entity], codes: Codes) -> tuple[Any, .
     )
 
 
-API = Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, handle)
+API = Api(
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    0,
+    5,
+    handle,
+    proof="tests/unit/test_txn_frontend.py::test_a_transaction_commits_in_every_version",
+)

@@ -54,4 +54,10 @@ def _partition(context: RequestContext, make: Make, topic: str, index: int) -> E
     )
 
 
-API = Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, handle)
+API = Api(
+    ApiKey.DESCRIBE_PRODUCERS,
+    0,
+    0,
+    handle,
+    proof="tests/unit/test_txn_frontend.py::test_a_hanging_transaction_is_found_and_ended",
+)

@@ -54,4 +54,10 @@ def _state(context: RequestContext, make: Make, transactional_id: str) -> Entity
     )
 
 
-API = Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, handle)
+API = Api(
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    0,
+    0,
+    handle,
+    proof="tests/unit/test_txn_frontend.py::test_transactions_are_described_and_listed",
+)

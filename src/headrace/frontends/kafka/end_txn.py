@@ -45,4 +45,10 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     return pending
 
 
-API = Api(ApiKey.END_TXN, 0, 5, handle)
+API = Api(
+    ApiKey.END_TXN,
+    0,
+    5,
+    handle,
+    proof="tests/unit/test_txn_frontend.py::test_a_transaction_commits_in_every_version",
+)

@@ -40,4 +40,10 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     )
 
 
-API = Api(ApiKey.LIST_TRANSACTIONS, 0, 1, handle)
+API = Api(
+    ApiKey.LIST_TRANSACTIONS,
+    0,
+    1,
+    handle,
+    proof="tests/unit/test_txn_frontend.py::test_transactions_are_described_and_listed",
+)

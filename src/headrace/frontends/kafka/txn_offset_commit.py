@@ -119,4 +119,10 @@ def _answer(
     resolve(context, pending, topics=topics)
 
 
-API = Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, handle)
+API = Api(
+    ApiKey.TXN_OFFSET_COMMIT,
+    0,
+    5,
+    handle,
+    proof="tests/unit/test_txn_frontend.py::test_offsets_count_if_their_transaction_commits",
+)

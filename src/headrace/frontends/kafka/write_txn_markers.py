@@ -88,4 +88,10 @@ def _answer(
     resolve(context, pending, markers=markers)
 
 
-API = Api(ApiKey.WRITE_TXN_MARKERS, 1, 2, handle)
+API = Api(
+    ApiKey.WRITE_TXN_MARKERS,
+    1,
+    2,
+    handle,
+    proof="tests/unit/test_txn_frontend.py::test_a_hanging_transaction_is_found_and_ended",
+)
