@@ -1,6 +1,7 @@
 """A client of a broker without sockets: frames in, frames out, through the dispatcher."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 from headrace.frontends.kafka.dispatch import Dispatcher, KafkaSession
@@ -18,7 +19,8 @@ class FrameClient:
 
     def __init__(self, here: Room) -> None:
         dispatcher = Dispatcher(here.broker, here.controller, APIS, here.broker.metrics)
-        self._session = KafkaSession(dispatcher, "127.0.0.1", "PLAINTEXT")
+        nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1)
+        self._session = KafkaSession(dispatcher, nobody)
 
     async def ask(self, key: ApiKey, version: int, **fields: Any) -> Any:
         """The answer, decoded."""
