@@ -82,4 +82,10 @@ def _assignment(make: Make, topics: Iterable[DescribedTopic]) -> Entity:
     )
 
 
-API = Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, handle)
+API = Api(
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    0,
+    1,
+    handle,
+    proof="tests/unit/test_consumer_group_apis.py::test_describe_in_every_version",
+)

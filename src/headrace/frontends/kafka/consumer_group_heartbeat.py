@@ -77,4 +77,11 @@ def _assignment(make: Make, assigned: Mapping[bytes, Iterable[int]]) -> Entity:
     return make("Assignment", topic_partitions=topics)
 
 
-API = Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, handle)
+API = Api(
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    0,
+    1,
+    handle,
+    proof="tests/unit/test_consumer_group_apis.py"
+    "::test_a_member_joins_stays_and_leaves_in_every_version",
+)

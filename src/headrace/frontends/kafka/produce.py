@@ -363,4 +363,12 @@ def _wait_for_all(
     return pending
 
 
-API = Api(ApiKey.PRODUCE, 3, 13, handle, hot=True)
+API = Api(
+    ApiKey.PRODUCE,
+    3,
+    13,
+    handle,
+    hot=True,
+    proof="tests/unit/test_server_requests.py"
+    "::test_every_produce_version_appends_and_tells_the_offset",
+)
