@@ -33,6 +33,8 @@ tests/property.
 _NOTES: Mapping[ApiKey, str] = {
     ApiKey.PRODUCE: "Advertised from 0, since librdkafka decides about compression by that; 0-2 are"
     " refused.",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "Advertised while there are subscriptions.",
+    ApiKey.PUSH_TELEMETRY: "Advertised while there are subscriptions.",
 }
 
 _SECURITY = "Authentication and authorisation come with later work"

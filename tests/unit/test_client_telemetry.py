@@ -19,10 +19,12 @@ from headrace.frontends.kafka import get_telemetry_subscriptions, push_telemetry
 from headrace.model.errors import ApiError, Malformed
 from headrace.testing import BrokerThread
 from headrace.testing.clock import SimClock
+from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.compression import Codec, compress
 from headrace.wire.otlp import Point, points
 from tests.support.admin import ask, codes, tell
 from tests.support.broker import Room
+from tests.support.client import FrameClient
 
 GET, PUSH = get_telemetry_subscriptions.API, push_telemetry.API
 CLIENT = Client("c-1", "librdkafka", "2.16.1", "10.1.2.3", 4711)
@@ -239,6 +241,22 @@ def test_series_are_bounded_and_what_is_dropped_is_counted(tmp_path: Path) -> No
         assert set(telemetry.series()) == {("new", "c-1", "")}
 
     tell(tmp_path, story, telemetry_series_max="3")
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_clients_hear_of_it_only_where_something_is_wanted(tmp_path: Path, wanted: bool) -> None:
+    async def story(here: Room) -> None:
+        if wanted:
+            subscribe(here, "one", metrics="a.")
+        client = FrameClient(here)
+        answer = await client.ask(
+            ApiKey.API_VERSIONS, 4, client_software_name="n", client_software_version="1"
+        )
+        keys = {one.api_key for one in answer.api_keys}
+        assert keys >= {0, 1, 18}
+        assert ({71, 72} <= keys) is wanted
+
+    tell(tmp_path, story)
 
 
 def test_librdkafka_pushes_what_it_is_asked_for() -> None:

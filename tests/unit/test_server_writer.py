@@ -227,4 +227,4 @@ def test_a_write_of_the_thread_that_fails_is_acknowledged_to_nobody(gate: Gate, 
         two.produce("t", b"lost", on_delivery=lambda error, _: told.append(error))
         two.flush(30)
         assert told != []
-        assert None not in told
+        assert all(one is not None for one in told)  # KafkaError cannot be compared with None

@@ -4,6 +4,8 @@
   (KIP-511).
 * Produce is advertised from 0 though served from 3: librdkafka's compression hangs on it
   (KAFKA-18659).
+* The APIs of clients' metrics are served always and advertised while some are subscribed to: else
+  every client would ask for its subscription, to be told that there is none.
 * Features are those of `FEATURES`, all of them finalized: clients use a newer protocol only then.
 """
 
@@ -31,6 +33,8 @@ _FEATURES_EPOCH = 0
 _SUPPORTED = [SupportedFeature(name, 0, level) for name, level in FEATURES.items()]
 _FINALIZED = [FinalizedFeature(name, level, level) for name, level in FEATURES.items()]
 
+_OF_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+
 
 def ranges(apis: Iterable[Api]) -> list[ApiRange]:
     """The APIs as they are advertised, in the order of their keys."""
@@ -51,9 +55,12 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     request = decode_request(context.version, body)
     if request.client_software_name:
         context.client_software = request
+    apis = context.shared.apis
+    if not context.broker.metrics_subscriptions.texts:
+        apis = tuple(api for api in apis if api.key not in _OF_TELEMETRY)
     response = ApiVersionsResponse(
         0,
-        ranges(context.shared.apis),
+        ranges(apis),
         supported=_SUPPORTED,
         finalized_epoch=_FEATURES_EPOCH,
         finalized=_FINALIZED,
