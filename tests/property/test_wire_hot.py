@@ -26,6 +26,8 @@ from headrace.wire.kafka.hot import (
     metadata,
     offset_commit,
     produce,
+    share_acknowledge,
+    share_fetch,
 )
 from headrace.wire.kafka.primitives import NO_UUID
 from tests.support.wire_messages import EPOCH, messages
@@ -38,6 +40,8 @@ CODECS: dict[ApiKey, ModuleType] = {
     ApiKey.OFFSET_COMMIT: offset_commit,
     ApiKey.HEARTBEAT: heartbeat,
     ApiKey.API_VERSIONS: api_versions,
+    ApiKey.SHARE_FETCH: share_fetch,
+    ApiKey.SHARE_ACKNOWLEDGE: share_acknowledge,
 }
 CASES = [
     pytest.param(key, version, part, id=f"{key.name}-v{version}-{part}")
@@ -72,6 +76,16 @@ NAMES: dict[str, tuple[str, ...]] = {
     "supported": ("supported_features",),
     "finalized": ("finalized_features",),
     "finalized_epoch": ("finalized_features_epoch",),
+    "session_epoch": ("share_session_epoch", "session_epoch"),
+    "acquire_mode": ("share_acquire_mode",),
+    "acks": ("acknowledgement_batches", "acks"),
+    "first": ("first_offset",),
+    "last": ("last_offset",),
+    "kinds": ("acknowledge_types",),
+    "lock_timeout_ms": ("acquisition_lock_timeout",),
+    "ack_error_code": ("acknowledge_error_code",),
+    "ack_error_message": ("acknowledge_error_message",),
+    "acquired": ("acquired_records",),
 }
 
 
@@ -106,7 +120,9 @@ def compare(ours: Any, theirs: Any, version: int) -> None:
 
 
 def compare_value(ours: Any, theirs: Any, version: int, name: str) -> None:
-    if isinstance(theirs, tuple) and theirs and dataclasses.is_dataclass(theirs[0]):
+    if name == "records" and isinstance(ours, tuple):
+        assert b"".join(ours) == theirs
+    elif isinstance(theirs, tuple) and theirs and dataclasses.is_dataclass(theirs[0]):
         assert len(ours) == len(theirs)
         for mine, other in zip(ours, theirs, strict=True):
             compare(mine, other, version)

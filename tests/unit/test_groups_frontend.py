@@ -10,6 +10,8 @@ from uuid import UUID
 import pytest
 
 from headrace.broker.metadata import BrokerInfo, Endpoint, MetadataImage, PartitionInfo, TopicInfo
+from headrace.broker.share.service import ShareService
+from headrace.config.broker import load
 from headrace.frontends.kafka import (
     delete_groups,
     describe_groups,
@@ -30,7 +32,7 @@ from headrace.net.pending import Pending
 from headrace.wire.kafka import cold
 from headrace.wire.kafka.hot import heartbeat as heartbeat_codec
 from headrace.wire.kafka.hot import offset_commit as commit_codec
-from tests.unit.groups_kit import Room
+from tests.unit.groups_kit import CountingRandom, InlineDisk, Room
 
 TOPIC_ID = bytes(range(16))
 NO_ID = UUID(int=1)
@@ -60,9 +62,18 @@ class Wire:
         image = MetadataImage("cluster").with_brokers([me], BrokerId(0))
         image = image.with_topics([topic("t", TOPIC_ID, 2), topic(OFFSETS_TOPIC, bytes(16), 1)])
         transactions = SimpleNamespace(led=self.room.groups.led)
-        self.broker = SimpleNamespace(
-            groups=self.room.groups, transactions=transactions, image=image
+        broker: Any = SimpleNamespace(
+            groups=self.room.groups,
+            transactions=transactions,
+            image=image,
+            config=load()[0],
+            clock=self.room.clock,
+            random=CountingRandom(),
+            disk=InlineDisk(),
+            partition_by_id=None,
         )
+        broker.share = ShareService(broker)
+        self.broker = broker
         self.controller = SimpleNamespace()
 
     def context(self, api: Api, version: int) -> RequestContext:

@@ -30,6 +30,7 @@ from headrace.world.disk import Disk
 
 if TYPE_CHECKING:
     from headrace.broker.groups.coordinators import GroupCoordinators
+    from headrace.broker.share.service import ShareService
     from headrace.broker.txn.coordinators import TransactionCoordinators
 
 _logger = logging.getLogger(__name__)
@@ -42,7 +43,8 @@ class Broker:
 
     groups: "GroupCoordinators"
     transactions: "TransactionCoordinators"
-    """Both set by the server's wiring once the coordinators exist."""
+    share: "ShareService"
+    """All set by the server's wiring once the coordinators exist."""
 
     def __init__(
         self,

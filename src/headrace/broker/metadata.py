@@ -6,6 +6,7 @@ before may be sent again as long as `version` is the same.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 
 from headrace.model.nouns import BrokerId, LeaderEpoch
 
@@ -76,6 +77,21 @@ class MetadataImage:
     brokers: Mapping[BrokerId, BrokerInfo] = field(default_factory=dict)
     topics: Mapping[str, TopicInfo] = field(default_factory=dict)
     topics_by_id: Mapping[bytes, TopicInfo] = field(default_factory=dict)
+
+    def hash_of(self, names: Iterable[str]) -> int:
+        """A number that changes when one of these topics comes, goes, grows or is made anew.
+
+        64 bits with sign; 0 where there is none of them.
+        """
+        digest = blake2b(digest_size=8)
+        some = False
+        for name in sorted(names):
+            topic = self.topics.get(name)
+            if topic is not None:
+                some = True
+                parts = (name.encode(), topic.topic_id, len(topic.partitions))
+                digest.update(b"%s\0%s%d;" % parts)
+        return int.from_bytes(digest.digest(), "big", signed=True) if some else 0
 
     def with_topics(self, changed: Iterable[TopicInfo]) -> "MetadataImage":
         """The next picture, with `changed` added or replaced (by name)."""

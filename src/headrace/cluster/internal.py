@@ -5,7 +5,12 @@ from dataclasses import replace
 from headrace.broker.broker import Broker
 from headrace.cluster.creation import USE_DEFAULT, NewTopic
 from headrace.config.broker import BrokerConfig
-from headrace.model.nouns import INTERNAL_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from headrace.model.nouns import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+)
 
 
 def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
@@ -23,6 +28,15 @@ def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
             "min.insync.replicas": str(config.transaction_state_log_min_isr),
             "segment.bytes": str(config.transaction_state_log_segment_bytes),
             "unclean.leader.election.enable": "false",
+        }
+    if name == SHARE_STATE_TOPIC:
+        return {
+            "compression.type": "producer",
+            "cleanup.policy": "delete",
+            "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+            "retention.bytes": "-1",
+            "retention.ms": "-1",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
         }
     return {}
 
@@ -55,4 +69,10 @@ def new_topic(name: str, broker: Broker) -> NewTopic:
         least = min(config.transaction_state_log_min_isr, factor)
         settings["min.insync.replicas"] = str(least)
         return NewTopic(name, config.transaction_state_log_num_partitions, factor, config=settings)
+    if name == SHARE_STATE_TOPIC:
+        factor = min(config.share_coordinator_state_topic_replication_factor, brokers)
+        least = min(config.share_coordinator_state_topic_min_isr, factor)
+        settings["min.insync.replicas"] = str(least)
+        partitions = config.share_coordinator_state_topic_num_partitions
+        return NewTopic(name, partitions, factor, config=settings)
     return NewTopic(name, USE_DEFAULT, USE_DEFAULT)

@@ -11,6 +11,7 @@ from headrace.config.keys_groups import GROUPS
 from headrace.config.keys_headrace import HEADRACE
 from headrace.config.keys_log import LOG
 from headrace.config.keys_network import NETWORK
+from headrace.config.keys_share import SHARE
 from headrace.config.keys_topic import TOPIC_KEYS
 from headrace.config.keys_transactions import TRANSACTIONS
 from headrace.config.keys_unused import UNUSED, UNUSED_PREFIXES
@@ -19,7 +20,7 @@ from headrace.config.kinds import Definition
 BROKER: Mapping[str, Definition] = {
     definition.name: definition
     for definition in sorted(
-        (*NETWORK, *LOG, *TRANSACTIONS, *GROUPS, *HEADRACE), key=lambda one: one.name
+        (*NETWORK, *LOG, *TRANSACTIONS, *GROUPS, *SHARE, *HEADRACE), key=lambda one: one.name
     )
 }
 """The broker's keys by name, in the order of their names."""

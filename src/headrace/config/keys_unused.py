@@ -106,15 +106,10 @@ group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable
 group.coordinator.rebalance.protocols group.coordinator.threads group.share.assignors
 group.share.assignment.interval.ms group.share.assignor.offload.enable
 group.share.max.assignment.interval.ms group.share.min.assignment.interval.ms
-group.share.delivery.count.limit group.share.enable group.share.heartbeat.interval.ms
-group.share.initialize.retry.interval.ms group.share.max.delivery.count.limit
-group.share.max.groups group.share.max.heartbeat.interval.ms
-group.share.max.partition.max.record.locks group.share.max.record.lock.duration.ms
-group.share.max.session.timeout.ms group.share.max.share.sessions group.share.max.size
-group.share.min.delivery.count.limit group.share.min.heartbeat.interval.ms
-group.share.min.partition.max.record.locks group.share.min.record.lock.duration.ms
-group.share.min.session.timeout.ms group.share.partition.max.record.locks
-group.share.record.lock.duration.ms group.share.session.timeout.ms group.streams.assignors
+group.share.enable
+group.share.initialize.retry.interval.ms
+group.share.max.groups
+group.streams.assignors
 group.streams.assignment.interval.ms group.streams.assignor.offload.enable
 group.streams.heartbeat.interval.ms group.streams.initial.rebalance.delay.ms
 group.streams.max.assignment.interval.ms group.streams.max.heartbeat.interval.ms
@@ -123,13 +118,8 @@ group.streams.min.assignment.interval.ms group.streams.min.heartbeat.interval.ms
 group.streams.min.session.timeout.ms group.streams.num.standby.replicas
 group.streams.session.timeout.ms offsets.commit.required.acks offsets.load.buffer.size
 share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
-share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
-share.coordinator.snapshot.update.records.per.snapshot
-share.coordinator.state.topic.compression.codec
-share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
-share.coordinator.state.topic.prune.interval.ms
-share.coordinator.state.topic.replication.factor share.coordinator.state.topic.segment.bytes
-share.coordinator.threads share.coordinator.write.timeout.ms
+share.coordinator.load.buffer.size
+share.coordinator.threads
 share.fetch.purgatory.purge.interval.requests
 """
 

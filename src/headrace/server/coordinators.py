@@ -2,25 +2,30 @@
 
 import asyncio
 import logging
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.coordinator.shard import World
 from headrace.broker.groups.coordinators import GroupCoordinators
 from headrace.broker.partition import Partition
+from headrace.broker.share.service import ShareService
 from headrace.broker.txn.coordinators import TransactionCoordinators
 from headrace.broker.txn.participants import LocalParticipants
 from headrace.broker.txn.shard import GiveProducerId
 from headrace.cluster.controller import Controller
 from headrace.model.errors import ApiError, ErrorCode
 
+if TYPE_CHECKING:
+    from headrace.broker.coordinator.led import LedShards
+
 log = logging.getLogger(__name__)
 
 
 class Coordinators:
-    """Groups and transactions, while the broker runs."""
+    """Groups, share groups and transactions, while the broker runs."""
 
     def __init__(self, broker: Broker, controller: Controller) -> None:
-        """Set `broker.groups` and `broker.transactions`, and follow what the broker leads."""
+        """Set the broker's coordinators, and follow what the broker leads."""
         self._broker = broker
         self._controller = controller
         self._tasks: set[asyncio.Task[None]] = set()
@@ -32,7 +37,11 @@ class Coordinators:
             participants=LocalParticipants(broker),
             new_producer_id=self._new_producer_id,
         )
-        self._led = {one.topic: one for one in (self.groups.led, self.transactions.led)}
+        self.share = broker.share = ShareService(broker)
+        led: tuple[LedShards[Any], ...] = (
+            self.groups.led, self.transactions.led, self.share.states.led,
+        )  # fmt: skip
+        self._led = {one.topic: one for one in led}
         broker.opened.append(self._opened)
         broker.closed.append(self._closed)
 
@@ -45,6 +54,7 @@ class Coordinators:
         for task in self._tasks:
             task.cancel()
         self.transactions.close()
+        self.share.close()
         self.groups.close()
 
     def _opened(self, partition: Partition) -> None:
@@ -60,6 +70,7 @@ class Coordinators:
             shards.resign(index)
         elif partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self.groups.topic_deleted(topic)
+        self.share.partition_closed(partition)
 
     def _new_producer_id(self, give: GiveProducerId) -> None:
         """At once out of the block at hand; a new block is asked of the metadata store."""

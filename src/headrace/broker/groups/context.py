@@ -10,6 +10,7 @@ from headrace.broker.groups.group import ClassicGroup
 from headrace.broker.groups.limits import GroupLimits
 from headrace.broker.groups.offsets import OffsetStore
 from headrace.broker.metadata import MetadataImage
+from headrace.broker.share.groups import ShareGroups
 from headrace.world.clock import Clock, Random
 
 
@@ -32,6 +33,7 @@ class ShardContext:
     consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
     """Of the newer protocol; a group's id is in one of the two."""
     offsets: OffsetStore = field(default_factory=OffsetStore)
+    share: ShareGroups = field(default_factory=ShareGroups)
 
     def new_id(self) -> str:
         """An id nobody has, made of nothing."""

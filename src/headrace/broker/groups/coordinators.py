@@ -75,6 +75,9 @@ class GroupCoordinators:
         )
         """The partitions of `__consumer_offsets`; the broker tells it which it leads."""
         self._deleted: dict[str, None] = {}
+        self.share_revived: Callable[[ShardContext], None] = lambda shard: None
+        """Told of each shard that has been replayed: its share groups' members are to be heard of.
+        Set by who looks after share groups."""
 
     @classmethod
     def of(cls, broker: "Broker") -> "GroupCoordinators":
@@ -103,7 +106,7 @@ class GroupCoordinators:
 
     def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> GroupShard:
         limits = self.limits
-        return GroupShard(
+        shard = GroupShard(
             index,
             partition,
             epoch=epoch,
@@ -112,6 +115,8 @@ class GroupCoordinators:
             image=self._image,
             group_setting=self._group_setting,
         )
+        shard.when_loaded(lambda: self.share_revived(shard.context))
+        return shard
 
     # What the broker tells
 
@@ -161,7 +166,8 @@ class GroupCoordinators:
         """JoinGroup. An empty group id is INVALID_GROUP_ID, as in all that members ask."""
         try:
             shard = self._member_shard(request.group_id)
-            self._check_room(shard, request.group_id)
+            _check_not_shared(shard, request.group_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            self.check_room(shard, request.group_id)
         except ApiError as error:
             done(JoinAnswer(error.code, request.member_id))
             return
@@ -213,7 +219,8 @@ class GroupCoordinators:
         """ConsumerGroupHeartbeat."""
         try:
             shard = self._member_shard(request.group_id)
-            self._check_room(shard, request.group_id)
+            _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+            self.check_room(shard, request.group_id)
         except ApiError as error:
             done(HeartbeatAnswer(error.code, error.message))
             return
@@ -231,7 +238,8 @@ class GroupCoordinators:
         """OffsetCommit: one code for all its offsets."""
         try:
             shard = self.shard(request.group_id)
-            self._check_room(shard, request.group_id)
+            _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+            self.check_room(shard, request.group_id)
         except ApiError as error:
             done(error.code)
             return
@@ -243,7 +251,8 @@ class GroupCoordinators:
         """TxnOffsetCommit: one code for all its offsets, which wait for the transaction's end."""
         try:
             shard = self._member_shard(request.group_id)
-            self._check_room(shard, request.group_id)
+            _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+            self.check_room(shard, request.group_id)
         except ApiError as error:
             done(error.code)
             return
@@ -320,14 +329,19 @@ class GroupCoordinators:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
         return self.shard(group_id)
 
-    def _check_room(self, shard: ShardContext, group_id: str) -> None:
+    def check_room(self, shard: ShardContext, group_id: str) -> None:
         """groups.max: a stranger's invented names must not fill the memory."""
-        if group_id in shard.groups or group_id in shard.consumers:
+        if group_id in shard.groups or group_id in shard.consumers or group_id in shard.share:
             return
         shards = [one.context for one in self.led]
-        present = sum(len(one.groups) + len(one.consumers) for one in shards)
+        present = sum(len(one.groups) + len(one.consumers) + len(one.share) for one in shards)
         if present >= self._limits.groups_max:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "groups.max is reached")
+
+
+def _check_not_shared(shard: ShardContext, group_id: str, code: ErrorCode) -> None:
+    if group_id in shard.share:
+        raise ApiError(code, f"Group {group_id} is a share group.")
 
 
 def _number(value: Value) -> int:

@@ -66,6 +66,7 @@ class GroupShard(Shard):
             rebalance.bury(group, now_ms, ErrorCode.NOT_COORDINATOR)
         context.groups.clear()
         context.consumers.clear()
+        context.share.clear()
 
     def topics_deleted(self, deleted: frozenset[str]) -> None:
         """Forget all offsets in topics that are gone, those on their way to the log too."""
@@ -86,6 +87,8 @@ class GroupShard(Shard):
         if isinstance(about, int):
             if about in consumer_records.KEY_TYPES:
                 self._replay_consumer(key, value)
+            else:
+                self.context.share.replay(key, value)
         elif isinstance(about, str):
             self._replay_group(about, value)
         elif value is None:

@@ -26,6 +26,7 @@ from headrace.wire.kafka.hot.api_versions import (
 FEATURES: dict[str, int] = {
     "transaction.version": 2,  # KIP-890: each transaction has an epoch of its own
     "group.version": 1,  # KIP-848's groups
+    "share.version": 1,  # KIP-932: share groups
 }
 """Kafka's features that work here, each at its one level; from 0, which is without it."""
 _FEATURES_EPOCH = 0

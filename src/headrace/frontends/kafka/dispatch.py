@@ -343,6 +343,7 @@ class KafkaSession:
             client_port=shared.client_port,
             client_software=shared.client_software,
             throttle=shared.throttle,
+            on_close=shared.on_close,
         )
         request = cold.decode_request(route.key, route.version, body)
         try:
@@ -366,7 +367,10 @@ class KafkaSession:
         return self._dispatcher.pass_done()
 
     def closed(self) -> None:
-        """Nothing is held here."""
+        """Whoever keeps something for the connection is told."""
+        on_close = self._context.on_close
+        while on_close:
+            on_close.popitem()[1]()
 
 
 def _not_written() -> CloseConnection:

@@ -47,6 +47,16 @@ def _maker(api_key: int, version: int) -> Make:
     return make
 
 
+def uuid_of(topic_id: bytes | None) -> UUID:
+    """A topic's 16 bytes as entities have them; None: no topic."""
+    return NO_UUID if topic_id is None else UUID(bytes=topic_id)
+
+
+def milliseconds(number: int) -> timedelta:
+    """A duration as entities have them."""
+    return timedelta(milliseconds=number)
+
+
 def error_fields(error: ApiError | None) -> dict[str, object]:
     """`error_code` and `error_message` of one item's outcome."""
     if error is None:

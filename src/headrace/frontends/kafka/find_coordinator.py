@@ -1,7 +1,9 @@
 """FindCoordinator (key 10, v0-v6): which broker coordinates a group or a transactional id.
 
-* `__consumer_offsets` and `__transaction_state` are made when somebody first asks.
-* Share groups' keys (v6) are INVALID_REQUEST, as from a Kafka without share groups.
+* `__consumer_offsets`, `__transaction_state` and `__share_group_state` are made when somebody first
+  asks.
+* Share groups' keys (v6) are of the form group:topic id:partition; what keeps the state of that
+  partition is asked of nobody but other brokers.
 v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6 share groups
 """
 
@@ -15,7 +17,8 @@ from headrace.wire.kafka.api import ApiKey
 if TYPE_CHECKING:
     from headrace.broker.coordinator.led import LedShards
 
-GROUP, TRANSACTION = 0, 1
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+_SHARE_KEY_PARTS = 3
 _SEVERAL_SINCE = 4
 
 
@@ -62,6 +65,8 @@ async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
         led = broker.groups.led
     elif key_type == TRANSACTION:
         led = broker.transactions.led
+    elif key_type == SHARE and len(key.split(":")) >= _SHARE_KEY_PARTS:
+        led = broker.share.states.led
     else:
         return _Found(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
     if led.topic not in broker.image.topics:

@@ -18,8 +18,8 @@ other way to say it. Any other exception is a bug: it is logged with its traceba
 UNKNOWN_SERVER_ERROR where the response has a place for that; else that connection is closed.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.net.pending import Body, Pending
@@ -61,6 +61,8 @@ class RequestContext:
     """Name and version, as the client told them with ApiVersions v3 and later."""
     throttle: "Throttle | None" = None
     """The client's quotas while any are set."""
+    on_close: dict[Hashable, Callable[[], None]] = field(default_factory=dict)
+    """What is to be done when the connection ends, by whom it is for; one dict a connection."""
 
 
 HotHandler = Callable[[RequestContext, memoryview], Answer]

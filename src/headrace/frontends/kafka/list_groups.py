@@ -3,6 +3,8 @@
 v1 throttle · v3 flexible · v4 states, and a filter for them · v5 types, and a filter (KIP-848)
 """
 
+from headrace.broker.groups.messages import ListedGroup
+from headrace.broker.share.service import PROTOCOL
 from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
@@ -12,9 +14,12 @@ from headrace.wire.kafka.api import ApiKey
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once; COORDINATOR_LOAD_IN_PROGRESS while any partition is being replayed."""
     try:
-        listed = context.broker.groups.list_groups(
-            getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
-        )
+        filters = getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
+        listed = context.broker.groups.list_groups(*filters)
+        listed += [
+            ListedGroup(one.group_id, PROTOCOL, one.state, PROTOCOL)
+            for one in context.broker.share.list_groups(*filters)
+        ]
         error = ErrorCode.NONE
     except ApiError as refused:
         listed, error = [], refused.code

@@ -1,7 +1,5 @@
 """What members subscribe to, and when that makes the group's epoch grow."""
 
-from hashlib import blake2b
-
 from headrace.broker.groups.consumer import regex
 from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.consumer.messages import HeartbeatRequest
@@ -125,14 +123,7 @@ def _refresh_regexes(turn: Turn, image: MetadataImage) -> bool:
 
 def metadata_hash(group: ConsumerGroup, image: MetadataImage) -> int:
     """A number that changes when a subscribed topic comes, goes, grows or is made anew; 0: none."""
-    digest = blake2b(digest_size=8)
-    some = False
-    for name in sorted(group.subscribed_topics()):
-        topic = image.topics.get(name)
-        if topic is not None:
-            some = True
-            digest.update(b"%s\0%s%d;" % (name.encode(), topic.topic_id, len(topic.partitions)))
-    return int.from_bytes(digest.digest(), "big", signed=True) if some else 0
+    return image.hash_of(group.subscribed_topics())
 
 
 def topic_ids(shard: ShardContext, group: ConsumerGroup, member: Member) -> frozenset[bytes]:

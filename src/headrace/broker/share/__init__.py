@@ -1,0 +1,23 @@
+"""Share groups (KIP-932): many members read one partition, each record is with one of them.
+
+A group's members and what they read live in `__consumer_offsets`, with the other groups; how far
+the group is in each partition lives in `__share_group_state`; both in Kafka's own records. What is
+out with whom is known to the partition's leader alone, and comes back if that forgets it.
+
+    service           the facade: what frontends call, what the broker tells
+    group, groups     a group's data; records -> the groups of one coordinator's shard
+    heartbeat         being a member: join, stay, leave, be lost · records: changes -> records
+    assignor          who reads what
+    offsets           describing, altering and deleting what a group keeps; deleting the group
+    states            what is kept, by share partition · state_shard: one partition of the topic
+    partitions        all share partitions served here
+    share_partition   one of them: cursor, log and kept state together
+    batches           which parts of a log are records to be handed out
+    acks              what members say of records · starting: where a group begins
+    sessions          which partitions a member fetches
+    settings, limits  a group's settings, the broker's
+
+The engine under all this is `broker.cursor`. Nothing here waits, reads a clock of its own or knows
+a wire format beyond the records' own. Kafka's SharePartition, ShareCoordinatorShard and
+GroupMetadataManager of Kafka 4.3 settle every behaviour.
+"""
