@@ -58,6 +58,31 @@ def test_a_partition_moves_only_when_its_owner_has_given_it_up() -> None:
     assert group_of(place).state is S.STABLE
 
 
+def test_a_member_that_says_nothing_is_taken_to_have_what_it_had() -> None:
+    place = room()
+    one, two = Consumer(place, "a"), Consumer(place, "b")
+    one.beat()
+    two.beat()
+    one.tells_owned = False
+    for _ in range(3):
+        one.beat()
+        two.beat()
+    assert two.count == 0
+    one.tells_owned = True
+    settle(one, two)
+    assert two.count == 2
+
+
+def test_only_what_changes_of_a_target_is_written() -> None:
+    place = room()
+    one, two, three = (Consumer(place, name) for name in "abc")
+    settle(one, two)
+    before = len(place.partition.pairs())
+    three.beat()
+    written = [key for key, _ in place.partition.pairs()[before:] if key and key[1] == 7]
+    assert len(written) == 2, "one of the others keeps both of its partitions"
+
+
 def test_who_leaves_leaves_its_partitions_to_the_others() -> None:
     place = room()
     one, two = Consumer(place, "a"), Consumer(place, "b")
@@ -405,6 +430,20 @@ def test_an_older_epoch_commits_what_the_member_has_had_since_then() -> None:
     lost = [OffsetToCommit("t", part, 5) for part in numbers(two)]
     assert place.commit("a", 1, kept, version=9) == [E.NONE]
     assert place.commit("a", 1, lost, version=9) == [E.STALE_MEMBER_EPOCH]
+
+
+def test_an_older_epoch_does_not_commit_what_came_back_since() -> None:
+    place = room()
+    one, two = Consumer(place, "a"), Consumer(place, "b")
+    one.beat()
+    settle(one, two)
+    kept, lost = numbers(one), numbers(two)
+    two.leave()
+    settle(one)
+    assert numbers(one) == kept | lost
+    again = [OffsetToCommit("t", part, 5) for part in lost]
+    assert place.commit("a", 2, again, version=9) == [E.STALE_MEMBER_EPOCH]
+    assert place.commit("a", 2, [OffsetToCommit("t", min(kept), 5)], version=9) == [E.NONE]
 
 
 def test_offsets_are_fetched_with_the_members_epoch() -> None:
