@@ -1,11 +1,16 @@
 """The APIs of the newer group protocol on the wire, in every version, and groups' own settings."""
 
+import asyncio
 import uuid
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.broker.groups.consumer.messages import HeartbeatAnswer, HeartbeatRequest
+from headrace.broker.groups.coordinators import GroupCoordinators
+from headrace.cluster.creation import NewTopic
 from headrace.frontends.kafka import (
     api_versions,
     consumer_group_describe,
@@ -14,7 +19,9 @@ from headrace.frontends.kafka import (
     offset_fetch,
 )
 from headrace.model.errors import ErrorCode
-from tests.support.admin import versions
+from headrace.model.nouns import OFFSETS_TOPIC
+from tests.support.admin import tell, versions
+from tests.support.broker import Room
 from tests.unit.test_groups_frontend import TOPIC_ID, Wire
 
 HEARTBEAT = consumer_group_heartbeat.API
@@ -133,3 +140,31 @@ def test_offsets_are_fetched_at_the_members_epoch(version: int) -> None:
 
 def test_the_feature_is_finalized_so_that_clients_use_it() -> None:
     assert api_versions.FEATURES["group.version"] == 1
+
+
+def test_a_groups_own_settings_are_what_its_members_are_told(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        await here.controller.ensure_internal_topic(OFFSETS_TOPIC)
+        await here.controller.create_topics([NewTopic("t", 1)])
+        groups = GroupCoordinators.of(here.broker)
+        groups.led.lead(0, here.broker.partition(OFFSETS_TOPIC, 0), 0)
+
+        async def interval_ms(group_id: str) -> int:
+            answers: list[HeartbeatAnswer] = []
+            request = HeartbeatRequest(
+                group_id, "m", 0, rebalance_timeout_ms=1000, topics=frozenset({"t"}), owned={}
+            )
+            groups.consumer_heartbeat(request, answers.append)
+            for _ in range(1000):
+                if answers:
+                    break
+                await asyncio.sleep(0)
+            return answers[0].interval_ms
+
+        change = {"consumer.heartbeat.interval.ms": "7000"}
+        await here.controller.settings.groups.alter("own", change)
+        assert await interval_ms("own") == 7000
+        assert await interval_ms("other") == 5000
+        groups.close()
+
+    tell(tmp_path, story, offsets_topic_num_partitions="1")

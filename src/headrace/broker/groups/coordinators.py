@@ -88,7 +88,9 @@ class GroupCoordinators:
             disk=broker.disk,
             config=lambda: broker.config,
             image=lambda: broker.image,
-            group_setting=lambda _, key: _number(broker.config.effective(f"group.{key}")),
+            group_setting=lambda group_id, key: _number(
+                broker.group_configs.value(group_id, key, broker.config)
+            ),
         )
 
     @property
