@@ -192,6 +192,8 @@ def test_many_who_join_together_cost_few_assignments() -> None:
     group = group_of(place)
     assert (group.epoch, group.target_epoch) == (50, 1)
     assert group.state is S.ASSIGNING
+    shown = place.groups.describe_consumer("g")
+    assert (shown.state, shown.epoch, shown.target_epoch) == ("Assigning", 50, 1)
     place.clock.advance(1)
     assert group.target_epoch == 50
     settle(*members)

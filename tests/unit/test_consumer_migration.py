@@ -65,7 +65,11 @@ class Classic:
 
     def join(self) -> ErrorCode:
         (answer,) = self.room.join(
-            self.member_id, protocols=self.protocols, instance=self.instance, session_ms=20_000
+            self.member_id,
+            protocols=self.protocols,
+            instance=self.instance,
+            session_ms=60_000,
+            rebalance_ms=20_000,
         )
         if answer.error is E.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
@@ -139,6 +143,7 @@ def test_a_newer_member_turns_a_classic_group_into_one_of_its_kind() -> None:
     group = group_of(place)
     assert set(group.members) == {one.member_id for one in old} | {"new"}
     assert "g" not in place.groups.shard("g").groups
+    assert (b"\0\2\0\1g", None) in place.partition.pairs(), "a Kafka would find both"
     assert place.committed() == 7
     assert old[0].beat() is E.REBALANCE_IN_PROGRESS
     together([newcomer], old)
