@@ -162,6 +162,7 @@ class Judge:
             writer.keyed("o-compacted", 200, 10_000)
             writer.commit({"o-plain": 2, "j-plain": 3})
             writer.plain({"o-plain": 2}, 2000)
+            writer.newer("o-plain")
             wait(lambda: count(broker.bootstrap, "o-compacted") < 6000, fatal=False)
             freeze(broker.bootstrap, "o-compacted")
             time.sleep(1)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.kafka_judge.writing import GROUPS
+from tests.kafka_judge.writing import GROUPS, NEWER_GROUP
 
 T = TypeVar("T")
 _SECONDS_MAX = 90
@@ -122,7 +122,7 @@ def read(bootstrap: str, count: int) -> Picture:
         picture.times.update(_times(consumer, places, picture.records))
     finally:
         consumer.close()
-    for group in GROUPS:
+    for group in (*GROUPS, NEWER_GROUP):
         picture.commits.update(_commits(bootstrap, group, places))
     return picture
 

@@ -27,6 +27,7 @@ TOPICS: Mapping[str, tuple[int, Mapping[str, str]]] = {
     "j-undecided": (1, SMALL),
 }
 GROUPS = ("j-group-a", "j-group-b")
+NEWER_GROUP = "j-group-newer"
 
 
 def create(bootstrap: str, topics: Mapping[str, tuple[int, Mapping[str, str]]] = TOPICS) -> None:
@@ -151,6 +152,24 @@ class Writer:
                 ]
                 commit_patiently(consumer, chosen)
             consumer.close()
+
+    def newer(self, topic: str) -> None:
+        """A member of KIP-848's protocol comes, commits what it read, and goes."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": NEWER_GROUP,
+                "group.protocol": "consumer",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+        consumer.subscribe([topic])
+        if not consumer.consume(20, 60):
+            raise TimeoutError(f"{NEWER_GROUP} has read nothing of {topic}")
+        consumer.commit(asynchronous=False)
+        consumer.close()
 
 
 def commit_patiently(consumer: Consumer, offsets: list[TopicPartition]) -> None:

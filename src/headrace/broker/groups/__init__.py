@@ -14,10 +14,12 @@ watermark has passed them.
     commit, offsets, expiry             committed offsets and when they end
     describe       what the admin requests show
     messages       requests and answers, free of any wire format
+    consumer/      groups of the newer protocol (KIP-848), where the coordinator assigns
+    assignors/     how it does
 
 Nothing here waits, reads a clock of its own or knows a wire format beyond the records' own. Answers
 go out through the callback each request brings. Kafka's classic group coordinator (KIP-62, 345,
-394, 429, 559, 800, 814 and GroupMetadataManager of Kafka 4) settles every behaviour. Groups of the
-newer protocols (KIP-848, share, streams) have records of their own, which a shard passes over now:
-their seam is `shard.apply`.
+394, 429, 559, 800, 814 and GroupMetadataManager of Kafka 4) settles every behaviour. A group's id is
+in one of the shard's tables: classic, consumer or share (`broker.share`). Records of streams groups
+are passed over: their seam is `shard.apply`.
 """
