@@ -268,6 +268,33 @@ def test_topics_by_expression_come_as_they_are_made() -> None:
     assert set(group_of(one.room).regexes) == {"other"}
 
 
+def test_topics_that_come_and_go_are_matched_after_a_kill_too() -> None:
+    place = room()
+    one = Consumer(place, "a", topics=None, regex="o.*|t")
+    one.beat()
+    one.room = place.restart()
+    grown(one.room, {"t": 4, "ours": 1, "xo": 1})
+    one.room.clock.advance(2)
+    settle(one)
+    assert one.owned == {topic_id("t"): frozenset(range(4)), topic_id("ours"): frozenset({0})}
+    grown(one.room, {"t": 4, "other": 2})
+    one.room.clock.advance(2)
+    settle(one)
+    assert one.owned == {topic_id("t"): frozenset(range(4)), topic_id("other"): frozenset({0, 1})}
+
+
+def test_a_group_subscribes_by_so_many_expressions_and_no_more() -> None:
+    place = room()
+    for number in range(100):
+        one = Consumer(place, f"m{number}", topics=None, regex=f"t{number}")
+        assert one.beat().error is E.NONE
+    late = Consumer(place, "late", topics=None, regex="t")
+    assert late.beat().error is E.INVALID_REGULAR_EXPRESSION
+    assert "late" not in group_of(place).members
+    late.regex = "t7"
+    assert late.beat().error is E.NONE
+
+
 @pytest.mark.parametrize("expression", ["(", "(?=a)", "a{1,1000000}", "x" * 5000])
 def test_an_expression_that_is_none_is_refused(expression: str) -> None:
     one = Consumer(room(), "a", topics=None, regex=expression)

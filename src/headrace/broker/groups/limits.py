@@ -71,6 +71,8 @@ class GroupLimits:
     """group.consumer.assignors: those members may ask for; the first where none does."""
     consumer_migration_policy: str = "bidirectional"
     """group.consumer.migration.policy."""
+    regexes_max: int = 100
+    """Our own: regular expressions one consumer group may subscribe by."""
     pending_joins_max: int = 10_000
     """Our own: ids given out in one group to members that have not come back with them."""
     append_bytes_max: int = 512 * 1024

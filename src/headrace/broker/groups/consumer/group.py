@@ -63,6 +63,8 @@ class ConsumerGroup:
         self.image_version = -1
         """The picture of the cluster the metadata hash was last compared with."""
         self.regexes_version = -1
+        self.regex_topics: frozenset[str] | None = None
+        """The topics there were when all regular expressions were last matched."""
         self.regexes_at = float("-inf")
         """Monotonic seconds of the last matching of all regular expressions."""
         self._topic_members: Counter[str] = Counter()

@@ -15,6 +15,7 @@ from headrace.broker.groups.consumer.model import (
 from headrace.broker.groups.consumer.turn import Turn
 from headrace.broker.groups.context import ShardContext
 from headrace.broker.metadata import MetadataImage
+from headrace.model.errors import ApiError, ErrorCode
 
 REGEX_REFRESH_SECONDS_MIN = 1.0
 """New topics are matched at most so often in one group, however many heartbeats come."""
@@ -57,20 +58,25 @@ def forget_regex(turn: Turn, expression: str) -> None:
         turn.change(RegexTopics(expression, None))
 
 
-def _resolve(turn: Turn, expression: str) -> bool:
-    """Match anew; whether the topics are others than before."""
+def _resolve(turn: Turn, expression: str) -> None:
+    """Find the topics of an expression that is new to the group. ApiError: it has too many."""
+    limit = turn.shard.limits.regexes_max
+    if len(turn.group.regex_members) > limit:
+        raise ApiError(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"The group subscribes by {limit} regular expressions already.",
+        )
     image = turn.shard.image()
-    topics = regex.matching(expression, _visible(image))
-    known = turn.group.regexes.get(expression)
-    if known is not None and known.topics == topics:
-        return False
-    resolved = Resolved(topics, image.version, turn.shard.clock.wall_ms())
-    turn.change(RegexTopics(expression, resolved))
-    return True
+    _stands_for(turn, expression, regex.matching(expression, _visible(image)))
 
 
-def _visible(image: MetadataImage) -> list[str]:
-    return [name for name, topic in image.topics.items() if not topic.internal]
+def _stands_for(turn: Turn, expression: str, topics: frozenset[str]) -> None:
+    version, now_ms = turn.shard.image().version, turn.shard.clock.wall_ms()
+    turn.change(RegexTopics(expression, Resolved(topics, version, now_ms)))
+
+
+def _visible(image: MetadataImage) -> frozenset[str]:
+    return frozenset(name for name, topic in image.topics.items() if not topic.internal)
 
 
 def refresh(turn: Turn, changed: bool) -> None:
@@ -112,12 +118,23 @@ def _refresh_regexes(turn: Turn, image: MetadataImage) -> bool:
         outdated or age * 1000 >= shard.limits.consumer_regex_refresh_ms
     ):
         return False
+    names = _visible(image)
+    before, group.regex_topics = group.regex_topics, names
     seen, group.regexes_version = group.regexes_version, image.version
     group.regexes_at = now
     turn.also(lambda: setattr(group, "regexes_version", seen))
+    turn.also(lambda: setattr(group, "regex_topics", before))
     others = False
     for expression in list(group.regex_members):
-        others = _resolve(turn, expression) or others
+        known = group.regexes.get(expression)
+        if known is None or before is None:
+            topics = regex.matching(expression, names)
+        else:
+            # Names do not change: only those that came have to be looked at.
+            topics = known.topics & names | regex.matching(expression, names - before)
+        if known is None or known.topics != topics:
+            _stands_for(turn, expression, topics)
+            others = True
     return others
 
 
