@@ -11,7 +11,8 @@ from headrace.wire.kafka import cold
 from headrace.wire.kafka.api import ApiKey, response_header_version
 from tests.support.broker import Room
 
-TURNS_MAX = 5000
+LOOKS_MAX = 20_000
+LOOK_SECONDS = 0.001
 
 
 class FrameClient:
@@ -31,10 +32,10 @@ class FrameClient:
         answer = self._session.frame(frame[4:])
         self._session.pass_done()
         if isinstance(answer, Pending):
-            for _ in range(TURNS_MAX):
+            for _ in range(LOOKS_MAX):
                 if answer.done:
                     break
-                await asyncio.sleep(0)
+                await asyncio.sleep(LOOK_SECONDS)
             assert answer.done, f"{key.name} is not answered"
             answer = answer.parts()
         assert answer is not None

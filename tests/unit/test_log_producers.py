@@ -93,6 +93,14 @@ def test_a_transaction_holds_the_last_stable_offset_until_its_marker_is_committe
     assert states.coordinator_epoch(2) == 5
 
 
+def test_while_a_transaction_is_open_only_what_is_there_already_may_be_outside_of_it() -> None:
+    states = sent(0)
+    states.update(header(1, transactional=True), 1)
+    assert states.check(header(0), NOW_MS) == Duplicate(Offset(0), Offset(0), NOW_MS)
+    assert refusal(states, header(2)) is ErrorCode.INVALID_TXN_STATE
+    assert refusal(states, header(0, epoch=1)) is ErrorCode.INVALID_TXN_STATE
+
+
 def test_a_marker_without_a_transaction_changes_nothing_readers_see() -> None:
     states = ProducerStates()
     assert marker(states, 3, commit=False) is None

@@ -108,8 +108,6 @@ class ProducerStates:
         producer = self._producers.get(header.producer_id)
         if producer is None:
             return None
-        if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
-            raise ApiError(ErrorCode.INVALID_TXN_STATE, "the producer has a transaction open here")
         first = header.base_sequence
         if header.producer_epoch != producer.epoch:
             if header.producer_epoch < producer.epoch:
@@ -120,6 +118,7 @@ class ProducerStates:
                 )
             if first != 0:
                 raise _out_of_order(header, "0, for its epoch is new")
+            _check_in_open(producer, header)
             return None
         last = (first + header.last_offset_delta) & _SEQUENCE_MASK
         for batch in producer.batches:
@@ -131,6 +130,7 @@ class ProducerStates:
         expected = (known + 1) & _SEQUENCE_MASK
         if first != expected:
             raise _out_of_order(header, str(expected))
+        _check_in_open(producer, header)
         return None
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
@@ -415,6 +415,12 @@ class ProducerStates:
 def is_control(header: BatchHeader) -> bool:
     """Whether the batch holds markers instead of data."""
     return bool(header.attributes & CONTROL)
+
+
+def _check_in_open(producer: _Producer, header: BatchHeader) -> None:
+    """Refuse what is new and in no transaction while one is open; what is there already may be."""
+    if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "the producer has a transaction open here")
 
 
 def _out_of_order(header: BatchHeader, expected: str) -> ApiError:
