@@ -79,6 +79,8 @@ class Consumer:
     """Keeps what it is to give up until told otherwise."""
     told: Partitions = field(default_factory=dict)
     tells_owned: bool = True
+    unheard: bool = False
+    """Its last request was not answered: libraries say everything in the next one."""
 
     def beat(self, **said: Any) -> HeartbeatAnswer:
         """One heartbeat, answered at once."""
@@ -89,7 +91,9 @@ class Consumer:
 
     def send(self, **said: Any) -> None:
         """One heartbeat; `hear` takes its answer."""
-        full = self.epoch == 0
+        joins = self.epoch == 0
+        full = joins or self.unheard
+        self.unheard = True
         asked: dict[str, Any] = {
             "group_id": "g",
             "member_id": self.member_id,
@@ -101,7 +105,7 @@ class Consumer:
             "topics": self.topics if full else None,
             "regex": self.regex if full else None,
             "assignor": self.assignor if full else None,
-            "owned": {} if full else (self.owned if self.tells_owned else None),
+            "owned": {} if joins else (self.owned if self.tells_owned or full else None),
             **said,
         }
         self.waiting = ask(self.room, HeartbeatRequest(**asked))
@@ -111,6 +115,7 @@ class Consumer:
         if not self.waiting:
             return
         answer = self.waiting.pop()
+        self.unheard = False
         self.error = answer.error
         if answer.error is not NONE:
             if answer.error in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID):
