@@ -60,14 +60,14 @@ class Producer(threading.Thread):
         records = rawload.record_batch(min(batch_bytes, 1000), batch_bytes)
         self._frame = rawload.produce_frame(TOPIC, 0, records, acks)
         self._answer_bytes = rawload.produce_answer_bytes(TOPIC)
-        self._bootstrap = bootstrap
+        self._address = bootstrap
         self.stopped = False
         self.taken: list[float] = []
         """Seconds each request took."""
 
     def run(self) -> None:
         into = memoryview(bytearray(1 << 16))
-        with rawload.connect(self._bootstrap) as link:
+        with rawload.connect(self._address) as link:
             while not self.stopped:
                 began = time.monotonic()
                 link.sendall(self._frame)

@@ -94,7 +94,7 @@ def test_a_slow_pass_has_the_next_ones_written_by_the_thread_until_they_are_quic
         disk.writer._slow_until = 0.0
         disk.writer.took(0.009, 100, 1)
         disk.writer.took(0.300, 100_000_000, 1)
-        disk.writer.took(0.050, 100, 1000)
+        disk.writer.took(0.080, 100, 1000)
         held_up = disk.writer.wanted
         assert not held_up, "quick, or as long as so much and so many take"
         disk.writer.took(0.050, 100, 1)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SLOW_SECONDS = 0.010
 """A pass's writes that take longer than this, and than what their size explains, were held up."""
-SECONDS_PER_FILE = 50e-6
+SECONDS_PER_FILE = 100e-6
 BYTES_PER_SECOND = 200e6
 """What the page cache takes at least, while nobody is held up."""
 SLOW_FOR_SECONDS = 5.0
