@@ -37,6 +37,7 @@ TOPICS = {
     "narrow": {"max.message.bytes": "200", "message.timestamp.before.max.ms": "1000"},
     "replicated": {"min.insync.replicas": "2"},
     "keyed": {"cleanup.policy": "compact"},
+    "packed": {"compression.type": "gzip"},
 }
 UNKNOWN = "nowhere"
 PARTITIONS = 3

@@ -202,7 +202,7 @@ class ProduceRuns:
         done: _Done,
     ) -> int:  # fmt: skip
         """Append the batch of one request; 1, or 0 where it is to go the ordinary way."""
-        if partition.keys_needed:
+        if partition.inspected:
             return 0
         batch, header = found.batches[at], found.headers[at]
         try:
