@@ -279,6 +279,12 @@ class Server:
             return
         gauges.register(self.broker, self.table)
         gauges.register_cleaner(self.metrics, self.cleaner)
+        self.metrics.gauge(
+            "headrace_passes_written_by_thread_total",
+            "Reads from clients whose appends a thread did, for the kernel held writers up",
+            lambda: self.disk.writer.passes,
+            counter=True,
+        )
         self.http = HttpEndpoint(self.metrics, lambda: gauges.healthy(self.broker))
         host, port = await self.http.start(*address)
         log.info("metrics at http://%s:%d/metrics", host, port)
