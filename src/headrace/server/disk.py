@@ -197,17 +197,19 @@ class RealDisk(LookUps):
         ours = [file for file in files if isinstance(file, RealFile)]
         failure: OSError | None = None
         size = 0
+        if self.files.files:  # within a pass
+            for file in ours:
+                file.write_held()
         for file in ours:
-            file.write_held()
             size += file.unflushed
             file.unflushed = 0
-            failure = failure or file.failure
+            if file.failure is not None:
+                failure = file.failure
         try:
             fds = self.files.pin_all(ours)
         except OSError as error:
             failure, ours, fds = error, [], []
-        devices = {file.device: fd for file, fd in zip(ours, fds, strict=True)}
-
+        devices = self._one_each(ours, fds)
         handed_over = self.writer.last
 
         def work() -> None:
@@ -217,13 +219,19 @@ class RealDisk(LookUps):
                 told = next((file.failure for file in ours if file.failure), told)
             if told is not None:
                 raise told
-            self._strategy.flush(fds, size, [*devices.values()])
+            self._strategy.flush(fds, size, devices)
 
         def flushed(error: OSError | None) -> None:
             self.files.unpin_all(ours)
             done(error)
 
         workers.flush(work, flushed)
+
+    def _one_each(self, files: list[RealFile], fds: list[int]) -> list[int]:
+        """One of the descriptors for each file system that the files lie on."""
+        if len(self.files.devices) == 1:
+            return fds[:1]
+        return [*{file.device: fd for file, fd in zip(files, fds, strict=True)}.values()]
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Do blocking `work` on a thread, then `done` on the loop with result or error."""

@@ -40,7 +40,7 @@ class OpenFiles:
 
     __slots__ = (
         "_lock", "_named", "_relieving", "_ring", "_workers",
-        "active", "files", "open_max", "owner",
+        "active", "devices", "files", "open_max", "owner",
     )  # fmt: skip
 
     def __init__(self, workers: "Workers | None" = None, open_max: int = OPEN_MAX) -> None:
@@ -52,6 +52,8 @@ class OpenFiles:
         """The deciding thread: others read what has been flushed, and never write what is held."""
         self.files: list[RealFile] = []
         """Those that hold writes back."""
+        self.devices: set[int] = set()
+        """The file systems that files were opened on so far."""
         self._ring: OrderedDict[RealFile, None] = OrderedDict()
         # The one looked at longest ago comes first.
         self._named: dict[str, RealFile] = {}
@@ -68,6 +70,7 @@ class OpenFiles:
             self._make_room()
         with self._lock:
             self._ring[file] = None
+            self.devices.add(file.device)
             # Whoever only looks on (the scrub) does not stand in for the one in use.
             if file.writable or file.path not in self._named:
                 self._named[file.path] = file
