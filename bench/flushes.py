@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -93,36 +93,39 @@ def in_broker(broker: Broker, partitions: int, seconds: float) -> tuple[float, f
     return load.requests_per_second, cpu / load.requests * 1e6
 
 
-def race_bare(counts: Sequence[int], seconds: float) -> Table:
+def race_bare(counts: Sequence[int], seconds: float) -> Iterator[tuple[str, int, float]]:
+    """Strategy, files, milliseconds of a flush."""
     strategies: dict[str, Flush] = {name: made() for name, made in FLUSHES.items()}
     strategies["threads"] = Threads()
-    table = Table(title="bare: ms of a flush (median)", title_justify="left")
-    table.add_column("files", justify="right")
-    for name in strategies:
-        table.add_column(name, justify="right")
     for count in counts:
-        cells = []
-        for strategy in strategies.values():
+        for name, strategy in strategies.items():
             folder = Path(tempfile.mkdtemp(prefix="bench-flushes-"))
-            cells.append(f"{bare(strategy, folder, count, seconds):.2f}")
-            shutil.rmtree(folder)
-        table.add_row(f"{count:,}", *cells)
-    return table
+            try:
+                yield name, count, bare(strategy, folder, count, seconds)
+            finally:
+                shutil.rmtree(folder)
 
 
-def race_in_broker(counts: Sequence[int], seconds: float) -> Table:
-    table = Table(title="broker, acks=all: requests/s (CPU µs each)", title_justify="left")
-    table.add_column("partitions", justify="right")
-    figures: dict[int, list[str]] = {count: [] for count in counts}
+def race_in_broker(
+    counts: Sequence[int], seconds: float
+) -> Iterator[tuple[str, int, tuple[float, float]]]:
+    """Strategy, partitions, requests a second and CPU microseconds for one."""
     for name in FLUSHES:
-        table.add_column(name, justify="right")
         with Strategic(name) as broker:
             for count in counts:
-                rate, cpu = in_broker(broker, count, seconds)
-                figures[count].append(f"{rate:,.0f} ({cpu:.1f})")
-    for count, cells in figures.items():
-        table.add_row(f"{count:,}", *cells)
-    return table
+                yield name, count, in_broker(broker, count, seconds)
+
+
+def print_race(title: str, first: str, found: Iterable[tuple[str, int, str]]) -> None:
+    """One line for each number of files, one column for each strategy."""
+    cells = {(count, name): text for name, count, text in found}
+    names = list(dict.fromkeys(name for _, name in cells))
+    table = Table(title=title, title_justify="left")
+    for column in (first, *names):
+        table.add_column(column, justify="right")
+    for count in dict.fromkeys(count for count, _ in cells):
+        table.add_row(f"{count:,}", *[cells[count, name] for name in names])
+    Console(width=120).print(table)
 
 
 def main() -> None:
@@ -132,10 +135,19 @@ def main() -> None:
     parser.add_argument("--no-broker", action="store_true", help="the bare flushes only")
     given = parser.parse_args()
     counts = [int(part) for part in given.files.split(",")]
-    console = Console(width=120)
-    console.print(race_bare(counts, given.seconds))
+    bare_ones = race_bare(counts, given.seconds)
+    print_race(
+        "bare: ms of a flush (median)",
+        "files",
+        ((name, count, f"{taken:.2f}") for name, count, taken in bare_ones),
+    )
     if not given.no_broker:
-        console.print(race_in_broker(counts, given.seconds))
+        brokers = race_in_broker(counts, given.seconds)
+        print_race(
+            "broker, acks=all: requests/s (CPU µs each)",
+            "partitions",
+            ((name, count, f"{rate:,.0f} ({cpu:.1f})") for name, count, (rate, cpu) in brokers),
+        )
 
 
 if __name__ == "__main__":

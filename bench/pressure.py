@@ -1,6 +1,6 @@
 """Clients of a broker whose machine drowns in dirty pages: does the event loop stall?
 
-    python -m bench.pressure [--seconds 15] [--gigabytes 4] [--page-cache] [--batch-bytes 10000]
+    python -m bench.pressure [--seconds 15] [--gigabytes 4] [--page-cache] [--acks -1]
 
 A producer keeps its batches coming. Beside it a client asks every few milliseconds for something
 that needs no disk (ApiVersions); how long it waits is how late the loop is, and a little more.
@@ -27,6 +27,8 @@ ASK_SECONDS = 0.003
 TOPIC = "pressed"
 BLOCK_BYTES = 4 << 20
 API_VERSIONS = 18
+DIRTY_SECONDS = 3.0
+"""Until the kernel begins to hold writers up."""
 _DIRTY = """
 import os, sys
 path, size, block = sys.argv[1], int(sys.argv[2]), bytes(int(sys.argv[3]))
@@ -101,15 +103,28 @@ def summary(taken: list[float]) -> dict[str, float]:
     }
 
 
-def measure(broker: Broker, name: str, given: argparse.Namespace) -> None:
-    """Print what the producer and the other client see for some seconds."""
-    producer = Producer(broker.bootstrap, given.batch_bytes, given.acks)
+def seen(broker: Broker, seconds: float, batch_bytes: int, acks: int) -> dict[str, float]:
+    """What the producer and the other client see in so many seconds."""
+    producer = Producer(broker.bootstrap, batch_bytes, acks)
     producer.start()
-    loop = asked(broker.bootstrap, given.seconds)
+    loop = asked(broker.bootstrap, seconds)
     producer.stopped = True
     producer.join(60)
-    figures = {"loop": summary(loop), "stalls > 50 ms": sum(one > 0.05 for one in loop)}
-    print(name, json.dumps({**figures, "produce": summary(producer.taken)}), flush=True)
+    figures = {f"loop {name}": value for name, value in summary(loop).items()}
+    figures["stalls > 50 ms"] = sum(one > 0.05 for one in loop)
+    return {**figures, **{f"produce {name}": n for name, n in summary(producer.taken).items()}}
+
+
+def measure(
+    *, durable: bool, seconds: float, gigabytes: float, batch_bytes: int, acks: int
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """First idle, then beside the writer."""
+    with Headrace(durable=durable) as broker:
+        broker.create_topic(TOPIC, 1)
+        yield "idle", seen(broker, seconds, batch_bytes, acks)
+        with dirt(gigabytes):
+            time.sleep(DIRTY_SECONDS)
+            yield "pressure", seen(broker, seconds, batch_bytes, acks)
 
 
 def main() -> None:
@@ -117,15 +132,17 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--gigabytes", type=float, default=4.0)
     parser.add_argument("--page-cache", action="store_true", help="log.flush.on.ack=false")
-    parser.add_argument("--batch-bytes", type=int, default=10_000)
-    parser.add_argument("--acks", type=int, default=-1, choices=[-1, 1])
+    parser.add_argument("--batch-bytes", type=int, default=900_000)
+    parser.add_argument("--acks", type=int, default=1, choices=[-1, 1])
     given = parser.parse_args()
-    with Headrace(durable=not given.page_cache) as broker:
-        broker.create_topic(TOPIC, 1)
-        measure(broker, "idle    ", given)
-        with dirt(given.gigabytes):
-            time.sleep(3)  # until the kernel begins to hold writers back
-            measure(broker, "pressure", given)
+    for name, figures in measure(
+        durable=not given.page_cache,
+        seconds=given.seconds,
+        gigabytes=given.gigabytes,
+        batch_bytes=given.batch_bytes,
+        acks=given.acks,
+    ):
+        print(f"{name:8}", json.dumps(figures), flush=True)
 
 
 if __name__ == "__main__":

@@ -128,6 +128,7 @@ def batches(acks: int) -> Callable[[Broker, str], Figures]:
 
 def everywhere(partitions: int) -> Callable[[Broker, str], Figures]:
     def measure(broker: Broker, topic: str) -> Figures:
+        cpu = broker.cpu_seconds()
         load = rawload.produce_everywhere(
             broker.bootstrap,
             topic,
@@ -135,7 +136,8 @@ def everywhere(partitions: int) -> Callable[[Broker, str], Figures]:
             in_flight=max(partitions, 32),
             seconds=SECONDS,
         )
-        return {"requests/s": load.requests_per_second}
+        cpu = broker.cpu_seconds() - cpu
+        return {"requests/s": load.requests_per_second, "CPU-us/request": cpu / load.requests * 1e6}
 
     return measure
 
@@ -294,7 +296,13 @@ def all_rows(beside_peer: bool, scale: float = 1.0) -> list[Row]:
         ],
         *group_rows(),
         Row("raw, 1 partition, acks=all", True, everywhere(1)),
-        Row("raw, 1,000 partitions at once, acks=all", True, everywhere(1000), partitions=1000),
+        Row(
+            "raw, 1,000 partitions at once, acks=all",
+            True,
+            everywhere(1000),
+            partitions=1000,
+            goals={"requests/s": at_least(8)},
+        ),
     ]
 
 

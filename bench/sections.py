@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import arrow_scan, compaction, partitions, recovery
+from bench import arrow_scan, compaction, flushes, partitions, pressure, recovery
 from bench.report import Goal
 from bench.start import exec_to_first_acknowledgement
 from bench.subjects import SUBJECTS
@@ -68,6 +68,27 @@ def start(names: Sequence[str], rounds: int) -> Found:
     for _ in range(rounds):
         for name in names:
             yield name, exec_to_first_acknowledgement(SUBJECTS[name])
+
+
+def flush_race(names: Sequence[str], rounds: int) -> Found:
+    """How long each strategy takes to flush files, and what a broker makes of it."""
+    for _ in range(rounds):
+        for name, count, taken in flushes.race_bare((1, 100, 1000), 1.0):
+            yield "headrace", {f"{name}, {count:,} files: ms": taken}
+        for name, count, (rate, _) in flushes.race_in_broker((1, 100, 1000), 2.0):
+            yield "headrace", {f"{name}, {count:,} partitions: requests/s": rate}
+
+
+def pressed(gigabytes: float) -> Callable[[Sequence[str], int], Found]:
+    def measure(names: Sequence[str], rounds: int) -> Found:
+        """What clients see of a machine full of dirty pages."""
+        for _ in range(rounds):
+            for when, figures in pressure.measure(
+                durable=True, seconds=10.0, gigabytes=gigabytes, batch_bytes=900_000, acks=1
+            ):
+                yield "headrace", {f"{when}: {name}": value for name, value in figures.items()}
+
+    return measure
 
 
 def restart(topics: int) -> Callable[[Sequence[str], int], Found]:
@@ -167,5 +188,12 @@ def all_sections(scale: float) -> list[Section]:
             seconds_max=180,
             rounds_max=5,
             ceilings={"M records/CPU-s": Goal(least=15)},
+        ),
+        Section("log.flush.strategy raced", flush_race, seconds_max=600, rounds_max=1),
+        Section(
+            f"the loop beside a writer of {4 * scale:g} GB, batches of 900 KB, acks=1",
+            pressed(4 * scale),
+            seconds_max=240,
+            rounds_max=2,
         ),
     ]
