@@ -135,6 +135,26 @@ def test_flushes_and_reads_wait_for_what_the_thread_has_not_written(
     on_loop(story)
 
 
+def test_a_pass_that_finds_its_batches_written_by_another_waits_for_that_one(
+    tmp_path: Path, gate: Gate
+) -> None:
+    async def story(disk: RealDisk) -> None:
+        file = opened(disk, tmp_path / "f")
+        first = one_pass(disk, file, 0, b"first")
+        retry: Told = asyncio.get_running_loop().create_future()
+        disk.begin_gather()
+        assert disk.end_gather(retry.set_result) is None
+        assert disk.end_gather(print) == [], "a pass that asks for nothing of the kind goes on"
+        await asyncio.sleep(0.05)
+        assert not any(one.done() for one in (first, retry))
+        gate.opened.set()
+        assert await retry == []
+        assert first.done()
+        file.close()
+
+    on_loop(story)
+
+
 def test_a_write_of_the_thread_that_fails_fails_the_flush_and_all_behind_it(
     tmp_path: Path, gate: Gate
 ) -> None:

@@ -82,9 +82,9 @@ class RealDisk(LookUps):
         None while the disk holds writers up: a thread does it, and `later` is told on the loop.
         """
         gather = self.files
-        gather.active = False
-        if not gather.files:
-            return []
+        active, gather.active = gather.active, False
+        if not gather.files and not (active and self.writer.busy):
+            return []  # else an answer may count on what another pass wrote, a retry's does
         files, gather.files = gather.files, []
         if self.writer.wanted:
             return self.writer.hand_over(files, later)

@@ -52,6 +52,11 @@ class Writer:
         """Passes handed over so far."""
 
     @property
+    def busy(self) -> bool:
+        """Whether some of what was handed over is not written yet."""
+        return self._under_way > 0
+
+    @property
     def wanted(self) -> bool:
         """Whether the thread is to write: it has not done with others, or they were slow lately."""
         return self._under_way > 0 or (self._slow_until > 0 and self._still_slow())
