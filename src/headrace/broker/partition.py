@@ -275,7 +275,8 @@ class Partition:
             callback(None)
         else:
             self._waiting.append((commit_offset, callback))
-            self._release()
+            if commit_offset <= self.high_watermark:
+                self._release()
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a client whose picture of this partition is not ours; -1: it has none.
