@@ -373,7 +373,7 @@ def test_transactions_are_described_and_listed(tmp_path: Path) -> None:
         assert (found.transaction_state, found.producer_id) == ("Ongoing", one.producer_id)
         assert found.transaction_timeout == MINUTE
         assert [(two.topic, two.partitions) for two in found.topics] == [(TOPIC, (0, 2))]
-        for version in (0, 1):
+        for version in (0, 1, 2):
             listed = await one.client.ask(
                 K.LIST_TRANSACTIONS,
                 version,
@@ -382,6 +382,11 @@ def test_transactions_are_described_and_listed(tmp_path: Path) -> None:
             )
             assert [two.transactional_id for two in listed.transaction_states] == [ID]
             assert listed.unknown_state_filters == ("Odd",)
+        for pattern, found_ids in (("t.", [ID]), ("t", []), ("", [ID])):
+            listed = await one.client.ask(K.LIST_TRANSACTIONS, 2, transactional_id_pattern=pattern)
+            assert [two.transactional_id for two in listed.transaction_states] == found_ids
+        listed = await one.client.ask(K.LIST_TRANSACTIONS, 2, transactional_id_pattern="(")
+        assert name_of(listed.error_code) == "INVALID_REGULAR_EXPRESSION"
 
     tell(tmp_path, story)
 

@@ -1,8 +1,9 @@
-"""ListTransactions (key 66, v0-v1): the transactions this broker coordinates (KIP-664).
+"""ListTransactions (key 66, v0-v2): the transactions this broker coordinates (KIP-664).
 
-v1 a filter for how long they have been running
+v1 a filter for how long they have been running · v2 a filter for their ids: RE2's expressions
 """
 
+from headrace.broker.groups.consumer import regex
 from headrace.broker.txn.describe import Filter
 from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import Api, RequestContext
@@ -12,17 +13,15 @@ from headrace.wire.kafka.api import ApiKey
 
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once; COORDINATOR_LOAD_IN_PROGRESS while any partition is being replayed."""
-    wanted = Filter.of(
-        request.state_filters,
-        request.producer_id_filters,
-        getattr(request, "duration_filter", -1),
-    )
+    make = maker(context)
+    unknown: tuple[str, ...] = ()
     try:
+        wanted = _filter(request)
+        unknown = tuple(wanted.unknown)
         listed = context.broker.transactions.list_transactions(wanted)
         error = ErrorCode.NONE
     except ApiError as refused:
         listed, error = [], refused.code
-    make = maker(context)
     states = tuple(
         make(
             "TransactionState",
@@ -35,15 +34,28 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     return make(
         None,
         error_code=error,
-        unknown_state_filters=tuple(wanted.unknown),
+        unknown_state_filters=unknown,
         transaction_states=states,
     )
+
+
+def _filter(request: Entity) -> Filter:
+    """What is asked for. ApiError: INVALID_REGULAR_EXPRESSION."""
+    asked = (
+        request.state_filters,
+        request.producer_id_filters,
+        getattr(request, "duration_filter", -1),
+    )
+    pattern = getattr(request, "transactional_id_pattern", None)
+    if not pattern:
+        return Filter.of(*asked)
+    return Filter.of(*asked, regex.matcher(pattern, "TransactionalIdPattern"))
 
 
 API = Api(
     ApiKey.LIST_TRANSACTIONS,
     0,
-    1,
+    2,
     handle,
     proof="tests/unit/test_txn_frontend.py::test_transactions_are_described_and_listed",
 )

@@ -5,7 +5,7 @@ may take; Python's own engine can be made to run for ever. Kafka uses the same l
 library is imported by the first expression that comes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any, Protocol
@@ -40,7 +40,7 @@ def _compiled(expression: str) -> _Pattern:
     return pattern
 
 
-def check(expression: str) -> None:
+def check(expression: str, field: str = "SubscribedTopicRegex") -> None:
     """ApiError INVALID_REGULAR_EXPRESSION where it cannot be compiled, or is too long."""
     problem = None
     if len(expression) > EXPRESSION_CHARS_MAX:
@@ -56,8 +56,7 @@ def check(expression: str) -> None:
     if problem is not None:
         raise ApiError(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{expression[:100]}` is not a valid regular expression: "
-            f"{problem}.",
+            f"{field} `{expression[:100]}` is not a valid regular expression: {problem}.",
         )
 
 
@@ -69,3 +68,10 @@ def matching(expression: str, topics: Iterable[str]) -> frozenset[str]:
         return frozenset()
     pattern = _compiled(expression)
     return frozenset(topic for topic in topics if pattern.fullmatch(topic))
+
+
+def matcher(expression: str, field: str) -> Callable[[str], bool]:
+    """Whether a whole name matches, as a function. ApiError as `check`; `field` had it."""
+    check(expression, field)
+    pattern = _compiled(expression)
+    return lambda name: pattern.fullmatch(name) is not None
