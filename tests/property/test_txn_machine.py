@@ -12,6 +12,7 @@ from functools import partial
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from hypothesis.stateful import initialize as begin_with
 
 from headrace.broker.txn.decide import ProducerEpoch
 from headrace.log.producers import Begins
@@ -29,6 +30,8 @@ class Written:
     """What one client means to be one transaction."""
 
     values: list[tuple[TopicPartition, str]] = field(default_factory=list)
+    added: set[TopicPartition] = field(default_factory=set)
+    """Where the coordinator has agreed that it writes: version 1 asks before its first batch."""
     commit_asked: bool = False
     acked: set[str] = field(default_factory=set)
 
@@ -79,6 +82,10 @@ class TransactionMachine(RuleBasedStateMachine):
 
     # What clients do
 
+    @begin_with(version=st.sampled_from([TV1, TV2]))
+    def first(self, version: int) -> None:
+        self.initialize(0, version, False)
+
     @rule(which=WHICH, version=st.sampled_from([TV1, TV2]), goes_on=st.booleans())
     def initialize(self, which: int, version: int, goes_on: bool) -> None:
         client = self.clients[which]
@@ -123,7 +130,8 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def send(self, client: Client | None, batch: Late, version: int) -> None:
         data = self.room.data(batch.partition)
-        if data.producers.is_open(*batch.who):
+        asked = version == TV2 or batch.partition in batch.transaction.added
+        if asked and data.producers.is_open(*batch.who):
             self.append(client, batch, Begins.NO, ErrorCode.NONE)
         elif version == TV2:
             self.ask(batch, TV2, partial(self.append, client, batch, Begins.FRESH))
@@ -143,6 +151,7 @@ class TransactionMachine(RuleBasedStateMachine):
         if code is ErrorCode.NONE:
             try:
                 self.room.transactions.verify(ID, batch.who, batch.partition)
+                batch.transaction.added.add(batch.partition)
             except ApiError as error:
                 code = error.code
         self.append(client, batch, Begins.VERIFIED, code)
@@ -190,6 +199,11 @@ class TransactionMachine(RuleBasedStateMachine):
         self.ends.append(end)
         client.ending = end, self.room.end(end.who, end.commit, version=end.version)
         self.look(client)
+
+    @rule(which=WHICH, where=WHERE, commit=st.booleans())
+    def transact(self, which: int, where: TopicPartition, commit: bool) -> None:
+        self.write(which, where)
+        self.end(which, commit)
 
     @rule(which=WHICH)
     def ask_again(self, which: int) -> None:
@@ -270,7 +284,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
 TestTransactionMachine = TransactionMachine.TestCase
 TestTransactionMachine.settings = settings(
-    max_examples=150,
+    max_examples=80,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
