@@ -4,7 +4,8 @@
     unfold.py    the codecs, with objects kept between batches
     kernel.py    numba: walks the records of one batch, copies keys, values, headers
     twin.py      the same in plain Python, taken where numba is absent or HEADRACE_NUMBA=0
-    run.py       numba: many plain batches in one call; lane.py uses it, native.py lends it lz4
+    run.py       numba: many plain batches in one call, unfolded by lz4_kernel.py; lane.py uses it
+    raw.py       loads, stores and copies that those kernels are made of
     engine.py    which of the two, and where compiled code is cached
     cache.py     a directory that nobody else writes to
     door.py      `open`: a topic's segments on disk as a RecordBatchReader, no broker needed

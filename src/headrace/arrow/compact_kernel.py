@@ -17,7 +17,8 @@ drawn for this one compaction, so nobody can make two keys collide) and the offs
 import numpy as np
 from numba import njit
 
-from headrace.arrow.kernel import _copy, _varint, _varlong
+from headrace.arrow.kernel import _varint, _varlong
+from headrace.arrow.raw import copy
 
 DONE, FULL = 0, 1
 BAD_LENGTH, BAD_NUMBER, BAD_OFFSET, BAD_KEY, BAD_VALUE, BAD_END = -1, -2, -3, -4, -5, -6
@@ -268,12 +269,12 @@ def filter_records(
             if gone[one] == TOMBSTONE:
                 tombstones = 1
         elif run >= 0:
-            _copy(out, size, src, run, begin - run)
+            copy(out, size, src, run, begin - run)
             size += begin - run
             run = np.int64(-1)
         begin = ends[one]
     if run >= 0:
-        _copy(out, size, src, run, end - run)
+        copy(out, size, src, run, end - run)
         size += end - run
     state[KEPT], state[SIZE], state[NEWEST] = kept, size, newest
     state[TOMBSTONES], state[KEYLESS] = tombstones, keyless
@@ -318,7 +319,7 @@ def rebase_records(src, count, shift, out):
         size = _write(out, size, np.int64(1 + _size_of(moved) + after - rest))
         out[size] = src[at]
         size = _write(out, size + 1, moved)
-        _copy(out, size, src, rest, after - rest)
+        copy(out, size, src, rest, after - rest)
         size += after - rest
         at = after
     return size

@@ -8,10 +8,10 @@ loading a cache runs what is in it.
 import functools
 import importlib.util
 import os
+import platform
 from collections.abc import Callable
 
 from headrace.arrow.cache import private_directory
-from headrace.arrow.native import has_crc32_instruction
 from headrace.log.compact.engine import keys_max
 from headrace.log.compact.job import Job
 from headrace.log.compact.records import (
@@ -76,3 +76,12 @@ def prepare_cache() -> None:
     """Point numba at a directory that is ours alone, unless the user pointed it somewhere."""
     if "NUMBA_CACHE_DIR" not in os.environ:
         os.environ["NUMBA_CACHE_DIR"] = str(private_directory("numba"))
+
+
+def has_crc32_instruction() -> bool:
+    """Whether this processor has SSE 4.2's crc32, as all x86-64 ones since 2008."""
+    if platform.machine() not in {"x86_64", "AMD64"}:
+        return False
+    import llvmlite.binding as llvm
+
+    return bool(llvm.get_host_cpu_features().get("sse4.2"))

@@ -10,13 +10,11 @@ in plain Python; change both or the property tests fail.
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.core import cgutils
-from numba.extending import intrinsic
+from numba import njit
 
 from headrace.arrow import layout
 from headrace.arrow.layout import Outcome, Slot
+from headrace.arrow.raw import byte_at, copy, copy_short, put
 
 POSITION, END, RECORDS_LEFT = int(Slot.POSITION), int(Slot.END), int(Slot.RECORDS_LEFT)
 BASE_OFFSET, LAST_DELTA = int(Slot.BASE_OFFSET), int(Slot.LAST_DELTA)
@@ -39,75 +37,16 @@ INT64_MIN, INT64_MAX = layout.INT64_MIN, layout.INT64_MAX
 MS_MAX, MS_MIN = INT64_MAX // 1000, -(INT64_MAX // 1000)
 VARINT_SHIFT_MAX, VARLONG_SHIFT_MAX = 28, 63
 UINT32_MAX = 0xFFFF_FFFF
-STRIDE, SHORT_BYTES = 32, 512
 
 
-@intrinsic
-def _copy(typing_context, target, target_at, source, source_at, size):
-    """memcpy of `size` bytes. Numba's slice assignment was measured at a fifth of its speed."""
-
-    def generate(context, builder, signature, values):
-        into, into_at, out_of, out_of_at, count = values
-        into = context.make_array(signature.args[0])(context, builder, into)
-        out_of = context.make_array(signature.args[2])(context, builder, out_of)
-        into_pointer = builder.gep(into.data, [into_at])
-        out_of_pointer = builder.gep(out_of.data, [out_of_at])
-        cgutils.raw_memcpy(builder, into_pointer, out_of_pointer, count, 1)
-        return context.get_dummy_value()
-
-    return types.void(target, target_at, source, source_at, size), generate
-
-
-@intrinsic
-def _copy_stride(typing_context, target, target_at, source, source_at):
-    """Copy STRIDE bytes, wherever they lie."""
-
-    def generate(context, builder, signature, values):
-        into, into_at, out_of, out_of_at = values
-        vector = ir.VectorType(ir.IntType(64), STRIDE // 8).as_pointer()
-        into = context.make_array(signature.args[0])(context, builder, into)
-        out_of = context.make_array(signature.args[2])(context, builder, out_of)
-        loaded = builder.load(builder.bitcast(builder.gep(out_of.data, [out_of_at]), vector))
-        loaded.align = 1
-        stored = builder.store(loaded, builder.bitcast(builder.gep(into.data, [into_at]), vector))
-        stored.align = 1
-        return context.get_dummy_value()
-
-    return types.void(target, target_at, source, source_at), generate
-
-
-@njit(inline="always")
-def _copy_short(target, target_at, source, source_at, size):
-    """As `_copy`. What is short goes in strides, where there is room to read and write beyond it:
-    that takes less than the call of memcpy, and what follows it in `target` is not written yet."""
-    if (
-        size <= SHORT_BYTES
-        and size + STRIDE <= source.shape[0] - source_at
-        and size + STRIDE <= target.shape[0] - target_at
-    ):
-        done = np.int64(0)
-        while done < size:
-            _copy_stride(target, target_at + done, source, source_at + done)
-            done += STRIDE
-    else:
-        _copy(target, target_at, source, source_at, size)
-
-
-@njit(inline="always")
-def _varint(src, at, end):
-    """A zig-zag int32 at `at`: (value, position after), position -1 where it is none."""
-    if at >= end:
-        return np.int64(0), np.int64(-1)
-    byte = np.int64(src[at])
-    at += 1
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), at
-    raw = byte & 0x7F
-    shift = np.int64(7)
+@njit(boundscheck=False, _nrt=False)
+def _long_varint(src, at, end):
+    """A zig-zag int32 of any length, as `_varint`."""
+    raw, shift = np.int64(0), np.int64(0)
     while True:
         if at >= end or shift > VARINT_SHIFT_MAX:
             return np.int64(0), np.int64(-1)
-        byte = np.int64(src[at])
+        byte = byte_at(src, at)
         at += 1
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
@@ -118,25 +57,54 @@ def _varint(src, at, end):
     return (raw >> 1) ^ -(raw & 1), at
 
 
-@njit(inline="always")
-def _varlong(src, at, end):
-    """A zig-zag int64, the rest as `_varint`."""
-    if at >= end:
-        return np.int64(0), np.int64(-1)
-    byte = np.uint64(src[at])
-    at += 1
-    raw = byte & np.uint64(0x7F)
-    shift = np.uint64(7)
-    while byte >= np.uint64(0x80):
+@njit(boundscheck=False, _nrt=False)
+def _long_varlong(src, at, end):
+    """A zig-zag int64 of any length, as `_varint`."""
+    raw, shift = np.uint64(0), np.uint64(0)
+    while True:
         if at >= end or shift > np.uint64(VARLONG_SHIFT_MAX):
             return np.int64(0), np.int64(-1)
-        byte = np.uint64(src[at])
+        byte = np.uint64(byte_at(src, at))
         at += 1
         if shift == np.uint64(VARLONG_SHIFT_MAX) and byte > np.uint64(1):
             return np.int64(0), np.int64(-1)
         raw |= (byte & np.uint64(0x7F)) << shift
+        if byte < np.uint64(0x80):
+            break
         shift += np.uint64(7)
     return np.int64(raw >> np.uint64(1)) ^ -np.int64(raw & np.uint64(1)), at
+
+
+@njit(inline="always")
+def _varint(src, at, end):
+    """A zig-zag int32 at `at`: (value, position after), position -1 where it is none.
+
+    Most are of one byte or two: only those are looked at here.
+    """
+    if at < end:
+        byte = byte_at(src, at)
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        if at + 1 < end:
+            second = byte_at(src, at + 1)
+            if second < 0x80:
+                # The sign is in the first byte's lowest bit.
+                return ((byte & 0x7F) >> 1 | second << 6) ^ -(byte & 1), at + 2
+    return _long_varint(src, at, end)
+
+
+@njit(inline="always")
+def _varlong(src, at, end):
+    """A zig-zag int64, the rest as `_varint`."""
+    if at < end:
+        byte = byte_at(src, at)
+        if byte < 0x80:
+            return (byte >> 1) ^ -(byte & 1), at + 1
+        if at + 1 < end:
+            second = byte_at(src, at + 1)
+            if second < 0x80:
+                return ((byte & 0x7F) >> 1 | second << 6) ^ -(byte & 1), at + 2
+    return _long_varlong(src, at, end)
 
 
 @njit(inline="always")
@@ -194,7 +162,7 @@ def _write_headers(
     value_at = state[HEADER_VALUE_BYTES]
     for _ in range(count):
         size, at = _varint(src, at, end)
-        _copy(header_keys, key_at, src, at, size)
+        copy(header_keys, key_at, src, at, size)
         key_at += size
         at += size
         size, at = _varint(src, at, end)
@@ -202,12 +170,12 @@ def _write_headers(
             _clear_bit(header_value_valid, row)
             state[HEADER_VALUE_NULLS] += 1
         else:
-            _copy(header_values, value_at, src, at, size)
+            copy(header_values, value_at, src, at, size)
             value_at += size
             at += size
         row += 1
-        header_key_ends[row] = key_at
-        header_value_ends[row] = value_at
+        put(header_key_ends, row, key_at)
+        put(header_value_ends, row, value_at)
     state[HEADERS] = row
     state[HEADER_KEY_BYTES] = key_at
     state[HEADER_VALUE_BYTES] = value_at
@@ -246,9 +214,9 @@ def _put(src, source_at, size, ends, data, valid, row, at):
     if size < 0:
         _clear_bit(valid, row)
     else:
-        _copy_short(data, at, src, source_at, size)
+        copy_short(data, at, src, source_at, size)
         at += size
-    ends[row + 1] = at
+    put(ends, row + 1, at)
     return at
 
 
@@ -281,6 +249,7 @@ def decode(
     base_ms, fixed_time, base_offset = state[BASE_TIME_MS], state[FIXED_TIME], state[BASE_OFFSET]
     offset_from, offset_until = state[OFFSET_FROM], state[OFFSET_UNTIL]
     row, key_at, value_at = state[ROWS], state[KEY_BYTES], state[VALUE_BYTES]
+    key_nulls, value_nulls = state[KEY_NULLS], state[VALUE_NULLS]
     want_keys, want_values = key_ends.shape[0] > 0, value_ends.shape[0] > 0
     want_headers = list_ends.shape[0] > 0
     if at < 0 or end > src.shape[0]:
@@ -309,23 +278,23 @@ def decode(
                 break
             if want_keys:
                 key_at = _put(src, key_from, key_size, key_ends, keys, key_valid, row, key_at)
-                state[KEY_NULLS] += key_size < 0
+                key_nulls += key_size < 0
             if want_values:
                 value_at = _put(
                     src, value_from, value_size, value_ends, values, value_valid, row, value_at
                 )
-                state[VALUE_NULLS] += value_size < 0
+                value_nulls += value_size < 0
             if want_headers:
                 _write_headers(
                     src, here, record_end, state, header_key_ends, header_keys,
                     header_value_ends, header_values, header_value_valid,
                 )  # fmt: skip
-                list_ends[row + 1] = state[HEADERS]
+                put(list_ends, row + 1, state[HEADERS])
                 if count == 0:
                     _clear_bit(list_valid, row)
                     state[HEADER_LIST_NULLS] += 1
-            offsets[row] = base_offset + delta
-            micros[row] = _micros(base_ms, np.int64(0) if fixed_time else delta_ms)
+            put(offsets, row, base_offset + delta)
+            put(micros, row, _micros(base_ms, np.int64(0) if fixed_time else delta_ms))
             row += 1
         previous, at = delta, record_end
         left -= 1
@@ -333,4 +302,5 @@ def decode(
         return BAD_END
     state[POSITION], state[RECORDS_LEFT], state[PREVIOUS_DELTA] = at, left, previous
     state[ROWS], state[KEY_BYTES], state[VALUE_BYTES] = row, key_at, value_at
+    state[KEY_NULLS], state[VALUE_NULLS] = key_nulls, value_nulls
     return outcome

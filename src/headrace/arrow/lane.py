@@ -7,7 +7,6 @@ import numpy as np
 from headrace.arrow.columns import Array
 from headrace.arrow.engine import RunKernel, runner
 from headrace.arrow.layout import INT64_MAX, INT64_MIN, Lane, Run, Slot
-from headrace.arrow.native import lz4_block_decompressor
 from headrace.wire.kafka.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
 
 if TYPE_CHECKING:
@@ -25,9 +24,8 @@ class FastLane:
         self._kernel = kernel
         self._run = np.zeros(len(Run), np.int64)
         self._scratch: Array = np.empty(SCRATCH_BYTES, np.uint8)
-        # Written to by liblz4 only; of the same type as `source`, so that one compilation will do.
+        # Written to by raw stores only. Of the same type as `source`: one compilation will do.
         self._scratch.setflags(write=False)
-        self._run[Run.LZ4] = lz4_block_decompressor()
 
     def run(self, source: Array, decoder: "PartitionDecoder", aborted: "Aborted") -> Lane:
         """Take plain batches from `decoder.consumed` on and move the decoder on behind them.

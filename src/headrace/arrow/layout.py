@@ -42,8 +42,7 @@ class Run(IntEnum):
     NEEDED = 3  # first offset that is still needed; moved on
     TIME_TYPE = 4  # LOG_APPEND_TIME or 0: batches of the other kind are not taken
     IN_SCRATCH = 5  # where the batch of FULL lies
-    LZ4 = 6  # address of liblz4's function, 0: none
-    ATTRIBUTES = 7  # bits that a batch may have
+    ATTRIBUTES = 6  # bits that a batch may have
 
 
 class Lane(IntEnum):

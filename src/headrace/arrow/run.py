@@ -16,12 +16,15 @@ from numba.extending import intrinsic
 
 from headrace.arrow.kernel import decode
 from headrace.arrow.layout import Lane, Outcome, Run, Slot
+from headrace.arrow.lz4_kernel import unfold_block, unfold_two
+from headrace.arrow.raw import byte_at, long_at, word_at
 from headrace.wire.checksum import crc32c
 
 AT, EXPECTED, LIMIT, NEEDED = int(Run.AT), int(Run.EXPECTED), int(Run.LIMIT), int(Run.NEEDED)
-TIME_TYPE, IN_SCRATCH, LZ4 = int(Run.TIME_TYPE), int(Run.IN_SCRATCH), int(Run.LZ4)
+TIME_TYPE, IN_SCRATCH = int(Run.TIME_TYPE), int(Run.IN_SCRATCH)
 ATTRIBUTES = int(Run.ATTRIBUTES)
 MORE, OTHER, LANE_FULL = int(Lane.MORE), int(Lane.OTHER), int(Lane.FULL)
+TAKE = 3  # beside a Lane: this one
 POSITION, END, RECORDS_LEFT = int(Slot.POSITION), int(Slot.END), int(Slot.RECORDS_LEFT)
 BASE_OFFSET, LAST_DELTA = int(Slot.BASE_OFFSET), int(Slot.LAST_DELTA)
 PREVIOUS_DELTA, BASE_TIME_MS = int(Slot.PREVIOUS_DELTA), int(Slot.BASE_TIME_MS)
@@ -36,30 +39,19 @@ LZ4_VERSION = 0b0100_0000
 LZ4_SIZE_FLAG = 0b0000_1000
 LZ4_UNUSUAL_FLAGS = 0b0001_0111  # block checksums, content checksum, reserved, dictionary
 LZ4_STORED = 0x8000_0000
-LZ4_WINDOW = 65_536
 
 
 @intrinsic
-def _crc32c_word(typing_context, crc, source, at):
-    """Go on with a CRC32C over the eight bytes at `at`."""
+def _crc32c_long(typing_context, crc, number):
+    """Go on with a CRC32C over the eight bytes of `number`."""
 
     def generate(context, builder, signature, values):
-        value, array, position = values
-        word, pointed = _word_at(context, builder, signature.args[1], array, position)
+        word = ir.IntType(64)
         kind = ir.FunctionType(word, [word, word])
         function = builder.module.declare_intrinsic("llvm.x86.sse42.crc32.64.64", (), kind)
-        return builder.call(function, [value, pointed])
+        return builder.call(function, values)
 
-    return types.uint64(types.uint64, source, at), generate
-
-
-def _word_at(context, builder, kind, array, position):
-    word = ir.IntType(64)
-    data = context.make_array(kind)(context, builder, array).data
-    place = builder.bitcast(builder.gep(data, [position]), word.as_pointer())
-    loaded = builder.load(place)
-    loaded.align = 1
-    return word, loaded
+    return types.uint64(types.uint64, types.int64), generate
 
 
 @intrinsic
@@ -73,31 +65,6 @@ def _crc32c_byte(typing_context, crc, byte):
         return builder.call(function, [values[0], values[1]])
 
     return types.uint32(types.uint32, types.uint8), generate
-
-
-@intrinsic
-def _call_lz4(typing_context, address, src, src_at, size, dst, dst_at, room, dictionary):
-    """liblz4's LZ4_decompress_safe_usingDict, the dictionary right before `dst_at`."""
-
-    def generate(context, builder, signature, values):
-        function, source, source_at, count, target, target_at, capacity, window = values
-        byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        out_of = context.make_array(signature.args[1])(context, builder, source).data
-        into = context.make_array(signature.args[4])(context, builder, target).data
-        begin = builder.gep(into, [target_at])
-        before = builder.gep(into, [builder.sub(target_at, window)])
-        kind = ir.FunctionType(number, [byte, byte, number, number, byte, number])
-        callee = builder.inttoptr(function, kind.as_pointer())
-        arguments = [
-            builder.gep(out_of, [source_at]), begin, builder.trunc(count, number),
-            builder.trunc(capacity, number), before, builder.trunc(window, number),
-        ]  # fmt: skip
-        return builder.sext(builder.call(callee, arguments), ir.IntType(64))
-
-    signature = types.int64(
-        types.int64, src, types.int64, types.int64, dst, types.int64, types.int64, types.int64
-    )
-    return signature, generate
 
 
 def _behind_zeros(state):
@@ -128,17 +95,17 @@ def _crc32c(src, at, end):
     while end - at >= 3 * CRC_BLOCK:
         second, third = np.uint64(0), np.uint64(0)
         for place in range(at, at + CRC_BLOCK, 8):
-            crc = _crc32c_word(crc, src, place)
-            second = _crc32c_word(second, src, place + CRC_BLOCK)
-            third = _crc32c_word(third, src, place + 2 * CRC_BLOCK)
+            crc = _crc32c_long(crc, long_at(src, place))
+            second = _crc32c_long(second, long_at(src, place + CRC_BLOCK))
+            third = _crc32c_long(third, long_at(src, place + 2 * CRC_BLOCK))
         crc = _shifted(_shifted(crc) ^ second) ^ third
         at += 3 * CRC_BLOCK
     while at + 8 <= end:
-        crc = _crc32c_word(crc, src, at)
+        crc = _crc32c_long(crc, long_at(src, at))
         at += 8
     rest = np.uint32(crc)
     while at < end:
-        rest = _crc32c_byte(rest, src[at])
+        rest = _crc32c_byte(rest, np.uint8(byte_at(src, at)))
         at += 1
     return np.int64(rest ^ np.uint32(0xFFFF_FFFF))
 
@@ -148,7 +115,7 @@ def _big(src, at, size):
     """An unsigned big-endian integer; eight bytes make a signed one."""
     value = np.int64(0)
     for place in range(size):
-        value = (value << 8) | np.int64(src[at + place])
+        value = (value << 8) | byte_at(src, at + place)
     return value
 
 
@@ -159,27 +126,39 @@ def _big32(src, at):
 
 
 @njit(inline="always")
-def _little32(src, at):
-    return (
-        np.int64(src[at]) | np.int64(src[at + 1]) << 8
-        | np.int64(src[at + 2]) << 16 | np.int64(src[at + 3]) << 24
-    )  # fmt: skip
-
-
-@njit(inline="always")
-def _unfold_lz4(address, src, at, end, scratch):
-    """Unfold one lz4 frame into `scratch`: bytes there, -1 where it is for others to say."""
-    if end - at < 11 or _little32(src, at) != LZ4_MAGIC:
+def _frame(src, at, end):
+    """Where the first block of the lz4 frame at `at` is; -1 where it is for others to say."""
+    if end - at < 11 or word_at(src, at) != LZ4_MAGIC:
         return np.int64(-1)
-    flags = np.int64(src[at + 4])
+    flags = byte_at(src, at + 4)
     if flags & (0b1100_0000 | LZ4_UNUSUAL_FLAGS) != LZ4_VERSION:
         return np.int64(-1)
-    at += 7 + (8 if flags & LZ4_SIZE_FLAG else 0)
+    return at + 7 + (8 if flags & LZ4_SIZE_FLAG else 0)
+
+
+@njit(boundscheck=False, _nrt=False)
+def _only_block(src, at, end):
+    """Begin and end of the one block that makes up a whole lz4 frame; -1 where it is none such."""
+    at = _frame(src, at, end)
+    if at < 0 or end - at < 8:
+        return np.int64(-1), end
+    size = word_at(src, at)
+    if size == 0 or size & LZ4_STORED != 0 or size != end - at - 8 or word_at(src, end - 4) != 0:
+        return np.int64(-1), end
+    return at + 4, end - 4
+
+
+@njit(boundscheck=False, _nrt=False)
+def _unfold_frame(src, at, end, scratch):
+    """Unfold one lz4 frame into `scratch`: bytes there, -1 where it is for others to say."""
+    at = _frame(src, at, end)
+    if at < 0:
+        return np.int64(-1)
     done = np.int64(0)
     while True:
         if end - at < 4:
             return np.int64(-1)
-        size = _little32(src, at)
+        size = word_at(src, at)
         at += 4
         if size == 0:
             break
@@ -187,13 +166,71 @@ def _unfold_lz4(address, src, at, end, scratch):
         size &= LZ4_STORED - 1
         if stored or size > end - at:
             return np.int64(-1)  # blocks that did not compress are rare: others copy them
-        window = min(done, LZ4_WINDOW)
-        got = _call_lz4(address, src, at, size, scratch, done, scratch.shape[0] - done, window)
-        if got < 0:
+        done = unfold_block(src, at, at + size, scratch, done, 0, np.int64(scratch.shape[0]))
+        if done < 0:
             return np.int64(-1)
-        done += got
         at += size
     return done if at == end else np.int64(-1)
+
+
+@njit(boundscheck=False, _nrt=False)
+def _judge(src, at, run, expected, needed, until):
+    """Whether the batch at `at` is one to TAKE, or what to say of it: (that, end, offset after)."""
+    end = np.int64(src.shape[0])
+    none = np.int64(0)
+    if end - at < HEADER_BYTES:
+        return MORE, none, none
+    base, length = _big(src, at, 8), _big32(src, at + 8)
+    after = at + OVERHEAD_BYTES + length
+    if byte_at(src, at + 16) != MAGIC or length < HEADER_BYTES - OVERHEAD_BYTES:
+        return OTHER, none, none
+    if after > end:
+        return MORE, none, none
+    attributes, last_delta = _big(src, at + 21, 2), _big32(src, at + 23)
+    codec, following = attributes & CODEC_MASK, base + last_delta + 1
+    if (
+        attributes & ~run[ATTRIBUTES]
+        or attributes & LOG_APPEND_TIME != run[TIME_TYPE]
+        or (codec != 0 and codec != LZ4_CODEC)
+        or _big32(src, at + 57) <= 0
+        or last_delta < 0
+        or base < expected
+        or base >= until
+        or following > run[LIMIT]
+        or following <= needed
+        or _crc32c(src, at + CRC_FROM, after) != _big(src, at + 17, 4)
+    ):
+        return OTHER, none, none
+    return TAKE, after, following
+
+
+@njit(boundscheck=False, _nrt=False)
+def _unfold_ahead(src, at, after, following, run, until, scratch):
+    """Unfold the batch at `at` and the one behind it, if both are one block of lz4.
+
+    Where they end in the halves of `scratch` (-1: it was not done), then what `_judge` says of the
+    second.
+    """
+    none = np.int64(-1)
+    end = np.int64(src.shape[0])
+    if (
+        end - after < HEADER_BYTES
+        or following >= until
+        or byte_at(src, after + 22) & CODEC_MASK != LZ4_CODEC
+    ):
+        return none, none, none, none
+    first, first_end = _only_block(src, at + HEADER_BYTES, after)
+    if first < 0:
+        return none, none, none, none
+    said, second_after, second_following = _judge(src, after, run, following, following, until)
+    if said != TAKE:
+        return none, none, none, none
+    second, second_end = _only_block(src, after + HEADER_BYTES, second_after)
+    if second < 0:
+        return none, none, none, none
+    half = np.int64(scratch.shape[0]) >> 1
+    one, two = unfold_two(src, first, first_end, second, second_end, scratch, half)
+    return one, two, second_after, second_following
 
 
 @njit(inline="always")
@@ -218,60 +255,53 @@ def decode_run(
     that is done. FULL: `state` stands within a batch, which is behind AT
     already and lies in `scratch` if IN_SCRATCH, else in `src`.
     """
-    at, expected, limit = run[AT], run[EXPECTED], run[LIMIT]
-    needed, until, address = run[NEEDED], state[OFFSET_UNTIL], run[LZ4]
-    time_type, understood = run[TIME_TYPE], run[ATTRIBUTES]
-    end = src.shape[0]
+    at, expected, needed, until = run[AT], run[EXPECTED], run[NEEDED], state[OFFSET_UNTIL]
+    fixed = run[TIME_TYPE] != 0
+    half = np.int64(scratch.shape[0]) >> 1
+    ahead, ahead_to, ahead_after, ahead_following = np.int64(-1), half, half, half
     lane = MORE
-    while end - at >= HEADER_BYTES and needed < until:
-        base, length = _big(src, at, 8), _big32(src, at + 8)
-        lane = OTHER
-        after = at + OVERHEAD_BYTES + length
-        if src[at + 16] != MAGIC or length < HEADER_BYTES - OVERHEAD_BYTES:
-            break
-        if after > end:
-            lane = MORE
-            break
-        attributes, last_delta = _big(src, at + 21, 2), _big32(src, at + 23)
-        codec, count = attributes & CODEC_MASK, _big32(src, at + 57)
-        following = base + last_delta + 1
-        if (
-            attributes & ~understood
-            or attributes & LOG_APPEND_TIME != time_type
-            or (codec != 0 and (codec != LZ4_CODEC or address == 0))
-            or count <= 0
-            or last_delta < 0
-            or base < expected
-            or base >= until
-            or following > limit
-            or following <= needed
-            or _crc32c(src, at + CRC_FROM, after) != _big(src, at + 17, 4)
-        ):
-            break
-        _begin(src, at, state, time_type != 0, needed)
-        if codec == 0:
-            state[POSITION], state[END] = at + HEADER_BYTES, after
-            outcome = decode(
-                src, state, offsets, micros, key_ends, keys, key_valid, value_ends, values,
-                value_valid, list_ends, list_valid, header_key_ends, header_keys,
-                header_value_ends, header_values, header_value_valid,
-            )  # fmt: skip
+    while needed < until:
+        if at == ahead:
+            begin, to, after, following, folded = half, ahead_to, ahead_after, ahead_following, True
         else:
-            size = _unfold_lz4(address, src, at + HEADER_BYTES, after, scratch)
-            if size < 0:
+            lane, after, following = _judge(src, at, run, expected, needed, until)
+            if lane != TAKE:
                 break
-            state[POSITION], state[END] = 0, size
+            lane, ahead = OTHER, np.int64(-1)
+            begin, to = at + HEADER_BYTES, after
+            folded = byte_at(src, at + 22) & CODEC_MASK != 0
+            if folded:
+                begin = np.int64(0)
+                to, ahead_to, ahead_after, ahead_following = _unfold_ahead(
+                    src, at, after, following, run, until, scratch
+                )
+                if to < 0:
+                    to = _unfold_frame(src, at + HEADER_BYTES, after, scratch)
+                    if to < 0:
+                        break
+                elif ahead_to >= 0:
+                    ahead = after
+        _begin(src, at, state, fixed, needed)
+        state[POSITION], state[END] = begin, to
+        if folded:
             outcome = decode(
                 scratch, state, offsets, micros, key_ends, keys, key_valid, value_ends, values,
                 value_valid, list_ends, list_valid, header_key_ends, header_keys,
                 header_value_ends, header_values, header_value_valid,
             )  # fmt: skip
+        else:
+            outcome = decode(
+                src, state, offsets, micros, key_ends, keys, key_valid, value_ends, values,
+                value_valid, list_ends, list_valid, header_key_ends, header_keys,
+                header_value_ends, header_values, header_value_valid,
+            )  # fmt: skip
+        lane = OTHER
         if outcome < 0:
             break
         at, expected, needed = after, following, following
         lane = MORE
         if outcome == FULL:
-            run[IN_SCRATCH] = 1 if codec else 0
+            run[IN_SCRATCH] = 1 if folded else 0
             lane = LANE_FULL
             break
     run[AT], run[EXPECTED], run[NEEDED] = at, expected, needed
