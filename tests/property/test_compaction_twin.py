@@ -230,7 +230,9 @@ def test_compactions_by_kernel_and_by_twin_are_equal_byte_for_byte(
     assert job == job_of(log)
     made = []
     for engine in (PlainRecords(1000), KernelRecords(1000, 1000)):
-        events = list(compact(job_of(log), world.disk, engine, lambda _: None))
+        events = [
+            one for one in compact(job_of(log), world.disk, engine) if not isinstance(one, int)
+        ]
         assert isinstance(events[-1], Done)
         assert [read(write(event)) for event in events] == events
         made.append((events, contents(world.disk, events)))

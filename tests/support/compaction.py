@@ -145,7 +145,8 @@ def run_job(
     job: Job, disk: SimDisk, engine: Records | None = None
 ) -> tuple[list[Event], Counts | None]:
     """All events of a job, and its counts where it came to its end."""
-    events = list(compact(job, disk, engine or PlainRecords(1000), lambda _: None))
+    steps = compact(job, disk, engine or PlainRecords(1000))
+    events = [one for one in steps if not isinstance(one, int)]
     last = events[-1]
     return events, last.counts if isinstance(last, Done) else None
 

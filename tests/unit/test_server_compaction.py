@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from headrace.config.topics import topic_log_config
 from headrace.log import names
 from headrace.log.compact.job import Cleaned, Damaged, Done, Event, Job, Stopped
 from headrace.server.compaction import ProcessWorker, cleaner_settings
-from headrace.server.compaction_worker import Throttle
+from headrace.server.compaction_worker import Throttle, Turns
 from headrace.testing import BrokerThread
 from headrace.wire.kafka import batch as wire
 
@@ -151,6 +151,43 @@ def test_the_throttle_keeps_to_its_rate_and_ends_without_its_parent() -> None:
     assert 0.4 < time.monotonic() - began < 5
     with pytest.raises(SystemExit):
         Throttle(1e9, os.getppid() + 1).breathe(1)
+
+
+class _Work:
+    """Steps that take the processor a while, and say by what policy they were done."""
+
+    def __init__(self, waits: list[float]) -> None:
+        self.waits = waits
+        self.waited = 0.0
+        self.policies: list[int] = []
+
+    def steps(self) -> Iterator[Event | int]:
+        for wait in self.waits:
+            began = time.thread_time()
+            while time.thread_time() < began + 0.21:
+                pass
+            self.waited += wait
+            self.policies.append(os.sched_getscheduler(0))
+            yield 1
+        yield Damaged("the end")
+
+
+def test_work_is_done_only_while_nobody_else_wants_to_unless_that_is_next_to_never() -> None:
+    work = _Work([0.0, 0.0, 1.0, 20.0, 1.0, 0.1, 0.0])
+    told: list[int] = []
+    turns = Turns(lambda: work.waited)
+    assert list(turns.events(work.steps(), told.append)) == [Damaged("the end")]
+    idle, other = os.SCHED_IDLE, os.SCHED_OTHER
+    assert work.policies == [other, idle, idle, idle, other, other, idle]
+    assert told == [1] * 7
+
+
+def test_what_a_step_or_the_throttle_raises_ends_the_work() -> None:
+    def stop(size: int) -> None:
+        raise SystemExit(size)
+
+    with pytest.raises(SystemExit):
+        list(Turns().events(iter([1, 2]), stop))
 
 
 def test_the_keys_of_the_cleaner_count() -> None:

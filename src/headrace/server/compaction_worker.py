@@ -1,23 +1,32 @@
 """The process that compacts: `python -m headrace.server.compaction_worker PARENT`.
 
 Reads jobs from standard input, one line each, and writes what becomes of them to standard output
-(`log.compact.job`). It gives way to everybody (nice), and ends with its input, with its parent
+(`log.compact.job`). It gives way to everybody (`Turns`), and ends with its input, with its parent
 however that dies, and with the first error it has no word for.
 """
 
+import contextlib
 import ctypes
 import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from headrace.arrow.engine import compaction_records
-from headrace.log.compact.engine import compact
-from headrace.log.compact.job import Job, Stopped, read, write
+from headrace.log.compact.engine import Steps, compact
+from headrace.log.compact.job import Event, Job, Stopped, read, write
+from headrace.log.compact.records import Span
 from headrace.server.disk import RealDisk
 
 NICENESS = 10
 _PR_SET_PDEATHSIG = 1
+_SCHEDSTAT = "/proc/thread-self/schedstat"
+_NOTHING = Span(b"", 0, 0, 0)
+_LOOK_SECONDS = 0.2
+_STARVED, _RECOVERED = 20.0, 2.0
+"""Seconds waited for a processor by second run: more is starving, and no more is well again."""
 
 
 class Throttle:
@@ -38,6 +47,68 @@ class Throttle:
             time.sleep(self._due - now)
 
 
+class Turns:
+    """Whose turn the work is: mostly that of a thread that runs only while nobody else wants to.
+
+    From such a one (SCHED_IDLE) a thread of the broker that wakes takes the processor at once; with
+    one that is only nice'd it waits for the end of a time slice, again and again. But a machine
+    that is busy all the time would leave it next to nothing. So one that is only nice'd begins, and
+    goes on whenever there was so little.
+    """
+
+    def __init__(self, waited: Callable[[], float] | None = None) -> None:
+        """`waited`: seconds that the calling thread has waited for a processor so far."""
+        self._waited = waited or _seconds_waited
+        self._humble = ThreadPoolExecutor(1, initializer=_run_only_when_idle)
+        self._nice = ThreadPoolExecutor(1)
+        self._starved = True
+
+    def events(self, steps: Steps, breathe: Callable[[int], None]) -> Iterator[Event]:
+        """The events among the steps, which the threads do in turns. What a step raises.
+
+        `breathe` is told of all bytes, by the thread that is at work; it may wait, or raise.
+        """
+        while True:
+            thread = self._nice if self._starved else self._humble
+            step = thread.submit(self._go_on, steps, breathe).result()
+            if step is None:
+                return
+            if not isinstance(step, int):
+                yield step
+
+    def _go_on(self, steps: Steps, breathe: Callable[[int], None]) -> Event | int | None:
+        """Up to the next event, or to a step after which it is another thread's turn."""
+        waited, ran = self._waited(), time.thread_time()
+        for step in steps:
+            if not isinstance(step, int):
+                return step
+            breathe(step)
+            waited_since, ran_since = self._waited() - waited, time.thread_time() - ran
+            if waited_since + ran_since < _LOOK_SECONDS:
+                continue
+            limit = _RECOVERED if self._starved else _STARVED
+            if (waited_since > limit * ran_since) is not self._starved:
+                self._starved = not self._starved
+                return step
+            waited, ran = waited + waited_since, ran + ran_since
+        return None
+
+
+def _seconds_waited() -> float:
+    """Of the calling thread; 0 where the system does not say."""
+    try:
+        with open(_SCHEDSTAT, encoding="ascii") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _run_only_when_idle() -> None:
+    if hasattr(os, "SCHED_IDLE"):
+        with contextlib.suppress(OSError):  # some containers allow no such call
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
 def die_with(parent: int) -> None:
     """Be killed when `parent`, which started this process, dies."""
     if sys.platform == "linux":
@@ -48,7 +119,7 @@ def die_with(parent: int) -> None:
 
 def serve(parent: int) -> None:
     """Do jobs until the input ends."""
-    disk = RealDisk(None)
+    disk, turns = RealDisk(None), Turns()
     out = sys.stdout.buffer
     for line in sys.stdin.buffer:
         job = read(line)
@@ -56,7 +127,9 @@ def serve(parent: int) -> None:
             raise SystemExit(2)
         throttle = Throttle(job.io_bytes_per_second, parent)
         try:
-            for event in compact(job, disk, compaction_records(job), throttle.breathe):
+            records = compaction_records(job)
+            records.filter(_NOTHING, -1, True)  # compiled now, by a thread that does not starve
+            for event in turns.events(compact(job, disk, records), throttle.breathe):
                 out.write(write(event))
                 out.flush()
         except (OSError, MemoryError) as error:

@@ -9,7 +9,7 @@ ones, so it can be stopped, or fail, at any point without harm to the log.
 """
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 from headrace.log import names
 from headrace.log.compact.job import Cleaned, Counts, Damaged, Done, Event, Job
@@ -36,10 +36,11 @@ from headrace.wire.kafka.batch import (
 from headrace.wire.kafka.compression import Codec, CorruptBatch, compress, decompress
 from headrace.world.disk import Buffer, Disk
 
-Breathe = Callable[[int], None]
-"""Told how many bytes were read or written since; waits where that was too fast, raises to stop."""
+Steps = Iterator[Event | int]
+"""What becomes of a job; in between, how many bytes were read or written since: a moment to wait,
+to go on from another thread, or to stop."""
 
-_BREATHE_BYTES = 1 << 20
+_STEP_BYTES = 1 << 20
 _SYNC_BYTES = 32 << 20
 """Flushed this often while it is written: one flush of a whole segment holds up everybody else's
 for as long as it takes."""
@@ -54,28 +55,27 @@ def keys_max(job: Job, entry_bytes: int = INDEX_ENTRY_BYTES) -> int:
     return max(int(job.map_bytes // entry_bytes * job.load_factor), 1)
 
 
-def compact(job: Job, disk: Disk, engine: Records, breathe: Breathe) -> Iterator[Event]:
+def compact(job: Job, disk: Disk, engine: Records) -> Steps:
     """Do `job`: yields each Cleaned segment as it is made, then Done; or Damaged, and ends.
 
-    `engine` holds no keys yet. OSError; whatever `breathe` raises.
+    `engine` holds no keys yet. OSError.
     """
-    run = _Compaction(job, disk, engine, breathe)
+    run = _Compaction(job, disk, engine)
     try:
-        end = run.map_keys() + 1
+        end = (yield from run.map_keys()) + 1
         for group in run.groups(end):
-            yield run.clean(group)
+            yield (yield from run.clean(group))
         yield Done(end, run.counts)
     except BadBatch as bad:
         yield Damaged(str(bad))
 
 
 class _Compaction:
-    def __init__(self, job: Job, disk: Disk, engine: Records, breathe: Breathe) -> None:
+    def __init__(self, job: Job, disk: Disk, engine: Records) -> None:
         self._job = job
         self._disk = disk
         self._engine = engine
-        self._breathe = breathe
-        self._breath = 0
+        self._unsaid = 0
         self._aborted = [
             AbortedTransaction(producer_id, Offset(first), Offset(last), Offset(stable))
             for producer_id, first, last, stable in job.aborted
@@ -86,10 +86,11 @@ class _Compaction:
         self.counts = Counts()
 
     def _spent(self, size: int) -> None:
-        self._breath += size
-        if self._breath >= _BREATHE_BYTES:
-            size, self._breath = self._breath, 0
-            self._breathe(size)
+        self._unsaid += size
+
+    def _said(self) -> int:
+        size, self._unsaid = self._unsaid, 0
+        return size
 
     def _batches(self, base: int, size: int, start: int = 0) -> Iterator[tuple[str, Batch]]:
         """The batches of a segment, from the one that holds offset `start` on, each checked."""
@@ -126,8 +127,8 @@ class _Compaction:
 
     # --- first pass --------------------------------------------------------------------------
 
-    def map_keys(self) -> int:
-        """Fill the map; the offset up to which it knows every key."""
+    def map_keys(self) -> Generator[int, None, int]:
+        """Fill the map; returns the offset up to which it knows every key."""
         job = self._job
         start = job.first_dirty
         transactions = Transactions(one for one in self._aborted if one.last_offset >= start)
@@ -139,6 +140,8 @@ class _Compaction:
             for where, batch in self._batches(base, size, start):
                 if self._map_batch(batch, transactions, start, where):
                     return self._latest
+                if self._unsaid >= _STEP_BYTES:
+                    yield self._said()
             # Beyond the last batch there may be a gap, up to the next segment.
             self._latest = max(self._latest, end - 1)
         return self._latest
@@ -185,7 +188,7 @@ class _Compaction:
         finally:
             file.close()
 
-    def clean(self, group: list[Size]) -> Cleaned:
+    def clean(self, group: list[Size]) -> Generator[int, None, Cleaned]:
         """Copy a group of segments into one, complete and flushed under `.cleaned` names."""
         base = group[0].base_offset
         made = self._segment(base, suffix=names.CLEANED)
@@ -200,6 +203,8 @@ class _Compaction:
             for source in group:
                 for where, batch in self._batches(source.base_offset, source.log_bytes):
                     self._copy(batch, writer, where)
+                    if self._unsaid >= _STEP_BYTES:
+                        yield self._said()
                 modified_ms = self._modified_ms(source.base_offset)
             writer.write_out()
             for file in made.seal():

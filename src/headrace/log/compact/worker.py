@@ -1,9 +1,9 @@
 """Who does a compaction's work, as the cleaner sees him; and one who does it on the spot."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
-from headrace.log.compact.engine import compact, keys_max
+from headrace.log.compact.engine import Steps, compact, keys_max
 from headrace.log.compact.job import Damaged, Done, Event, Job, Stopped
 from headrace.log.compact.records import PLAIN_ENTRY_BYTES, PlainRecords
 from headrace.world.disk import Disk
@@ -27,6 +27,11 @@ class Worker(Protocol):
         """Stop for good, and tell nobody."""
 
 
+def next_event(steps: Steps) -> Event | None:
+    """Go on to the next event; None: there is none."""
+    return next((one for one in steps if not isinstance(one, int)), None)
+
+
 class InlineWorker:
     """Works on the disk's own threads, a segment at a time: for simulations, without a process."""
 
@@ -39,9 +44,9 @@ class InlineWorker:
         """As `Worker.start`."""
         self._told, self._stopped = told, False
         keys = PlainRecords(keys_max(job, PLAIN_ENTRY_BYTES))
-        self._next(compact(job, self._disk, keys, lambda _: None))
+        self._next(compact(job, self._disk, keys))
 
-    def _next(self, events: Iterator[Event]) -> None:
+    def _next(self, steps: Steps) -> None:
         def done(result: Event | BaseException | None) -> None:
             told = self._told
             if told is None:
@@ -52,10 +57,10 @@ class InlineWorker:
                 told(Stopped(repr(result)))
             else:
                 if not isinstance(result, (Done, Damaged)):
-                    self._next(events)
+                    self._next(steps)
                 told(result)
 
-        self._disk.run(lambda: next(events, None), done)
+        self._disk.run(lambda: next_event(steps), done)
 
     def stop(self) -> None:
         """As `Worker.stop`."""
