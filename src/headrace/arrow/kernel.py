@@ -244,10 +244,9 @@ def decode(
     says that this column is not wanted. `*_valid`: bitmaps preset to ones. Offsets and micros:
     int64, one per row. Returns an `Outcome` and updates `state`.
     """
-    at, end, left = state[POSITION], state[END], state[RECORDS_LEFT]
-    previous, last_delta = state[PREVIOUS_DELTA], state[LAST_DELTA]
-    base_ms, fixed_time, base_offset = state[BASE_TIME_MS], state[FIXED_TIME], state[BASE_OFFSET]
-    offset_from, offset_until = state[OFFSET_FROM], state[OFFSET_UNTIL]
+    at, end, left, last_delta = state[POSITION], state[END], state[RECORDS_LEFT], state[LAST_DELTA]
+    previous, base_ms, fixed_time = state[PREVIOUS_DELTA], state[BASE_TIME_MS], state[FIXED_TIME]
+    base_offset, offset_from, until = state[BASE_OFFSET], state[OFFSET_FROM], state[OFFSET_UNTIL]
     row, key_at, value_at = state[ROWS], state[KEY_BYTES], state[VALUE_BYTES]
     key_nulls, value_nulls = state[KEY_NULLS], state[VALUE_NULLS]
     want_keys, want_values = key_ends.shape[0] > 0, value_ends.shape[0] > 0
@@ -264,7 +263,7 @@ def decode(
         count, header_key_size, header_value_size = _measure_headers(src, here, record_end)
         if count < 0:
             return BAD_HEADERS
-        if offset_from <= base_offset + delta < offset_until:
+        if offset_from <= base_offset + delta < until:
             if (
                 row >= offsets.shape[0]
                 or (want_keys and key_size > keys.shape[0] - key_at)
