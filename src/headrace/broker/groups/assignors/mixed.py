@@ -7,6 +7,8 @@ import heapq
 
 from headrace.broker.groups.assignors.spec import Assignment, GroupSpec, kept
 
+_FEW = 8
+"""Partitions for which looking through the members is cheaper than putting them in order."""
 PASSES_MAX = 64
 """Over all topics, to even out. Every move brings loads nearer, so few are ever needed."""
 
@@ -48,6 +50,9 @@ def assign(spec: GroupSpec) -> Assignment:
     for topic in table.order:
         _hand_out(table, topic)
     for _ in range(PASSES_MAX):
+        loads = table.load.values()
+        if max(loads) - min(loads) <= 1:
+            break
         moved = False
         for topic in table.order:
             moved = _even_out(table, topic) or moved
@@ -62,6 +67,11 @@ def assign(spec: GroupSpec) -> Assignment:
 def _hand_out(table: _Table, topic: bytes) -> None:
     free = sorted(table.free[topic])
     if not free:
+        return
+    if len(free) <= _FEW:
+        for partition in free:
+            least = min(table.subscribers[topic], key=table.load.__getitem__)
+            table.give(least, topic, partition)
         return
     heap = [(table.load[one], at, one) for at, one in enumerate(table.subscribers[topic])]
     heapq.heapify(heap)
