@@ -27,6 +27,7 @@ NO_LEADER_YET = {3, 5, 6}
 """Error codes of a partition that has just been made."""
 RECEIVE_BYTES = 1 << 20
 FETCH_BYTES = 16 << 20
+FETCH_BUFFER_BYTES = FETCH_BYTES + RECEIVE_BYTES
 LENGTH = struct.Struct(">i")
 BATCH_LENGTH_AT = 8
 BATCH_OVERHEAD_BYTES = 12
@@ -40,6 +41,13 @@ class Load:
     megabytes: float
     seconds: float
 
+    def __add__(self, other: "Load") -> "Load":
+        return Load(
+            self.requests + other.requests,
+            self.megabytes + other.megabytes,
+            self.seconds + other.seconds,
+        )
+
     @property
     def requests_per_second(self) -> float:
         return self.requests / self.seconds
@@ -47,6 +55,9 @@ class Load:
     @property
     def megabytes_per_second(self) -> float:
         return self.megabytes / self.seconds
+
+
+NOTHING = Load(0, 0.0, 0.0)
 
 
 def connect(bootstrap: str) -> socket.socket:
