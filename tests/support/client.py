@@ -2,7 +2,7 @@
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from headrace.frontends.kafka.dispatch import Dispatcher, KafkaSession
 from headrace.frontends.kafka.registry import APIS
@@ -39,7 +39,7 @@ class FrameClient:
             assert answer.done, f"{key.name} is not answered"
             answer = answer.parts()
         assert answer is not None
-        whole = answer if isinstance(answer, bytes) else b"".join(answer)
+        whole = answer if isinstance(answer, bytes) else b"".join(cast("list[bytes]", answer))
         head = 8 + response_header_version(key, version)
         return cold.decode_response(key, version, memoryview(whole)[head:])
 

@@ -126,7 +126,7 @@ def test_every_fetch_version_gives_the_bytes_that_were_written(link: Link, versi
     assert found.error_code == 0
     assert found.high_watermark == 2
     got = found.records
-    assert got is not None
+    assert isinstance(got, memoryview)
     assert bytes(got[16:]) == written[16:], "a whole batch, though the offset lies inside"
 
 

@@ -50,6 +50,10 @@ class ReadOnlyFile:
         """The same: here everybody may wait."""
         return self.read(position, size)
 
+    def read_cached_into(self, position: int, into: memoryview) -> int:
+        """The same."""
+        return self.read_into(into, position)
+
     def read_into(self, buffer: memoryview, position: int) -> int:
         """Fill `buffer` from `position` on; returns how much there was."""
         done = 0

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from headrace.config.topic import LogConfig
 from headrace.log.flusher import Flusher
-from headrace.log.log import Log, NeedsDisk, Origin, ReadResult
+from headrace.log.log import Log, NeedsDisk, Origin, ReadResult, Served
 from headrace.log.producers import Begins, Duplicate
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import INTERNAL_TOPICS, LeaderEpoch, Offset, TopicPartition
@@ -302,11 +302,25 @@ class Partition:
         Empty between the readable end and the log's end. ApiError: OFFSET_OUT_OF_RANGE outside the
         log, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
         """
+        end = self._readable_end(read_committed)
+        return self.log.read(offset, max_bytes, below=end, at_least_one=at_least_one)
+
+    def serve(
+        self,
+        offset: Offset,
+        max_bytes: int,
+        *,
+        read_committed: bool = False,
+        at_least_one: bool = True,
+    ) -> Served | NeedsDisk:
+        """As `read`, for a client's answer: much data comes as a range of its file, read later."""
+        end = self._readable_end(read_committed)
+        return self.log.serve(offset, max_bytes, below=end, at_least_one=at_least_one)
+
+    def _readable_end(self, read_committed: bool) -> Offset:
         if self._refusal is not None:
             raise ApiError(self._refusal)
-        log = self.log
-        end = self.last_stable_offset if read_committed else self.high_watermark
-        return log.read(offset, max_bytes, below=end, at_least_one=at_least_one)
+        return self.last_stable_offset if read_committed else self.high_watermark
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """The largest epoch up to `epoch` and where it ends; (-1, -1) where that is not known."""

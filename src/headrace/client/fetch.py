@@ -9,6 +9,7 @@ from headrace.wire.kafka.hot import fetch as codec
 from headrace.wire.kafka.hot import fetch_response
 from headrace.wire.kafka.hot.fetch_response import FetchResponse
 from headrace.wire.kafka.primitives import NO_UUID
+from headrace.world.ranges import FileRange, Part
 
 FetchCall = HotCall[codec.FetchRequest, FetchResponse]
 
@@ -83,21 +84,26 @@ def read_fetched(response: FetchResponse, wanted: Sequence[Wanted]) -> list[Fetc
     """The partitions of an answer; ApiError where the whole fetch was refused."""
     check(response.error_code)
     names = {one.topic_id: one.topic for one in wanted}
-    found = []
+    found: list[Fetched] = []
     for topic in response.topics:
         name = topic.name or names.get(topic.topic_id, "")
-        for one in topic.partitions:
-            records = one.records
-            found.append(
-                Fetched(
-                    name,
-                    one.partition,
-                    one.error_code,
-                    one.high_watermark,
-                    one.last_stable_offset,
-                    one.log_start_offset,
-                    one.aborted or (),
-                    records if isinstance(records, memoryview) else memoryview(records or b""),
-                )
+        found += [
+            Fetched(
+                name,
+                one.partition,
+                one.error_code,
+                one.high_watermark,
+                one.last_stable_offset,
+                one.log_start_offset,
+                one.aborted or (),
+                _view(one.records),
             )
+            for one in topic.partitions
+        ]
     return found
+
+
+def _view(records: Part | None) -> memoryview:
+    if records is None or isinstance(records, FileRange):
+        return memoryview(b"")
+    return memoryview(records)

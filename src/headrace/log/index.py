@@ -12,7 +12,8 @@ what does not grow strictly is not an index (`load` raises CorruptLogError, the 
 import sys
 from array import array
 from bisect import bisect_right
-from itertools import pairwise
+from itertools import islice
+from operator import le, lt
 from struct import Struct
 
 from headrace.model.errors import CorruptLogError
@@ -139,6 +140,10 @@ class _Index:
             self._file = None
 
 
+def _strictly_growing(numbers: "array[int]") -> bool:
+    return all(map(lt, numbers, islice(numbers, 1, None)))
+
+
 class OffsetIndex(_Index):
     """`.index`: the last offset of a batch, and where that batch starts."""
 
@@ -181,8 +186,7 @@ class OffsetIndex(_Index):
         if sys.byteorder == "little":
             numbers.byteswap()
         offsets, positions = numbers[0::2], numbers[1::2]
-        growing = all(a < b for a, b in pairwise(offsets))
-        if not growing or not all(a < b for a, b in pairwise(positions)):
+        if not _strictly_growing(offsets) or not _strictly_growing(positions):
             raise CorruptLogError(f"{self.path}: entries do not grow")
         if offsets and (offsets[0] < 0 or positions[0] < 0):
             raise CorruptLogError(f"{self.path}: negative entry")
@@ -214,6 +218,21 @@ class OffsetIndex(_Index):
         at = bisect_right(self._offsets, target - self.base_offset) - 1
         if at < 0:
             return self.base_offset, Position(0)
+        return Offset(self.base_offset + self._offsets[at]), Position(self._positions[at])
+
+    def last_within(self, position_max: int, offset_max: int) -> tuple[Offset, Position] | None:
+        """The greatest entry that is beyond neither."""
+        by_position = bisect_right(self._positions, position_max)
+        at = min(by_position, bisect_right(self._offsets, offset_max - self.base_offset)) - 1
+        if at < 0:
+            return None
+        return Offset(self.base_offset + self._offsets[at]), Position(self._positions[at])
+
+    def first_behind(self, position: int) -> tuple[Offset, Position] | None:
+        """The least entry whose batch starts beyond `position`."""
+        at = bisect_right(self._positions, position)
+        if at >= len(self._positions):
+            return None
         return Offset(self.base_offset + self._offsets[at]), Position(self._positions[at])
 
     def position_before(self, position: int) -> Position:
@@ -266,12 +285,10 @@ class TimeIndex(_Index):
         del self._offsets[:]
 
     def _take(self, content: bytes) -> None:
-        times, offsets = array("q"), array("i")
-        for time, offset in TIME_ENTRY.iter_unpack(content):
-            times.append(time)
-            offsets.append(offset)
-        growing = all(a < b for a, b in pairwise(times))
-        if not growing or not all(a <= b for a, b in pairwise(offsets)):
+        entries = list(TIME_ENTRY.iter_unpack(content))
+        times = array("q", [time for time, _ in entries])
+        offsets = array("i", [offset for _, offset in entries])
+        if not _strictly_growing(times) or not all(map(le, offsets, islice(offsets, 1, None))):
             raise CorruptLogError(f"{self.path}: entries do not grow")
         if offsets and offsets[0] < 0:
             raise CorruptLogError(f"{self.path}: negative entry")

@@ -1,9 +1,9 @@
 """One partition's log: append, read, roll, flush, retain, truncate.
 
 Life cycle: made by `recover.open_log` (which reads a directory) or `recover.create_log` (which
-makes one); used on the deciding thread; `close`d once. Only `read_from_disk`, `offset_for_time`,
-`max_timestamp_offset` and `aborted_transactions` may run elsewhere (`Disk.run`): they change
-nothing but what they load.
+makes one); used on the deciding thread; `close`d once. Only `read_from_disk`, `serve_from_disk`,
+`offset_for_time`, `max_timestamp_offset` and `aborted_transactions` may run elsewhere
+(`Disk.run`): they change nothing but what they load.
 
 Offsets: `start_offset` <= `high_watermark` <= `end_offset`; everything below `flushed_offset` is on
 the platter. Nothing here waits for that: `Flusher` does, and says so through `on_flushed`.
@@ -16,6 +16,7 @@ from typing import NamedTuple
 from headrace.log import files, limits, names, retention, truncate
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.producers import BATCHES_KEPT
+from headrace.log.ranges import Served
 from headrace.log.readable import ReadableLog
 from headrace.log.reader import NeedsDisk, ReadResult
 from headrace.log.segment import Segment
@@ -33,7 +34,7 @@ from headrace.wire.kafka.batch import (
 )
 from headrace.world.disk import Buffer, DiskFile
 
-__all__ = ["Appended", "FlushWork", "Log", "NeedsDisk", "Origin", "ReadResult"]
+__all__ = ["Appended", "FlushWork", "Log", "NeedsDisk", "Origin", "ReadResult", "Served"]
 
 _logger = logging.getLogger(__name__)
 _new = tuple.__new__

@@ -1,8 +1,9 @@
 """What of a log can be asked without changing it: its offsets, its batches, its epochs.
 
 The half of `log.Log` that readers use; the other half appends, flushes and shortens. Only
-`read_from_disk`, `offset_for_time`, `max_timestamp_offset` and `aborted_transactions` may be called
-off the deciding thread (`Disk.run`): they change nothing but what they load.
+`read_from_disk`, `serve_from_disk`, `offset_for_time`, `max_timestamp_offset` and
+`aborted_transactions` may be called off the deciding thread (`Disk.run`): they change nothing but
+what they load.
 """
 
 import logging
@@ -13,6 +14,7 @@ from headrace.config.topic import LogConfig
 from headrace.log import lookup
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.producers import ProducerStates
+from headrace.log.ranges import RANGE_BYTES_MIN, BatchRange, Served, stretch_from
 from headrace.log.reader import NeedsDisk, ReadResult, read_batches
 from headrace.log.scan import BadBatch, Fetch, NotCached, headers
 from headrace.log.segment import Segment
@@ -114,6 +116,57 @@ class ReadableLog:
         except FileNotFoundError:
             # A segment was renamed away between its name being asked and its file being opened.
             return self._read(offset, max_bytes, below, at_least_one, False)
+
+    def serve(
+        self, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
+    ) -> Served | NeedsDisk:
+        """As `read`, for a client's answer: much data comes as a range of the file, read later."""
+        try:
+            found = self._range(offset, max_bytes, below, at_least_one, False)
+        except NotCached:
+            return NeedsDisk(offset)
+        if found is not None:
+            return found
+        result = self.read(offset, max_bytes, below=below, at_least_one=at_least_one)
+        return result if isinstance(result, NeedsDisk) else Served(*result)
+
+    def serve_from_disk(
+        self, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
+    ) -> Served:
+        """`serve`, waiting for the disk. For `Disk.run`; its range is for the deciding thread."""
+        found = self._range(offset, max_bytes, below, at_least_one, True)
+        if found is not None:
+            return found
+        return Served(
+            *self.read_from_disk(offset, max_bytes, below=below, at_least_one=at_least_one)
+        )
+
+    def _range(
+        self, offset: Offset, max_bytes: int, below: Offset, at_least_one: bool, wait: bool
+    ) -> Served | None:
+        """The range that answers; None where that is for `read`: little data, none, damage."""
+        if max_bytes < RANGE_BYTES_MIN or not self.start_offset <= offset < below:
+            return None
+        try:
+            place = self._ends.get(offset) or self._find(offset, not wait)
+        except (CorruptLogError, FileNotFoundError):
+            return None
+        if place is None:
+            return None
+        segment, position = place
+        if segment.suspect or segment.size - position < RANGE_BYTES_MIN:
+            return None
+        limit = self._limit_of(segment)
+        if wait and segment is self.segments[-1]:
+            limit = Offset(below + 1)  # it may be growing now: to be ended by its index
+        file = segment.file
+        fetch: Fetch = file.read if wait else file.read_cached
+        stretch = stretch_from(segment, position, max_bytes, below, limit, at_least_one, fetch)
+        if stretch is None or stretch.end - position < RANGE_BYTES_MIN:
+            return None
+        if not wait:
+            self._remember_end(stretch.next_offset, segment, stretch.end)
+        return Served(BatchRange(self, segment, stretch, offset), stretch.next_offset)
 
     def _out_of_range(self, offset: Offset) -> ApiError:
         return ApiError(

@@ -44,6 +44,7 @@ class Segment:
         "jitter_ms",
         "size",
         "suffix",
+        "suspect",
     )
 
     def __init__(
@@ -63,6 +64,8 @@ class Segment:
         self.suffix = suffix
         """`.deleted` once the segment has been renamed away, `.cleaned` while it is being made."""
         self.size = 0
+        self.suspect = False
+        """Damage was met in it: batches are looked at before they are promised to anybody."""
         self._index_bytes_max = index_bytes_max
         self._indexes: tuple[OffsetIndex, TimeIndex, TxnIndex] | None = None
         self.bytes_since_index = 0

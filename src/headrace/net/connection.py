@@ -10,11 +10,13 @@ from headrace.model.errors import HeadraceError, Malformed
 from headrace.model.invariant import InvariantError
 from headrace.net.inbox import LENGTH_BYTES, Inbox
 from headrace.net.limits import JOIN_BYTES_MAX
+from headrace.net.outlet import Outlet
 from headrace.net.pending import Body, Pending
-from headrace.world.disk import Buffer
+from headrace.world.ranges import FileRange, Part
 
 if TYPE_CHECKING:
     from headrace.net.table import ConnectionTable
+    from headrace.world.disk import Buffer
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +86,10 @@ class Connection(BufferedProtocol):
         self._transport: Transport | None = None
         self._session: Session | None = None
         self._waiting: deque[Body | Pending] = deque()
-        self._out: list[Buffer] = []
+        self._out: list[Part] = []
+        self._ranged = False
+        """Whether `_out` holds a range of a file."""
+        self._outlet: Outlet | None = None
         self._held = 0
         """Bytes of answers given since nothing was left to send."""
         self._unwritten: Pending | None = None
@@ -122,6 +127,8 @@ class Connection(BufferedProtocol):
             if isinstance(answer, Pending):
                 answer.abandon()
         self._out = []
+        if self._outlet is not None:
+            self._outlet.drop()
         if not self._in_pass:
             self._inbox.release()
         if session is not None:
@@ -130,12 +137,21 @@ class Connection(BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The client does not read its answers: handle no more of its requests until it does."""
-        self.write_blocked_since = self._table.now()
+        if self._outlet is None or not self._outlet.busy:
+            self.write_blocked_since = self._table.now()
 
     def resume_writing(self) -> None:
         """The client has read: go on with what it asked meanwhile."""
-        self.write_blocked_since = None
         self.last_moved = self._table.now()
+        if self._outlet is not None and self._outlet.busy:
+            self._outlet.drained()
+            # Not from here: asyncio forgets that a transport may be ended while it tells this.
+            self._make_dirty()
+        else:
+            self._reads_again()
+
+    def _reads_again(self) -> None:
+        self.write_blocked_since = None
         if self._blocked:
             self._make_dirty()
 
@@ -232,7 +248,7 @@ class Connection(BufferedProtocol):
                 self._queue(answer)
         return at
 
-    def _queue(self, answer: bytes | list[Buffer] | Pending) -> None:
+    def _queue(self, answer: bytes | list[Part] | Pending) -> None:
         if isinstance(answer, Pending):
             if not answer.done:
                 answer.wait_in(self)
@@ -242,9 +258,15 @@ class Connection(BufferedProtocol):
         if self._waiting:
             self._waiting.append(answer)
         elif isinstance(answer, list):
-            self._out += answer
+            self._add(answer)
         else:
             self._out.append(answer)
+
+    def _add(self, answer: list[Part]) -> None:
+        self._out += answer
+        for part in answer:
+            if isinstance(part, FileRange):
+                self._ranged = True
 
     def _keep_from(self, at: int) -> None:
         inbox = self._inbox
@@ -362,6 +384,8 @@ class Connection(BufferedProtocol):
             return
         if self._unwritten is not None and self._unwritten.done:
             self._unwritten = None
+        if self._outlet is not None and self._outlet.busy:
+            self._outlet.pump()
         self._collect_answered()
         self._send()
         if self._blocked:
@@ -377,7 +401,7 @@ class Connection(BufferedProtocol):
                 answer = answer.parts()
             waiting.popleft()
             if isinstance(answer, list):
-                out += answer
+                self._add(answer)
             elif answer is not None:
                 out.append(answer)
 
@@ -390,15 +414,63 @@ class Connection(BufferedProtocol):
         if not out:
             return
         self._out = []
+        ranged, self._ranged = self._ranged, False
         if self._transport is None or self._closing:
             return
         self.last_moved = self._table.now()
-        if len(out) == 1:
-            self._transport.write(out[0])
-        elif sum(map(len, out)) <= JOIN_BYTES_MAX:
-            self._transport.write(b"".join(out))
+        if ranged or (self._outlet is not None and self._outlet.busy):
+            self._send_by_outlet(self._transport, out)
+            return
+        buffers = cast("list[Buffer]", out)
+        if len(buffers) == 1:
+            self._transport.write(buffers[0])
+        elif sum(map(len, buffers)) <= JOIN_BYTES_MAX:
+            self._transport.write(b"".join(buffers))
         else:
-            self._transport.writelines(out)
+            self._transport.writelines(buffers)
+
+    def _send_by_outlet(self, transport: Transport, out: list[Part]) -> None:
+        if self._outlet is None:
+            high = self._table.limits.write_buffer_bytes_high
+            self._outlet = Outlet(self, transport, self._table.piece, high)
+        self._outlet.send(out)
+
+    # the outlet's side
+
+    def go_on(self) -> None:
+        """Give the others their turn, then send on."""
+        self._make_dirty()
+
+    def moved(self) -> None:
+        """Judge by what is unsent whether more of the client's requests are handled.
+
+        By the same marks as the transport's buffer is judged by.
+        """
+        outlet, transport = self._outlet, self._transport
+        if outlet is None or transport is None:
+            return
+        self.last_moved = self._table.now()
+        if self._closing:
+            if not outlet.busy:
+                transport.close()
+            return
+        high = self._table.limits.write_buffer_bytes_high
+        unsent = outlet.unsent + transport.get_write_buffer_size()
+        if unsent > high:
+            if self.write_blocked_since is None:
+                self.write_blocked_since = self.last_moved
+        elif unsent <= high // 4 and self.write_blocked_since is not None:
+            self._reads_again()
+
+    def lost(self, problem: Exception) -> None:
+        """An answer begun cannot be ended: end the connection."""
+        if isinstance(problem, InvariantError):
+            self._table.fatal(problem)
+        elif isinstance(problem, HeadraceError):
+            self.abort(str(problem))
+        else:
+            log.error("%s on %s: a bug", self.address, self.listener, exc_info=problem)
+            self.abort("its answer met a bug")
 
     # ends
 
@@ -421,7 +493,10 @@ class Connection(BufferedProtocol):
             self._closing = True
             if self.write_blocked_since is None:
                 self.write_blocked_since = self._table.now()  # the deadline of what is unsent
-            self._transport.close()
+            if self._outlet is None or not self._outlet.busy:
+                self._transport.close()
+            else:
+                self._transport.pause_reading()  # `moved` closes when all has been handed over
 
     def abort(self, because: str) -> None:
         """End the connection now; what is unsent is lost."""

@@ -40,3 +40,9 @@ SWEEP_SECONDS = 1.0
 
 JOIN_BYTES_MAX = 64 << 10
 """Answers of one pass below this are joined before they are written: one short copy, one buffer."""
+
+PIECE_BYTES = 256 << 10
+"""What is read of a file at a time to be sent, into one buffer for all connections."""
+
+TURN_BYTES_MAX = 2 << 20
+"""What one connection is sent of files before the others have their turn."""

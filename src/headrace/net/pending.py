@@ -7,13 +7,14 @@ requests whatever the order in which they are resolved.
 
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.world.disk import Buffer
+from headrace.world.ranges import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Body = bytes | list[Buffer] | None
-"""An answer: one buffer, several to be sent one after the other, or none at all."""
+Body = bytes | list[Part] | None
+"""An answer: one buffer, several to be sent one after the other, or none at all. Ranges of files
+are read when they are sent."""
 
 
 class Waiter(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from headrace.net.buffers import BufferPool
 from headrace.net.connection import Connection, Session
-from headrace.net.limits import SCRATCH_BYTES, SWEEP_SECONDS, Limits
+from headrace.net.limits import PIECE_BYTES, SCRATCH_BYTES, SWEEP_SECONDS, Limits
 from headrace.world.clock import Clock, Timer
 
 log = logging.getLogger(__name__)
@@ -34,6 +34,8 @@ class ConnectionTable:
         self.fatal = fatal
         """Called with a broken invariant: the process must stop."""
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self.piece = memoryview(bytearray(PIECE_BYTES))
+        """Where what is sent of files is read to, by whoever's turn it is."""
         self.pool = BufferPool(limits.request_bytes_max)
         self.accepted = 0
         self.refused = 0

@@ -175,26 +175,35 @@ class RealFile:
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
         """Up to `size` bytes if the page cache holds them all, else None."""
-        if self.writing is not None and not self.writing.is_set():
+        buffer = bytearray(size)
+        got = self._read_nowait(position, buffer)
+        if got == size:
+            return buffer
+        if got < 0 or position + got < self.size():
             return None
+        return memoryview(buffer)[:got]
+
+    def read_cached_into(self, position: int, into: memoryview) -> int:
+        """What the page cache holds of `into`'s size from `position` on."""
+        return max(self._read_nowait(position, into), 0)
+
+    def _read_nowait(self, position: int, into: Buffer) -> int:
+        """Bytes read; -1 where already the first one is not cached."""
+        if self.writing is not None and not self.writing.is_set():
+            return -1
         if self._held:
             self.write_held()
-        buffer = bytearray(size)
         try:
-            got: int = self._call(os.preadv, [buffer], position, self._cached_flags)
+            got: int = self._call(os.preadv, [into], position, self._cached_flags)
         except OSError as problem:
             if problem.errno in _NOT_CACHED:
-                return None
+                return -1
             if problem.errno not in _NOWAIT_UNKNOWN or not self._cached_flags:
                 raise
             # A file system that cannot say (tmpfs is one) is taken for memory.
             self._cached_flags = 0
-            return self.read_cached(position, size)
-        if got == size:
-            return buffer
-        if position + got < self.size():
-            return None
-        return memoryview(buffer)[:got]
+            return self._read_nowait(position, into)
+        return got
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes, waiting for the disk; shorter only at the file's end."""

@@ -116,6 +116,12 @@ class SimFile:
         """As `read`, None while the disk plays cold."""
         return None if self._disk.cold else self.read(position, size)
 
+    def read_cached_into(self, position: int, into: memoryview) -> int:
+        """As `read`, nothing while the disk plays cold."""
+        data = b"" if self._disk.cold else self.read(position, len(into))
+        into[: len(data)] = data
+        return len(data)
+
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes."""
         return bytes(self._content()[position : position + size])

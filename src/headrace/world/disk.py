@@ -53,6 +53,12 @@ class DiskFile(Protocol):
         Shorter than `size` only at the end of the file.
         """
 
+    def read_cached_into(self, position: int, into: memoryview) -> int:
+        """Fill `into` from `position` on with what the page cache holds; returns how much that was.
+
+        Less, or nothing, where the rest is not cached or the file ends.
+        """
+
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`, waiting for the disk; shorter at the file's end."""
 

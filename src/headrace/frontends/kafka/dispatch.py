@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller import Controller
     from headrace.net.connection import Connection
-    from headrace.world.disk import Buffer
+    from headrace.world.ranges import Part
 
 log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Route:
             head = _pack_plain(size + 4, correlation_id)
         if isinstance(body, bytes):
             return head + body
-        whole: list[Buffer] = [head, *body]
+        whole: list[Part] = [head, *body]
         return whole
 
 

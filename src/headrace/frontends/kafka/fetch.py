@@ -5,6 +5,8 @@
 * At least one batch is given, whatever the limits, if there is one: else a large one would block.
 * With less than `min_bytes` there, the answer waits up to `max_wait_ms`; any error answers at once.
 * What is not in the page cache is read on a thread. Damaged bytes are never given.
+* Much data is named here and read while it is sent (`log.ranges`); a log can change meanwhile, so
+  such an answer comes whole or its connection ends.
 * A follower's fetch (replica id >= 0) is refused: there is no cluster yet.
 
 v4 isolation · v5 log start offset · v7 sessions · v9 leader epoch · v12 flexible · v13 topic ids
@@ -21,7 +23,7 @@ from headrace.frontends.kafka.fetch_sessions import (
     keys_of,
 )
 from headrace.frontends.kafka.handler import Answer, Api, RequestContext
-from headrace.log.log import NeedsDisk, ReadResult
+from headrace.log.log import NeedsDisk, Served
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.net.pending import Pending
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.frontends.kafka.shared import Shared
     from headrace.frontends.kafka.throttling import Throttle
-    from headrace.world.disk import Buffer
+    from headrace.world.ranges import Part
 
 READ_COMMITTED = 1
 _TOPIC_IDS_FROM = 13
@@ -154,7 +156,7 @@ class _Fetch:
 
     def _read(self, at: int, partition: "Partition", asked: FetchPartition) -> FetchedPartition:
         limit = min(asked.max_bytes, self.bytes_max - self.size)
-        found = partition.read(
+        found = partition.serve(
             Offset(asked.fetch_offset),
             max(limit, 0),
             read_committed=self.read_committed,
@@ -170,8 +172,8 @@ class _Fetch:
         self,
         partition: "Partition",
         asked: FetchPartition,
-        data: "Buffer",
-        found: ReadResult | None,
+        data: "Part",
+        found: Served | None,
     ) -> FetchedPartition:
         aborted: list[AbortedTransaction] | None = None
         if self.read_committed:
@@ -206,12 +208,12 @@ class _Fetch:
         budget = self.bytes_max - self.size
         first = self.size == 0
 
-        def work() -> list[tuple[int, ReadResult | ApiError]]:
+        def work() -> list[tuple[int, Served | ApiError]]:
             left, at_least_one = budget, first
-            found: list[tuple[int, ReadResult | ApiError]] = []
+            found: list[tuple[int, Served | ApiError]] = []
             for at, partition, asked, below in jobs:
                 try:
-                    result = partition.log.read_from_disk(
+                    result = partition.log.serve_from_disk(
                         Offset(asked.fetch_offset),
                         max(min(asked.max_bytes, left), 0),
                         below=below,
@@ -227,9 +229,7 @@ class _Fetch:
 
         self.broker.disk.run(work, self._cold_read)
 
-    def _cold_read(
-        self, outcome: "list[tuple[int, ReadResult | ApiError]] | BaseException"
-    ) -> None:
+    def _cold_read(self, outcome: "list[tuple[int, Served | ApiError]] | BaseException") -> None:
         pending = self.pending
         if pending is None or pending.done:
             return
@@ -291,7 +291,7 @@ class _Fetch:
 
     # the answer
 
-    def _encode(self) -> "list[Buffer]":
+    def _encode(self) -> "list[Part]":
         session = self.session
         if self.throttle is not None:
             wait_ms = self.throttle.fetched(sum(len(one.records or b"") for one in self.results))

@@ -5,8 +5,8 @@ header, a writable view that is valid only during the call: copy what must outli
 return is the response's body; the dispatcher puts length, correlation id and header before it:
 
     bytes          the whole body
-    list[Buffer]   several buffers sent one after the other, uncopied
-    Pending        the same later, by `pending.resolve(bytes | list[Buffer] | None)`
+    list[Part]     several buffers sent one after the other, uncopied; ranges of files among them
+    Pending        the same later, by `pending.resolve(bytes | list[Part] | None)`
     None           no answer at all (Produce with acks=0)
 
 *Cold* handlers take and return kio's entities, `(context, request) -> response`, and may be

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from headrace.broker.share.service import ShareService
     from headrace.wire.kafka.hot.share_common import AskedTopic
-    from headrace.world.disk import Buffer
+    from headrace.world.ranges import Part
 
 RECORD_LIMIT_MODE = 1
 _NOTHING: dict[TopicPart, Fetched] = {}
@@ -171,7 +171,7 @@ class _ShareFetch:
 
     def _encode(
         self, settled: dict[TopicPart, ApiError | None], fetched: dict[TopicPart, Fetched]
-    ) -> "list[Buffer]":
+    ) -> "list[Part]":
         topics: dict[bytes, list[SharedPartition]] = {}
         for part in dict.fromkeys((*settled, *fetched)):
             found = fetched.get(part)

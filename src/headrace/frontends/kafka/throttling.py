@@ -9,7 +9,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import fields
 from functools import cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from headrace.broker.quotas import QuotaKey
 from headrace.frontends.kafka.commit_group import CommitGroup
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headrace.broker.quotas import ClientQuota, Quotas
     from headrace.frontends.kafka.dispatch import Route
     from headrace.net.connection import Connection
+    from headrace.world.disk import Buffer
 
 ANONYMOUS = "ANONYMOUS"
 """The user of whoever is not authenticated."""
@@ -117,7 +118,7 @@ def _patched_later(
 def _patched(patch: Callable[[bytes], bytes], answer: Body) -> Body:
     if isinstance(answer, list):
         # A Fetch: what is before the first records is short.
-        head = bytes(answer[0]) + bytes(answer[1])
+        head = b"".join(cast("list[Buffer]", answer[:2]))
         return [patch(head), *answer[2:]]
     return None if answer is None else patch(answer)
 

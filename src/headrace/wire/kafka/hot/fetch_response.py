@@ -19,12 +19,12 @@ from headrace.wire.kafka.hot.common import (
 )
 from headrace.wire.kafka.primitives import (
     NO_UUID,
-    Bytes,
     Reader,
     encode_uvarint,
     reader_of,
     writer_of,
 )
+from headrace.world.ranges import FileRange, Part
 
 SESSIONS_FROM = 7
 REPLICA_FROM = 11
@@ -70,7 +70,8 @@ class FetchedPartition(NamedTuple):
     high_watermark: int = -1
     last_stable_offset: int = -1
     log_start_offset: int = -1
-    records: Bytes | None = b""
+    records: Part | None = b""
+    """As read: a view of the answer. To be sent: also a range of a file."""
     aborted: Sequence[AbortedTransaction] | None = None
     preferred_read_replica: int = -1
     current_leader: CurrentLeader = NO_LEADER
@@ -102,14 +103,14 @@ _ABORTED_TAGGED = struct.Struct(">qqb")
 _pack_partition = _PARTITION.pack
 
 
-def encode_response(version: int, response: FetchResponse) -> list[Bytes]:
+def encode_response(version: int, response: FetchResponse) -> list[Part]:
     """The response's body as buffers to be sent one after the other.
 
     Records of more than `COPIED_BYTES_MAX` bytes are among them as they were given.
     """
     if version < FLEXIBLE_FROM:
         return _encode_old(version, response)
-    parts: list[Bytes] = []
+    parts: list[Part] = []
     throttle_ms, error_code, session_id, topics, endpoints = response
     out = bytearray(_HEAD.pack(throttle_ms, error_code, session_id))
     out += encode_uvarint(len(topics) + 1)
@@ -127,7 +128,7 @@ def encode_response(version: int, response: FetchResponse) -> list[Bytes]:
                 out.append(0)
             else:
                 out += encode_uvarint(len(records) + 1)
-                if len(records) > COPIED_BYTES_MAX:
+                if isinstance(records, FileRange) or len(records) > COPIED_BYTES_MAX:
                     parts += (out, records)
                     out = bytearray()
                 else:
@@ -176,9 +177,9 @@ def _write_tags(out: bytearray, partition: FetchedPartition) -> None:
         out += bytes((tag, len(field))) + field
 
 
-def _encode_old(version: int, response: FetchResponse) -> list[Bytes]:
+def _encode_old(version: int, response: FetchResponse) -> list[Part]:
     """Versions before 12."""
-    parts: list[Bytes] = []
+    parts: list[Part] = []
     writer = writer_of(False)()
     writer.int32(response.throttle_ms)
     if version >= SESSIONS_FROM:
@@ -199,12 +200,15 @@ def _encode_old(version: int, response: FetchResponse) -> list[Bytes]:
                 writer.int32(partition.preferred_read_replica)
             records = partition.records
             writer.bytes_size(-1 if records is None else len(records))
-            if records is not None and len(records) > COPIED_BYTES_MAX:
+            if records is None:
+                continue
+            if isinstance(records, FileRange) or len(records) > COPIED_BYTES_MAX:
                 parts += (writer.out, records)
                 writer.out = bytearray()
-            elif records is not None:
+            else:
                 writer.raw(records)
-    parts.append(writer.out)
+    if writer.out:
+        parts.append(writer.out)
     return parts
 
 

@@ -23,6 +23,7 @@ from headrace.wire.kafka.primitives import (
     CompactWriter,
     encode_uvarint,
 )
+from headrace.world.ranges import Part
 
 COPIED_BYTES_MAX = 4096
 """Records up to this size are copied beside the header: cheaper than one more buffer to send."""
@@ -127,10 +128,10 @@ def encode_request(version: int, request: ShareFetchRequest) -> bytes:
     return bytes(writer.out)
 
 
-def encode_response(version: int, response: ShareFetchResponse) -> list[Bytes]:
+def encode_response(version: int, response: ShareFetchResponse) -> list[Part]:
     """The response's body as buffers to be sent one after the other, records uncopied if large."""
     del version  # both are alike
-    parts: list[Bytes] = []
+    parts: list[Part] = []
     out = bytearray(_HEAD.pack(response.throttle_ms, response.error_code))
     _write_text(out, response.error_message)
     out += _INT32.pack(response.lock_timeout_ms)
@@ -189,9 +190,7 @@ def _read_partition(reader: CompactReader) -> SharedPartition:
     )
 
 
-def _write_records(
-    parts: list[Bytes], out: bytearray, records: Sequence[Bytes] | None
-) -> bytearray:
+def _write_records(parts: list[Part], out: bytearray, records: Sequence[Bytes] | None) -> bytearray:
     """Write records behind `out`; returns what is written on."""
     if records is None:
         out.append(0)
