@@ -247,6 +247,22 @@ def group_rows() -> list[Row]:
     ]
 
 
+def consume_rows() -> list[Row]:
+    goals = {"records/s": at_least(0.9)}
+    return [
+        *[
+            Row(f"librdkafka consume {size} B", False, consume(size), goals=goals)
+            for size in (100, 1000, 10_000)
+        ],
+        Row(
+            "raw-socket consumer, 10 KB records",
+            False,
+            raw_consume,
+            ceilings={OF_SENDFILE: at_least(80)},
+        ),
+    ]
+
+
 def all_rows(beside_peer: bool, scale: float = 1.0) -> list[Row]:
     """Every row, in the order in which they run; `scale` shrinks what is large."""
     return [
@@ -276,21 +292,7 @@ def all_rows(beside_peer: bool, scale: float = 1.0) -> list[Row]:
         ),
         *produce_rows(False),
         *produce_rows(True),
-        *[
-            Row(
-                f"librdkafka consume {size} B",
-                False,
-                consume(size),
-                goals={"records/s": at_least(0.9)},
-            )
-            for size in (100, 1000, 10_000)
-        ],
-        Row(
-            "raw-socket consumer, 10 KB records",
-            False,
-            raw_consume,
-            ceilings={OF_SENDFILE: at_least(80)},
-        ),
+        *consume_rows(),
         Row("produce to consume, 5,000 msg/s", False, end_to_end, goals={"p99 ms": at_most(2)}),
         Row("produce to consume, 5,000 msg/s", True, end_to_end, ceilings={"p99 ms": at_most(25)}),
         Row(
