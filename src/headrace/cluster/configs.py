@@ -6,7 +6,7 @@ and a topic's own. Orders and sources are Kafka 4.3's (ConfigHelper, DynamicBrok
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ from headrace.config.topics import parse_topic_config, parse_topic_configs, topi
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 
 _IDS = ("broker.id", "node.id")
+_ALONE = ("log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms")
+"""Topics' defaults of which Kafka 4.3.1 does not show the coarser keys behind them."""
 
 
 class ConfigSource(IntEnum):
@@ -105,7 +107,20 @@ class DynamicConfig:
 
     def describe_shared(self) -> list[ConfigEntry]:
         """The keys altered for all brokers, nothing else: the answer for the empty broker name."""
-        return [self._broker_entry(BROKER[name]) for name in sorted(self.shared) if name in BROKER]
+        found = [self._broker_entry(BROKER[name]) for name in sorted(self.shared) if name in BROKER]
+        return [
+            replace(
+                entry,
+                value=self.shared[entry.name] if entry.value is not None else None,
+                source=ConfigSource.DYNAMIC_DEFAULT_BROKER,
+                synonyms=tuple(
+                    one
+                    for one in entry.synonyms
+                    if one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+                ),
+            )
+            for entry in found
+        ]
 
     def describe_topic(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
         """All keys of a topic with its `overrides`, by name."""
@@ -117,6 +132,8 @@ class DynamicConfig:
     ) -> ConfigEntry:
         name = definition.name
         synonyms = [] if definition.synonym is None else self.synonyms(definition.synonym)
+        if definition.synonym in _ALONE:
+            synonyms = [one for one in synonyms if one.name not in COARSER[definition.synonym]]
         value = text_of(topic_default(effective, name))
         if name in overrides:
             value = text_of(parse_topic_config(name, overrides[name]))

@@ -18,7 +18,7 @@ from headrace.cluster.configs import (
 )
 from headrace.config.broker import BrokerConfig
 from headrace.config.entities import EntityConfigs, check_group_config, check_match
-from headrace.config.keys_entities import CLIENT_METRICS
+from headrace.config.keys_entities import CLIENT_METRICS, GROUPS_OWN
 from headrace.config.kinds import text_of
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.world.store import StoreError
@@ -121,7 +121,8 @@ class EntitySettings:
             return self._dynamic().synonyms(broker_key)
         if not configs.prefix:
             return []
-        return [Synonym(key, text_of(configs.keys[key].default), ConfigSource.DEFAULT)]
+        name = key if key in GROUPS_OWN else configs.prefix + key
+        return [Synonym(name, text_of(configs.keys[key].default), ConfigSource.DEFAULT)]
 
     async def alter(self, name: str, change: Change, *, validate_only: bool = False) -> None:
         """Change the settings of `name`, or replace all (a mapping); taken at once. ApiError."""

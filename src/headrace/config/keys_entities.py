@@ -9,6 +9,10 @@ import re
 from headrace.config.kinds import Definition, Kind, Value, key
 
 GROUP_PREFIX = "group."
+GROUPS_OWN = frozenset(
+    {"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"}
+)
+"""Group keys that no broker's key is the default of."""
 
 _SESSION = "A member that sends no heartbeat for this long is out of the group"
 _HEARTBEAT = "How often members are told to send heartbeats"
@@ -18,22 +22,10 @@ _GROUP_KEYS: tuple[Definition, ...] = (
     key("consumer.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION}.", at_least=1),
     key("consumer.heartbeat.interval.ms", Kind.INT, 5000, f"{_HEARTBEAT}.", at_least=1),
     key("consumer.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT}.", at_least=0),
-    key(
-        "consumer.assignor.offload.enable",
-        Kind.BOOLEAN,
-        True,
-        "Whether assignments are computed beside the coordinator's own work.",
-    ),
     key("share.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION} (share groups).", at_least=1),
     key("share.heartbeat.interval.ms", Kind.INT, 5000, f"{_HEARTBEAT} (share groups).", at_least=1),
     key("share.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT} (share groups).",
         at_least=0),
-    key(
-        "share.assignor.offload.enable",
-        Kind.BOOLEAN,
-        True,
-        "Whether assignments of share groups are computed beside the coordinator's own work.",
-    ),
     key(
         "share.record.lock.duration.ms",
         Kind.INT,
@@ -80,12 +72,6 @@ _GROUP_KEYS: tuple[Definition, ...] = (
         at_least=1),
     key("streams.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT} (streams groups).",
         at_least=0),
-    key(
-        "streams.assignor.offload.enable",
-        Kind.BOOLEAN,
-        True,
-        "Whether assignments of streams groups are computed beside the coordinator's own work.",
-    ),
     key("streams.num.standby.replicas", Kind.INT, 0, "Standby replicas of each task.", at_least=0),
     key(
         "streams.initial.rebalance.delay.ms",
