@@ -9,7 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import latency, librdkafka, plain, rawload, rebalance, spark_scan, transactions
+from bench import (
+    commits,
+    fixture,
+    latency,
+    librdkafka,
+    plain,
+    rawload,
+    rebalance,
+    spark_scan,
+    transactions,
+)
 from bench.report import Goal
 from bench.subjects import Broker
 
@@ -190,6 +200,19 @@ def end_to_end(broker: Broker, topic: str) -> Figures:
     return {"p50 ms": found.p50, "p99 ms": found.p99}
 
 
+def offset_commits(broker: Broker, topic: str) -> Figures:
+    cpu = broker.cpu_seconds()
+    load = commits.commit(broker.bootstrap, topic, SECONDS)
+    cpu = broker.cpu_seconds() - cpu
+    return {"requests/s": load.requests_per_second, "CPU-us/request": cpu / load.requests * 1e6}
+
+
+def own_process(broker: Broker, topic: str) -> Figures:
+    """Of `headrace.testing`, whatever broker the row is run beside; a peer has no such thing."""
+    del topic
+    return fixture.measure() if broker.name == "headrace" else {}
+
+
 def spark_batch(beside_peer: bool, records: int) -> Callable[[Broker, str], Figures]:
     """Both sides in the connector's Spark where there is a peer, otherwise in the one we run in."""
 
@@ -263,6 +286,26 @@ def consume_rows() -> list[Row]:
     ]
 
 
+def small_rows() -> list[Row]:
+    return [
+        *[
+            Row(
+                "raw 4 conn x 32, OffsetCommit of one offset",
+                durable,
+                offset_commits,
+                goals={"requests/s": at_least(3)},
+            )
+            for durable in (False, True)
+        ],
+        Row(
+            "a test's broker in its own process",
+            False,
+            own_process,
+            ceilings={"ready ms": at_most(100)},
+        ),
+    ]
+
+
 def all_rows(beside_peer: bool, scale: float = 1.0) -> list[Row]:
     """Every row, in the order in which they run; `scale` shrinks what is large."""
     return [
@@ -314,6 +357,7 @@ def all_rows(beside_peer: bool, scale: float = 1.0) -> list[Row]:
             for durable, goal in ((False, 1.5), (True, 3))
         ],
         *group_rows(),
+        *small_rows(),
         Row("raw, 1 partition, acks=all", True, everywhere(1)),
         Row(
             "raw, 1,000 partitions at once, acks=all",
