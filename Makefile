@@ -41,6 +41,12 @@ crash: setup-dev ## Every crash state enumerated and counted, damaged files, ful
 	@$(PY) -m pytest tests/crash tests/property/test_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
 
+.PHONY: compat
+compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node clients (Maven, Go, npm)
+	@$(PY) -m tests.compat_tools $(ARGS)
+	@$(PY) -m tests.compat_tools.clients
+	@$(PY) -m tests.compat_tools.streams
+
 .PHONY: compat-kafka
 compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we serve theirs (Java, Maven)
 	@$(PY) -m tests.kafka_judge $(ARGS)

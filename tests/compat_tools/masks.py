@@ -1,0 +1,113 @@
+"""What two runs of a tool may differ in without any difference between the brokers."""
+
+import json
+import re
+from collections.abc import Callable
+
+MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), shown)
+    for pattern, shown in (
+        (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
+        (r"(?<![\w.-])[A-Za-z0-9_-]{22}(?![\w.-])", "ID"),
+        (r"127\.0\.0\.1:\d+", "BROKER"),
+        (r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,:]\d{3}Z?\b", "TIME"),
+        (r"\b1[78]\d{11}\b", "TIME"),
+        (r"\(\w+(\.\w+)+\)$", ""),
+        (r"\[[^\]]*TIME\] ", ""),
+        # Kafka's KRaft sets this for its eligible leader replicas, and shows it as altered.
+        (r"^min\.insync\.replicas=1 .*=\{DYNAMIC_DEFAULT_BROKER_CONFIG:[^,]*\}$", ""),
+        (r"(Configs: )min\.insync\.replicas=1,?", r"\1"),
+        (r"DYNAMIC_DEFAULT_BROKER_CONFIG:min\.insync\.replicas=1, ", ""),
+        # There is no tiered storage here, and no broker's key for it.
+        (r"DEFAULT_CONFIG:log\.local\.retention\.(bytes|ms)=-2", ""),
+        # What a refusal says is each broker's own; what it is must be the same.
+        (r"((?:\w+\.)+(\w+(?:Exception|Error))): .*", r"\2"),
+        (r"(Error while executing \w+ command :) .*", r"\1"),
+    )
+)
+_SPACES = re.compile(r"[ \t]+")
+_RATES = re.compile(r"\b\d+\.\d+\b")
+_NUMBERS = re.compile(r"\b\d+(\.\d+)?\b")
+
+Mask = Callable[[list[str]], list[str]]
+
+
+def lines(text: str, places: tuple[str, ...]) -> list[str]:
+    """What a tool printed without what differs by nature: ids, times, addresses, stack frames."""
+    for place in places:
+        text = text.replace(place, "PLACE")
+    found = []
+    for line in text.splitlines():
+        if line.startswith("\tat ") or line.lstrip().startswith("... "):
+            continue
+        line = line.strip()
+        for pattern, shown in MASKS:
+            line = pattern.sub(shown, line)
+        line = _SPACES.sub(" ", line).strip()
+        if line:
+            found.append(line)
+    return found
+
+
+def in_any_order(found: list[str]) -> list[str]:
+    """For listings whose order nobody promises."""
+    return sorted(found)
+
+
+def rates(found: list[str]) -> list[str]:
+    """For measurements: only whole numbers count."""
+    return [_RATES.sub("RATE", line) for line in found]
+
+
+def numbers(found: list[str]) -> list[str]:
+    """For sizes: no number counts."""
+    return [_NUMBERS.sub("N", line) for line in found]
+
+
+def measured(found: list[str]) -> list[str]:
+    """The producer's measurement: how many records, nothing of how fast."""
+    return [re.sub(r",.*", "", line) for line in found[-1:]]
+
+
+def consumed(found: list[str]) -> list[str]:
+    """The consumer's: bytes and records, nothing of times and rates."""
+    kept = []
+    for line in found:
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) >= 6:
+            kept.append(" ".join((cells[2], cells[4])))
+        elif not line.startswith("TIME"):
+            kept.append(line)
+    return kept
+
+
+def events(found: list[str]) -> list[str]:
+    """The verifiable clients' JSON lines: kinds of events and the records they sum up to."""
+    counts: dict[str, int] = {}
+    kinds: list[str] = []
+    rest: list[str] = []
+    for line in found:
+        try:
+            event = json.loads(line.replace('"timestamp":TIME', '"timestamp":0'))
+        except ValueError:
+            rest.append(line)
+            continue
+        name = str(event.get("name"))
+        if name not in kinds:
+            kinds.append(name)
+        if name == "records_consumed":
+            counts[name] = counts.get(name, 0) + int(event["count"])
+        elif name == "producer_send_success":
+            counts[name] = counts.get(name, 0) + 1
+        elif name == "tool_data":
+            rest.append(f"sent {event['sent']} acked {event['acked']}")
+    return [*kinds, *(f"{name} {count}" for name, count in sorted(counts.items())), *rest]
+
+
+def values_only(*hidden: str) -> Mask:
+    """Lines that begin with none of `hidden`."""
+
+    def keep(found: list[str]) -> list[str]:
+        return [line for line in found if not line.startswith(hidden)]
+
+    return keep
