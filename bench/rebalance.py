@@ -46,11 +46,15 @@ class Wire:
         return cls(*await asyncio.open_connection(host, int(port)))
 
     async def call(self, key: ApiKey, version: int, build: Callable[[Maker], Any]) -> Any:  # noqa: ANN401
-        self._writer.write(cold.encode_request(build(Maker(key, version)), 1, "bench"))
-        size = int.from_bytes(await self._reader.readexactly(4), "big")
-        frame = await self._reader.readexactly(size)
+        frame = await self.exchange(cold.encode_request(build(Maker(key, version)), 1, "bench"))
         head = 5 if version >= FLEXIBLE_FROM[key] else 4
-        return cold.decode_response(key, version, memoryview(frame)[head:])
+        return cold.decode_response(key, version, frame[head:])
+
+    async def exchange(self, request: bytes) -> memoryview:
+        """Send a whole frame; what is answered, without its length."""
+        self._writer.write(request)
+        size = int.from_bytes(await self._reader.readexactly(4), "big")
+        return memoryview(await self._reader.readexactly(size))
 
     def close(self) -> None:
         self._writer.close()

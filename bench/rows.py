@@ -17,6 +17,7 @@ from bench import (
     plain,
     rawload,
     rebalance,
+    share_groups,
     spark_scan,
     transactions,
 )
@@ -28,6 +29,7 @@ SPARK_RECORDS = 10_000_000
 GROUP_MEMBERS, GROUP_PARTITIONS = 100, 200
 RAW_PASSES = 3
 OF_SENDFILE = "% of sendfile"
+SHARE_FILL_SECONDS, SHARE_SECONDS = 3.0, 4.0
 Figures = dict[str, float]
 
 
@@ -239,6 +241,27 @@ def settle(kind: str) -> Callable[[Broker, str], Figures]:
     return measure
 
 
+def share(broker: Broker, topic: str) -> Figures:
+    rawload.produce(
+        broker.bootstrap,
+        topic,
+        partitions=share_groups.MEMBERS,
+        connections=share_groups.MEMBERS,
+        in_flight=5,
+        record_bytes=share_groups.RECORD_BYTES,
+        batch_bytes=50_000,
+        acks=1,
+        seconds=SHARE_FILL_SECONDS,
+    )
+    end = rawload.end_offsets(broker.bootstrap, topic, share_groups.MEMBERS)
+    cpu = broker.cpu_seconds()
+    found = share_groups.measure(broker.bootstrap, topic, SHARE_SECONDS)
+    cpu = broker.cpu_seconds() - cpu
+    if found.records >= end:
+        raise RuntimeError(f"{broker.name}: all {end} records are read: fill for longer")
+    return {"records/s": found.per_second, "CPU-us/record": cpu / found.records * 1e6}
+
+
 def at_least(ratio: float) -> Goal:
     return Goal(least=ratio)
 
@@ -267,6 +290,15 @@ def group_rows() -> list[Row]:
             goals={"all in s": at_most(1), "one more s": at_most(1.1)},
         )
         for kind in ("classic", "consumer")
+    ] + [
+        Row(
+            "share group, 4 members, explicit acknowledgements",
+            durable,
+            share,
+            partitions=share_groups.MEMBERS,
+            goals={"records/s": at_least(1.5)},
+        )
+        for durable in (False, True)
     ]
 
 

@@ -201,6 +201,8 @@ class Kafka(Broker):
             f"log.dirs={self.directory / 'log'}\n"
             "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
             "transaction.state.log.min.isr=1\ngroup.initial.rebalance.delay.ms=0\n"
+            "share.coordinator.state.topic.replication.factor=1\n"
+            "share.coordinator.state.topic.min.isr=1\n"
             f"{flush}"
         )
         command = [*self.java(), "kafka.tools.StorageTool", "format", "-t"]

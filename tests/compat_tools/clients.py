@@ -70,6 +70,10 @@ def _java(place: Path) -> list[str]:
         raise Missing(str(error)) from error
 
 
+def _java_share(place: Path) -> list[str]:
+    return [*_java(place)[:-1], str(place / "ShareGroups.java")]
+
+
 def _go(place: Path) -> list[str]:
     _needed("go")
     program = place / "target" / "scenarios"
@@ -98,6 +102,12 @@ CLIENTS = (
             "exactly-once-copy",
             "share-group",
         ),
+    ),
+    Client(
+        "java",
+        "Apache Kafka's Java client 4.3.1, share groups",
+        _java_share,
+        ("implicit", "explicit", "shared", "lease", "renew", "limit", "transactions", "offsets"),
     ),
     Client(
         "go",

@@ -144,6 +144,15 @@ async def _pump(disk: SimDisk, clock: SimClock) -> None:
         await asyncio.sleep(0)
 
 
+async def until(holds: Callable[[], object]) -> None:
+    """Let the broker work until that is so."""
+    for _ in range(5000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never is")
+
+
 def play(story: Coroutine[Any, Any, None]) -> None:
     """Run a test's coroutine."""
     asyncio.run(story)

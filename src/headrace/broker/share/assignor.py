@@ -8,6 +8,9 @@ as subscriptions allow; and who has something keeps it, unless that breaks the f
 from collections.abc import Mapping
 
 NAME = "simple"
+_ROUNDS_MAX = 4
+"""Once is enough where all subscribe to the same; with mixed subscriptions, who shares with whom
+may leave something to even out."""
 
 Part = tuple[bytes, int]
 """Topic id and partition."""
@@ -17,42 +20,67 @@ Wanted = Mapping[str, frozenset[Part]]
 
 def assign(wanted: Wanted, former: Mapping[str, frozenset[Part]]) -> dict[str, frozenset[Part]]:
     """What each member is to read; `former` is what it was to read before."""
+    for _ in range(_ROUNDS_MAX):
+        found = _assign(wanted, former)
+        if found == former:
+            break
+        former = found
+    return found
+
+
+def _assign(wanted: Wanted, former: Mapping[str, frozenset[Part]]) -> dict[str, frozenset[Part]]:
     members = sorted(wanted)
     parts = sorted(set().union(*wanted.values())) if members else []
     held: dict[str, set[Part]] = {member: set() for member in members}
     readers: dict[Part, int] = dict.fromkeys(parts, 0)
     if not parts:
         return {member: frozenset() for member in members}
-    fair = -(-len(parts) // len(members))
-
-    def give(member: str, part: Part) -> None:
-        held[member].add(part)
-        readers[part] += 1
-
-    for member in members:
-        for part in sorted(former.get(member, frozenset()) & wanted[member]):
-            if not readers[part] and len(held[member]) < fair:
-                give(member, part)
+    alike = len(set(wanted.values())) == 1
+    most = -(-len(parts) // len(members)) if alike else len(parts)
     subscribers: dict[Part, list[str]] = {part: [] for part in parts}
     for member in members:
-        for part in wanted[member]:
+        for part in sorted(wanted[member]):
             subscribers[part].append(member)
+            if readers[part] or len(held[member]) >= most:
+                continue
+            if part in former.get(member, ()):
+                held[member].add(part)
+                readers[part] = 1
     for part in parts:
         if not readers[part]:
-            give(min(subscribers[part], key=lambda one: (len(held[one]), one)), part)
-    _even_out(held, wanted)
-    shared = -(-len(members) // len(parts))
-    for member in members:
-        if held[member] or not wanted[member]:
-            continue
-        kept = [one for one in sorted(former.get(member, ())) if one in wanted[member]]
-        kept = [one for one in kept if readers[one] < shared]
-        give(member, kept[0] if kept else min(wanted[member], key=lambda one: (readers[one], one)))
+            held[min(subscribers[part], key=lambda one: (len(held[one]), one))].add(part)
+            readers[part] = 1
+    while _even_out(held, wanted):
+        pass
+    _share(held, readers, wanted, former)
     return {member: frozenset(parts) for member, parts in held.items()}
 
 
-def _even_out(held: dict[str, set[Part]], wanted: Wanted) -> None:
-    """Move partitions from who has most to who has at least two less, while that is possible."""
+def _share(
+    held: dict[str, set[Part]],
+    readers: dict[Part, int],
+    wanted: Wanted,
+    former: Mapping[str, frozenset[Part]],
+) -> None:
+    """Let who has nothing read beside another: what it read before, or what fewest read."""
+    least, more = divmod(len(held), len(readers))
+    for member in sorted(held):
+        if held[member] or not wanted[member]:
+            continue
+        fits = [
+            part
+            for part in sorted(former.get(member, frozenset()) & wanted[member])
+            if readers[part] < least or (readers[part] == least and more)
+        ]
+        part = fits[0] if fits else min(wanted[member], key=lambda one: (readers[one], one))
+        more -= readers[part] == least and more > 0
+        held[member].add(part)
+        readers[part] += 1
+
+
+def _even_out(held: dict[str, set[Part]], wanted: Wanted) -> bool:
+    """Move partitions from who has more to who has at least two less; whether any was moved."""
+    moved = False
     for poor in sorted(held, key=lambda one: (len(held[one]), one)):
         while True:
             richer = [one for one in held if len(held[one]) - len(held[poor]) >= 2]
@@ -63,3 +91,5 @@ def _even_out(held: dict[str, set[Part]], wanted: Wanted) -> None:
             part = max(held[rich] & wanted[poor])
             held[rich].remove(part)
             held[poor].add(part)
+            moved = True
+    return moved

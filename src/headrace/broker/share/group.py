@@ -53,10 +53,10 @@ class ShareGroup:
         """All topics any member subscribes to."""
         return {topic for member in self.members.values() for topic in member.topics}
 
-    def has_state(self, part: Part) -> bool:
-        """Whether state is kept of a partition."""
-        topic = self.initialized.get(part[0])
-        return topic is not None and part[1] in topic.partitions
+    def with_state(self, topic_id: bytes) -> tuple[int, ...]:
+        """The partitions of a topic of which state is kept."""
+        topic = self.initialized.get(topic_id)
+        return () if topic is None else topic.partitions
 
     def parts(self) -> list[tuple[str, Part]]:
         """Every partition of which state is kept, with its topic's name."""

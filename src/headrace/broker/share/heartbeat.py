@@ -155,20 +155,23 @@ def _without_state(
     group: ShareGroup, image: MetadataImage, one: Heartbeat
 ) -> list[tuple[str, Part]]:
     """Partitions that are subscribed to and of which nothing is kept yet, with their topics."""
-    names = group.subscribed() | set(one.topics or ())
-    return [
-        (name, part)
-        for name in sorted(names)
-        for part in _parts_of(image, name)
-        if not group.has_state(part)
-    ]
+    found: list[tuple[str, Part]] = []
+    for name in sorted(group.subscribed() | set(one.topics or ())):
+        topic = image.topics.get(name)
+        if topic is None or topic.internal:
+            continue
+        count, known = len(topic.partitions), group.with_state(topic.topic_id)
+        if len(known) < count:
+            missing = sorted(set(range(count)).difference(known))
+            found += [(name, (topic.topic_id, index)) for index in missing]
+    return found
 
 
-def _parts_of(image: MetadataImage, name: str) -> list[Part]:
+def _parts_with_state(group: ShareGroup, image: MetadataImage, name: str) -> list[Part]:
     topic = image.topics.get(name)
-    if topic is None or topic.internal:
+    if topic is None:
         return []
-    return [(topic.topic_id, index) for index in range(len(topic.partitions))]
+    return [(topic.topic_id, index) for index in group.with_state(topic.topic_id)]
 
 
 def _make_state(
@@ -258,21 +261,20 @@ def _rebalance(
     if not force and group.image_version == image.version:
         return []
     group.image_version = image.version
-    topics = image.hash_of(group.subscribed())
-    if not force and topics == group.metadata_hash:
+    digest = image.hash_of(group.subscribed())
+    if not force and digest == group.metadata_hash:
         return []
     group.epoch += 1
-    group.metadata_hash = topics
-    wanted = {
-        member.member_id: frozenset(
-            part
-            for name in member.topics
-            for part in _parts_of(image, name)
-            if group.has_state(part)
-        )
-        for member in group.members.values()
+    group.metadata_hash = digest
+    wanted = {one.member_id: one.topics for one in group.members.values()}
+    parts_of = {
+        topics: frozenset(part for name in topics for part in _parts_with_state(group, image, name))
+        for topics in set(wanted.values())
     }
-    former, group.target = group.target, assign(wanted, group.target)
+    former, group.target = (
+        group.target,
+        assign({one: parts_of[topics] for one, topics in wanted.items()}, group.target),
+    )
     group.target_epoch = group.epoch
     changes = [records.epoch(group)]
     changes += [
