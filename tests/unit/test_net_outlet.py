@@ -26,8 +26,8 @@ MEGABYTE = 1 << 20
 
 
 def content(size: int) -> bytes:
-    """Bytes whose place can be told."""
-    return array("I", range(size // 4 + 1)).tobytes()[:size]
+    """Bytes that tell whose they are, and their place."""
+    return array("I", range(size, size + size // 4 + 1)).tobytes()[:size]
 
 
 class Made(FileRange):
@@ -233,8 +233,9 @@ def test_a_client_that_does_not_read_costs_one_piece_and_holds_up_nobody(
 ) -> None:
     async def test(world: World) -> None:
         async with world.client() as slow, world.client() as other:
-            await slow.ask(b"range %d" % (8 * MEGABYTE), b"after")
+            await slow.ask(b"range %d" % (8 * MEGABYTE))
             await until(lambda: world.held() > 0)
+            await slow.ask(b"after")
             for number in range(20):
                 await other.ask(b"%d" % number)
                 assert await other.answer() == b"%d" % number
@@ -243,6 +244,25 @@ def test_a_client_that_does_not_read_costs_one_piece_and_holds_up_nobody(
             assert await slow.answer() == b"after"
 
     on_loop(test)
+
+
+def test_slow_clients_share_a_buffer_and_no_bytes(on_loop: Callable[..., None]) -> None:
+    async def test(world: World) -> None:
+        sizes = [4 * MEGABYTE + number for number in range(3)]
+        async with world.client() as one, world.client() as two, world.client() as three:
+            clients = (one, two, three)
+            for client, size in zip(clients, sizes, strict=True):
+                await client.ask(b"range %d" % size)
+            await until(lambda: all(transport_holds(each) for each in world.connections))
+            reading = zip(clients, sizes, strict=True)
+            await asyncio.gather(*(client.whole_range(size) for client, size in reading))
+
+    on_loop(test)
+
+
+def transport_holds(connection: Connection) -> bool:
+    transport = connection._transport
+    return transport is not None and transport.get_write_buffer_size() > 0
 
 
 def test_more_requests_are_handled_once_the_client_has_read(on_loop: Callable[..., None]) -> None:

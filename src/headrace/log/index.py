@@ -4,9 +4,10 @@
 12-byte ones (i64 greatest timestamp so far, i32 relative offset), big-endian and growing. While a
 segment is active its files are preallocated (sparse) and trimmed when it is rolled or closed.
 
-Entries are kept in memory from their first use on and written out behind the log: a kill loses
-some, and a start that was not preceded by a clean stop builds them again. There is no checksum;
-what does not grow strictly is not an index (`load` raises CorruptLogError, the owner rebuilds).
+Entries are kept in memory from their first use on (a bisection of an array takes a third of what
+one of a mapped file does) and written out behind the log: a kill loses some, and a start that was
+not preceded by a clean stop builds them again. There is no checksum; what does not grow strictly is
+not an index (`load` raises CorruptLogError, the owner rebuilds).
 """
 
 import sys
