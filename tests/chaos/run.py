@@ -172,10 +172,10 @@ class CopierProcess:
 class Chaos:
     """One run."""
 
-    def __init__(self, directory: Path, seed: int) -> None:
+    def __init__(self, directory: Path, seed: int, **settings: object) -> None:
         self.directory = directory
         self.chance = random.Random(seed)
-        self.broker = BrokerProcess(directory / "broker", **ANY_BROKER)
+        self.broker = BrokerProcess(directory / "broker", **(ANY_BROKER | settings))
         self.broker.start()
         self.history = History()
         self.kills: Counter[str] = Counter()
@@ -210,10 +210,10 @@ class Chaos:
 
     # disturbing
 
-    def ride(self, seconds: float, kills_max: int) -> None:
-        """Disturb until the time is over, or that often."""
+    def ride(self, seconds: float) -> None:
+        """Disturb until the time is over."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and self.kills.total() < kills_max:
+        while time.monotonic() < deadline:
             before = self.notes.commits
             self._wait_for(partial(self._has_committed, before + COMMITS_BETWEEN_KILLS_MIN))
             time.sleep(self.chance.uniform(0.0, 0.1))
@@ -312,11 +312,11 @@ class Chaos:
         self.broker.stop()
 
 
-def ride(directory: Path, seconds: float, seed: int, kills_max: int = sys.maxsize) -> bool:
-    """One run; prints what came of it. Whether everything held."""
-    chaos = Chaos(directory, seed)
+def ride(directory: Path, seconds: float, seed: int, **settings: object) -> bool:
+    """One run, the broker with `settings`; prints what came of it. Whether everything held."""
+    chaos = Chaos(directory, seed, **settings)
     try:
-        chaos.ride(seconds, kills_max)
+        chaos.ride(seconds)
         verdict = chaos.finish()
     finally:
         chaos.close()
@@ -334,10 +334,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1800)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
+    parser.add_argument("--page-cache", action="store_true", help="acknowledge before the flush")
     arguments = parser.parse_args()
+    settings = {"log.flush.on.ack": str(not arguments.page_cache).lower()}
     print(f"chaos: {arguments.seconds:.0f} seconds, seed {arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="headrace-chaos-") as directory:
-        held = ride(Path(directory), arguments.seconds, arguments.seed)
+        held = ride(Path(directory), arguments.seconds, arguments.seed, **settings)
     print("held" if held else "BROKE")
     return not held
 

@@ -79,6 +79,7 @@ class TransactionMachine(RuleBasedStateMachine):
         self.ends: list[End] = []
         self.late: list[Late] = []
         self.count = 0
+        self.written: dict[tuple[ProducerEpoch, TopicPartition, int], Written] = {}
 
     # What clients do
 
@@ -163,8 +164,13 @@ class TransactionMachine(RuleBasedStateMachine):
             if code is not ErrorCode.NONE:
                 raise ApiError(code)
             data = self.room.data(batch.partition)
+            place = (batch.who, batch.partition, batch.sequence)
             if not data.write(batch.who, value, batch.sequence, begins):
+                assert self.written.get(place) is batch.transaction, (
+                    f"taken for a repetition: {batch}"
+                )
                 return
+            self.written[place] = batch.transaction
         except ApiError:
             if client is not None and client.who == batch.who:
                 client.who = None  # it has lost its place: it begins anew
@@ -284,7 +290,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
 TestTransactionMachine = TransactionMachine.TestCase
 TestTransactionMachine.settings = settings(
-    max_examples=80,
+    max_examples=50,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
