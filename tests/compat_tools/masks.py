@@ -22,7 +22,7 @@ MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"DEFAULT_CONFIG:log\.local\.retention\.(bytes|ms)=-2", ""),
         # What a refusal says is each broker's own; what it is must be the same.
         (r"((?:\w+\.)+(\w+(?:Exception|Error))): .*", r"\2"),
-        (r"(Error while executing \w+ command :) .*", r"\1"),
+        (r"(Error while executing [\w ]+ command :) .*", r"\1"),
     )
 )
 _SPACES = re.compile(r"[ \t]+")

@@ -184,7 +184,7 @@ def _console() -> list[Step]:
                      ("key", "offset", "partition", "headers"))  # fmt: skip
     steps = [
         Step("topics create one", TOPICS, "--create --topic one --partitions 1"),
-        Step("topics create two", TOPICS, "--create --topic two --partitions 2"),
+        Step("topics create two", TOPICS, "--create --topic two --partitions 1"),
     ]
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         text = "".join(f"k{at}:{codec} {at}\n" for at in range(20))
