@@ -38,7 +38,7 @@ fmt: setup-dev ## Format the code
 
 .PHONY: crash
 crash: setup-dev ## Every crash state enumerated and counted, damaged files, full disks, 100 x kill -9 under load
-	@$(PY) -m pytest tests/crash tests/property/test_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
+	@HEADRACE_LONG=1 $(PY) -m pytest tests/crash tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
 
 .PHONY: compat

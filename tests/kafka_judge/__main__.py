@@ -208,7 +208,8 @@ class Judge:
 
     def written(self) -> None:
         """A directory written through the log itself: aborted transactions, snapshots, epochs."""
-        from tests.unit.test_log_verify import content, written
+        from tests.support.log import content
+        from tests.unit.test_log_verify import written
 
         disk = written()
         target = self.place / "written"

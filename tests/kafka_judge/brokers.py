@@ -12,11 +12,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from tests.kafka_judge.jvm import KAFKA_3, KAFKA_4, java
-from tests.support.process import free_port
+from tests.support.process import StartsAndStops, free_port
 
 START_SECONDS_MAX = 90
 CLUSTER_ID = "anVkZ2VoZWFkcmFjZTAwMQ"
@@ -71,7 +69,7 @@ class Process:
                 process.wait()
 
 
-class Broker:
+class Broker(StartsAndStops):
     """One broker on `log`; `settings` over the common ones."""
 
     name = ""
@@ -107,18 +105,6 @@ class Broker:
 
     def kill(self) -> None:
         self.process.end(signal.SIGKILL)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()
 
 
 class Headrace(Broker):

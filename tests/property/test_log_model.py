@@ -3,6 +3,7 @@
 The same machine runs on the simulated disk, where the power can be cut, and on the real one.
 """
 
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass, replace
@@ -303,13 +304,19 @@ class LogOnTheRealDisk(LogModel):
         pass
 
 
-LogModel.TestCase.settings = settings(
-    max_examples=60,
-    derandomize=True,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+def model_settings(examples: int) -> settings:
+    """The same examples each time; with HEADRACE_LONG (`make crash`) 20 times as many new ones."""
+    long = bool(os.environ.get("HEADRACE_LONG"))
+    return settings(
+        max_examples=examples * 20 if long else examples,
+        derandomize=not long,
+        stateful_step_count=60 if long else 40,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+LogModel.TestCase.settings = model_settings(60)
 TestLogModel = LogModel.TestCase
-LogOnTheRealDisk.TestCase.settings = settings(LogModel.TestCase.settings, max_examples=25)
+LogOnTheRealDisk.TestCase.settings = model_settings(25)
 TestLogOnTheRealDisk = LogOnTheRealDisk.TestCase

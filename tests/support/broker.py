@@ -13,7 +13,6 @@ from headrace.broker.partition import Appended, Partition
 from headrace.cluster.controller import Controller
 from headrace.cluster.embedded.store import FILE_NAME, EmbeddedStore
 from headrace.config.broker import load
-from headrace.config.topic import LogConfig
 from headrace.frontends.kafka.handler import RequestContext
 from headrace.log.directory import LogDirectory
 from headrace.model.nouns import BrokerId
@@ -103,8 +102,6 @@ async def room(
         LogDirectory.open(disk, clock, SimRandom(), path, broker_id=0, cluster_id=CLUSTER_ID)
         for path in directories
     ]
-    for directory in opened:
-        directory.load_blocking(lambda _: LogConfig())
     broker = Broker(
         config,
         broker_id=BrokerId(0),
@@ -117,6 +114,9 @@ async def room(
     )
     store = EmbeddedStore(str(place / FILE_NAME))
     controller = Controller(broker, store)
+    config_of = await controller.log_configs()
+    for directory in opened:
+        directory.load_blocking(config_of)
     coordinators = Coordinators(broker, controller)
     here = Room(broker, controller, disk, store)
     try:

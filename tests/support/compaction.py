@@ -105,6 +105,28 @@ def cleaner_of(world: World, **settings: float) -> LogCleaner:
     return made
 
 
+def superseded(world: World) -> Log:
+    """A flushed log in which one key goes on and others end: compaction empties what is between."""
+    log = world.log()
+    for number in range(12):
+        put(log, (b"same", b"%02d" % number * 100), (b"k%d" % (number // 4), b"%d" % number))
+    world.flush(log)
+    world.directory.checkpoint()
+    world.settle()
+    return log
+
+
+def with_gaps(*, at_rest: bool = False, later: int = 12) -> World:
+    """A compacted log with gaps in and between its segments, and `later` batches behind them."""
+    world = World(config=COMPACTED, at_rest=at_rest)
+    log = superseded(world)
+    compact_now(world, cleaner_of(world))
+    for number in range(later):
+        put(log, (b"later %d" % number, b"v" * 200))
+    world.flush(log)
+    return world
+
+
 def compact_now(world: World, cleaner: LogCleaner) -> None:
     """Let the cleaner look until nothing is left to do, and late removals happen."""
     world.clock.advance(1.0)

@@ -173,14 +173,17 @@ class Story:
     def move_start(self, log: Log, move: Callable[[], object]) -> None:
         """From the first operation of `move` on the log may start where it then does."""
         before = self.ops
-        move()
-        self.history(log.topic_partition).starts.append((before, log.start_offset))
+        try:
+            move()
+        finally:
+            self.history(log.topic_partition).starts.append((before, log.start_offset))
 
     def delete_records(self, log: Log, before: int) -> None:
         """Move the start and wait for the checkpoint: then it is a promise."""
         self.move_start(log, lambda: log.delete_records(Offset(before)))
         self.world.settle()
-        self.history(log.topic_partition).surely_starts.append((self.ops, log.start_offset))
+        if not self.world.directory.fenced:
+            self.history(log.topic_partition).surely_starts.append((self.ops, log.start_offset))
 
     def checkpoint(self) -> None:
         """Write the checkpoints."""
@@ -192,7 +195,9 @@ class Story:
         history = self.history(log.topic_partition)
         promised = history.promised(self.ops)
         if promised is not None:
-            history.flushed.append((self.ops, min(promised, log.floor_of(Offset(offset)))))
+            there = (told for told in history.batches if told.until == NEVER)
+            kept = max((told.last + 1 for told in there if told.last < offset), default=0)
+            history.flushed.append((self.ops, min(promised, kept)))
         log.truncate_to(Offset(offset))
         history.marks.append((self.ops, log.high_watermark))
         for told in history.batches:
@@ -205,13 +210,14 @@ class Story:
         history.deleting = self.ops
         self.world.directory.delete_log(place)
         self.world.settle()
-        history.deleted = self.ops
+        if not self.world.directory.fenced:
+            history.deleted = self.ops
 
     def restart(self, *, clean: bool) -> None:
         """A new process; a clean stop promises all that was written."""
         ends = {place: log.end_offset for place, log in self.world.directory.logs.items()}
         self.world.directory.close(clean)
-        if clean:
+        if clean and not self.world.directory.fenced:
             for place, end in ends.items():
                 self.history(place).tell(self.ops, end)
         self.world.restart(clean=False)

@@ -85,6 +85,10 @@ class World:
     def restart(self, *, clean: bool) -> None:
         """End this process and start another on the same disk."""
         self.directory.close(clean)
+        self.start()
+
+    def start(self) -> None:
+        """Start the next process, the one before having ended."""
         self.directory = self._open()
 
     def after_power_cut(self, left: SimDisk) -> "World":
@@ -188,6 +192,24 @@ def records_of(data: bytes) -> list[wire.Record]:
         if not header.attributes & wire.CONTROL:
             found += wire.records(data[position : position + wire.size_of(header)])
     return found
+
+
+def content(disk: SimDisk, path: str) -> bytes:
+    """All bytes of a file."""
+    file = disk.open(path, writable=False)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+def overwrite(disk: SimDisk, path: str, data: bytes) -> None:
+    """Have a file hold `data` and nothing else, made where it is missing."""
+    disk.make_directory(path.rpartition("/")[0])
+    file = disk.open(path, create=True)
+    file.truncate(0)
+    file.write_at(0, (data,))
+    file.close()
 
 
 def done_with(results: list[T]) -> Callable[[T], None]:

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 START_SECONDS_MAX = 20.0
 HEADRACE = Path(sys.executable).with_name("headrace")
@@ -21,7 +22,29 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class BrokerProcess:
+class StartsAndStops:
+    """What runs within a `with`."""
+
+    def start(self) -> object:
+        raise NotImplementedError
+
+    def stop(self) -> object:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+
+class BrokerProcess(StartsAndStops):
     """`headrace serve` on a directory; `settings` are lines of its server.properties.
 
     `command` is the headrace to run, ours by default; `path` replaces PATH.
@@ -81,9 +104,12 @@ class BrokerProcess:
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", self.port)):
                 return False
-            probe.sendall(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
-            readable, _, _ = select.select([probe], [], [], 5)
-            return bool(readable) and len(probe.recv(4)) == 4
+            try:
+                probe.sendall(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
+                readable, _, _ = select.select([probe], [], [], 5)
+                return bool(readable) and len(probe.recv(4)) == 4
+            except ConnectionError:
+                return False  # it listened, and then could not start
 
     def kill(self) -> None:
         """SIGKILL, as a crash."""
@@ -101,15 +127,3 @@ class BrokerProcess:
             process.send_signal(how)
         self.process = None
         return process.wait(30)
-
-    def __enter__(self) -> "BrokerProcess":
-        self.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.stop()

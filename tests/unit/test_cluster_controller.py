@@ -65,6 +65,53 @@ def test_topics_settings_and_records_are_there_after_a_clean_stop_and_after_a_ki
     play(go_on(kill=False, epoch=2))
 
 
+def test_a_log_is_taken_up_with_its_topic_s_settings(tmp_path: Path) -> None:
+    """Its indexes are built again as dense as they were; gaps in it are judged by its policy."""
+    disk = SimDisk()
+
+    async def story() -> None:
+        dense = {"index.interval.bytes": "10", "cleanup.policy": "compact"}
+        async with room(tmp_path, disk, kill=True) as here:
+            await created(here, NewTopic("dense", 1, config=dense), NewTopic("plain", 1))
+            for _ in range(20):
+                here.write("dense")
+                here.write("plain")
+        async with room(tmp_path, disk) as here:
+            entries = {
+                name: len(here.broker.partition(name, 0).log.segments[0].index.entries())
+                for name in ("dense", "plain")
+            }
+            assert entries == {"dense": 19, "plain": 0}
+            config_of = await here.controller.log_configs()
+            assert config_of(TopicPartition("dense", 7)).compacted
+            assert not config_of(TopicPartition("plain", 0)).compacted
+            assert not config_of(TopicPartition("unknown", 0)).compacted
+            assert config_of(TopicPartition(OFFSETS_TOPIC, 0)).compacted
+
+    play(story())
+
+
+def test_a_partition_whose_directory_is_gone_is_offline_and_not_empty(tmp_path: Path) -> None:
+    disk = SimDisk()
+
+    async def story() -> None:
+        async with room(tmp_path, disk) as here:
+            await created(here, NewTopic("t", 2))
+            assert [here.write("t", index) for index in range(2)] == [0, 0]
+        disk.remove_tree("/data/t-1")
+        for _ in range(2):
+            async with room(tmp_path, disk) as here:
+                assert here.broker.partition("t", 0).log.end_offset == 1
+                with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
+                    here.broker.partition("t", 1)
+        async with room(tmp_path, disk) as here:
+            assert await here.controller.delete_topics(["t"]) == {"t": None}
+            await created(here, NewTopic("t", 2))
+            assert here.write("t", 1) == 0
+
+    play(story())
+
+
 def test_a_deleted_topic_is_gone_and_its_name_is_free_at_once(tmp_path: Path) -> None:
     disk = SimDisk()
 
@@ -112,7 +159,7 @@ def test_a_deletion_cut_by_a_kill_is_finished_by_the_next_start(tmp_path: Path) 
 
 
 def test_directories_that_the_store_knows_nothing_of_become_topics_with_their_ids(
-    tmp_path: Path,
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = SimDisk()
 
@@ -135,11 +182,12 @@ def test_directories_that_the_store_knows_nothing_of_become_topics_with_their_id
             assert here.broker.partition(OFFSETS_TOPIC, 0).log.config.compacted
             # Ids that adopted logs know are not given out again.
             assert await here.controller.next_producer_id() > 4711
+        assert any("their settings are lost" in line for line in caplog.messages)
 
     play(story())
 
 
-def test_a_partition_lost_from_the_disk_is_made_anew_and_others_stay(tmp_path: Path) -> None:
+def test_an_empty_partition_lost_from_the_disk_is_made_anew_and_others_stay(tmp_path: Path) -> None:
     disk = SimDisk()
 
     async def story() -> None:

@@ -1,6 +1,7 @@
 """The embedded store: the contract of all stores, and what one file must bear."""
 
 import asyncio
+import random
 import sqlite3
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from headrace.cluster.embedded.store import FILE_NAME, EmbeddedStore
 from headrace.cluster.embedded.tree import Tree
 from headrace.model.errors import ConfigError
-from headrace.world.store import Create, NoNode, Store
+from headrace.world.store import Create, Delete, NoNode, Set, Store
 from tests.support.store_contract import StoreContract
 
 
@@ -88,3 +89,60 @@ def test_a_caller_that_gives_up_does_not_undo_the_change(tmp_path: Path) -> None
         await store.close()
 
     asyncio.run(story())
+
+
+def whole_tree(tree: Tree) -> dict[str, tuple[bytes, int]]:
+    """Every node's value and version, by path."""
+    found = {}
+    waiting = ["/"]
+    while waiting:
+        path = waiting.pop()
+        node = tree.get(path)
+        found[path] = (node.value, node.version)
+        waiting += [f"{path.rstrip('/')}/{name}" for name in tree.children(path)]
+    return found
+
+
+def test_a_flipped_bit_is_found_at_the_opening_or_changes_nothing(tmp_path: Path) -> None:
+    """SQLite itself would follow a topic's settings that read otherwise than they were written."""
+    path = tmp_path / FILE_NAME
+    tree = Tree(str(path))
+    for number in range(30):
+        name = f"/config/topics/topic-{number}"
+        tree.create_with_parents(Create(name, b'{"retention.ms": "%d"}' % (number * 86_400_000)))
+    tree.multi([Set("/config/topics/topic-3", b"changed"), Delete("/config/topics/topic-4")])
+    wanted = whole_tree(tree)
+    tree.close()
+    content = path.read_bytes()
+    draw = random.Random(1)
+    places = [draw.randrange(len(content)) for _ in range(60)]
+    start = content.find(b"retention.ms")
+    found = 0
+    for at in [*places, *range(start, start + 40)]:
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << draw.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            tree = Tree(str(path))
+        except ConfigError:
+            found += 1
+            continue
+        assert whole_tree(tree) == wanted, at
+        tree.close()
+    assert found >= 40
+
+
+def test_a_store_without_a_digest_is_given_one(tmp_path: Path) -> None:
+    path = str(tmp_path / FILE_NAME)
+    tree = Tree(path)
+    tree.multi([Create("/a", b"b")])
+    tree.close()
+    with sqlite3.connect(path) as database:
+        database.execute("DELETE FROM counter WHERE name = 'digest'")
+        database.execute("PRAGMA user_version=1")
+    database.close()
+    for _ in range(2):
+        tree = Tree(path)
+        assert tree.get("/a").value == b"b"
+        tree.multi([Set("/a", b"b")])
+        tree.close()

@@ -10,23 +10,17 @@ from headrace.model.errors import ConfigError, StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.clock import SimRandom
 from headrace.testing.disk import SimDisk
-from tests.support.log import CONFIG, NOW_MS, PLACE, TOPIC_ID, World, append, values
-
-
-def content(disk: SimDisk, path: str) -> bytes:
-    file = disk.open(path)
-    try:
-        return file.read(0, file.size())
-    finally:
-        file.close()
-
-
-def put(disk: SimDisk, path: str, data: bytes = b"") -> None:
-    disk.make_directory(path.rpartition("/")[0])
-    file = disk.open(path, create=True)
-    file.truncate(0)
-    file.write_at(0, (data,))
-    file.close()
+from tests.support.log import (
+    CONFIG,
+    NOW_MS,
+    PLACE,
+    TOPIC_ID,
+    World,
+    append,
+    content,
+    overwrite,
+    values,
+)
 
 
 def test_a_directory_in_use_is_refused() -> None:
@@ -62,10 +56,10 @@ def test_identity_of_version_1_is_understood_and_kept() -> None:
     text = (
         b"#\n#Fri Nov 20\nnode.id=0\ndirectory.id=XNOSFC_7KvKf4hZLfT2FNQ\nversion=1\ncluster.id=c\n"
     )
-    put(disk, "/data/meta.properties", text)
+    overwrite(disk, "/data/meta.properties", text)
     World(disk).close()
     assert content(disk, "/data/meta.properties") == text
-    put(disk, "/data/meta.properties", b"version=7\nnode.id=0\ncluster.id=c\n")
+    overwrite(disk, "/data/meta.properties", b"version=7\nnode.id=0\ncluster.id=c\n")
     with pytest.raises(ConfigError, match="version 7"):
         read_identity(disk, "/data")
 
@@ -157,7 +151,7 @@ def test_foreign_directories_and_files_are_left_alone(caplog: pytest.LogCaptureF
         "/data/notes.txt",
     ]
     for path in foreign:
-        put(disk, path, b"not ours")
+        overwrite(disk, path, b"not ours")
     world = World(disk)
     assert not world.directory.logs
     world.directory.close()
@@ -212,8 +206,8 @@ def compacting() -> tuple[World, bytes]:
 
 def test_a_complete_swap_takes_the_place_of_what_it_replaces() -> None:
     world, merged = compacting()
-    put(world.disk, "/data/t-0/00000000000000000000.log.swap", merged)
-    put(world.disk, "/data/t-0/00000000000000000000.index.swap")
+    overwrite(world.disk, "/data/t-0/00000000000000000000.log.swap", merged)
+    overwrite(world.disk, "/data/t-0/00000000000000000000.index.swap", b"")
     after = World(world.disk)
     assert [one.base_offset for one in after.log().segments] == [0, 4]
     assert values(after.log()) == {at: b"%d" % at for at in range(6)}
@@ -222,9 +216,9 @@ def test_a_complete_swap_takes_the_place_of_what_it_replaces() -> None:
 
 def test_a_swap_behind_a_cleaned_file_was_not_complete_and_goes() -> None:
     world, merged = compacting()
-    put(world.disk, "/data/t-0/00000000000000000000.log.cleaned", merged[:50])
-    put(world.disk, "/data/t-0/00000000000000000002.log.swap", merged[:70])
-    put(world.disk, "/data/t-0/00000000000000000004.log.deleted", merged[:70])
+    overwrite(world.disk, "/data/t-0/00000000000000000000.log.cleaned", merged[:50])
+    overwrite(world.disk, "/data/t-0/00000000000000000002.log.swap", merged[:70])
+    overwrite(world.disk, "/data/t-0/00000000000000000004.log.deleted", merged[:70])
     after = World(world.disk)
     assert [one.base_offset for one in after.log().segments] == [0, 2, 4]
     assert values(after.log()) == {at: b"%d" % at for at in range(6)}
@@ -237,7 +231,7 @@ def test_index_files_without_their_segment_are_removed() -> None:
     world = World()
     append(world.log(), b"a")
     world.directory.close()
-    put(world.disk, "/data/t-0/00000000000000000009.index", bytes(8))
+    overwrite(world.disk, "/data/t-0/00000000000000000009.index", bytes(8))
     after = World(world.disk)
     assert not world.disk.exists("/data/t-0/00000000000000000009.index")
     after.close()
@@ -247,7 +241,7 @@ def test_a_torn_snapshot_is_thrown_away_and_built_again() -> None:
     world = World()
     append(world.log(), b"a", producer=(3, 0, 0))
     world.directory.close()
-    put(world.disk, "/data/t-0/00000000000000000001.snapshot", b"\0\1torn")
+    overwrite(world.disk, "/data/t-0/00000000000000000001.snapshot", b"\0\1torn")
     after = World(world.disk)
     assert 3 in after.log().producers
     after.close()

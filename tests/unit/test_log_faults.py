@@ -10,6 +10,7 @@ from headrace.log.flusher import Done
 from headrace.log.log import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageError
 from headrace.model.nouns import Offset, TopicPartition
+from headrace.testing.disk_crash import crash_states
 from tests.support.log import CONFIG, NOW_MS, PLACE, World, append, values
 
 LOG_FILE = "/data/t-0/00000000000000000000.log"
@@ -63,6 +64,62 @@ def test_a_failed_fsync_is_never_tried_again_and_what_it_held_is_not_flushed() -
     assert log.flushed_offset == 1
     with pytest.raises(StorageError):
         append(log, b"three")
+    world.close()
+
+
+@pytest.mark.parametrize("sticky", [False, True], ids=["once", "for good"])
+def test_after_a_failed_fsync_the_next_start_reads_the_disk_and_not_the_page_cache(
+    sticky: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The failed pages read as if they were there, and a second fsync says that all is well."""
+    world = World()
+    log = world.log()
+    append(log, b"one")
+    world.flush(log)
+    append(log, b"two")
+    world.disk.fail_syncs(sticky=sticky)
+    world.flush(log)
+    assert world.directory.fenced
+    left = world.disk.left_by_a_kill()
+    assert values(log) == {0: b"one", 1: b"two"}
+    after = World(left)
+    assert after.directory.doubted
+    assert any("a flush has failed" in line for line in caplog.messages)
+    served = values(after.log())
+    assert served == {0: b"one"}
+    append(after.log(), b"three")
+    after.flush(after.log())
+    for state in crash_states(left, len(left.ops), seed=1):
+        assert values(World(state).log()) == {0: b"one", 1: b"three"}
+    after.close()
+    world.close()
+    again = World(left)
+    assert not again.directory.doubted
+    again.close()
+
+
+def test_a_full_disk_is_no_reason_to_doubt_what_was_written() -> None:
+    world = World()
+    append(world.log(), b"one")
+    world.disk.fail_writes(code=errno.ENOSPC)
+    with pytest.raises(StorageError):
+        append(world.log(), b"two")
+    world.disk.heal()
+    world.restart(clean=True)
+    assert not world.directory.doubted
+    assert values(world.log()) == {0: b"one"}
+    world.close()
+
+
+def test_a_disk_that_is_full_at_the_start_serves_what_is_there() -> None:
+    world = World()
+    append(world.log(), b"one")
+    world.flush(world.log())
+    world.directory.close()
+    world.disk.boot = "another boot"
+    world.disk.fail_writes(at=2, code=errno.ENOSPC)  # what readers are told is begun anew
+    world.start()
+    assert values(world.directory.logs[PLACE]) == {0: b"one"}
     world.close()
 
 

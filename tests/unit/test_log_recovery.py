@@ -11,25 +11,19 @@ from headrace.log.directory import LogDirectory
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
-from tests.support.log import NOW_MS, PLACE, World, append, append_marker, values
+from tests.support.log import (
+    NOW_MS,
+    PLACE,
+    World,
+    append,
+    append_marker,
+    content,
+    overwrite,
+    values,
+)
 
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200, segment_index_bytes=1024)
 FIRST = "/data/t-0/00000000000000000000.log"
-
-
-def content(disk: SimDisk, path: str) -> bytes:
-    file = disk.open(path)
-    try:
-        return file.read(0, file.size())
-    finally:
-        file.close()
-
-
-def put(disk: SimDisk, path: str, data: bytes) -> None:
-    file = disk.open(path, create=True)
-    file.truncate(0)
-    file.write_at(0, (data,))
-    file.close()
 
 
 def written(count: int = 6, *, checkpoint_at: int = 0) -> tuple[World, list[int]]:
@@ -144,7 +138,7 @@ def test_neither_a_first_start_nor_one_after_a_clean_stop_tells_of_a_power_cut()
     world.disk.boot = "the next boot"
     world.restart(clean=True)
     assert not world.directory.power_lost
-    put(world.disk, f"/data/{names.BOOT_ID}", b"\xff garbage")
+    overwrite(world.disk, f"/data/{names.BOOT_ID}", b"\xff garbage")
     world.restart(clean=False)
     assert not world.directory.power_lost
     assert not world.directory.quarantined
@@ -176,7 +170,7 @@ def test_gaps_that_compaction_left_are_kept() -> None:
     world, bases = gap()
     wanted = {n: b"%d" % n * 300 for n in range(9) if not bases[1] <= n < bases[2]}
     cleaned = files.write_offsets({PLACE: bases[3]})
-    put(world.disk, f"/data/{names.CLEANER_OFFSETS}", cleaned)
+    overwrite(world.disk, f"/data/{names.CLEANER_OFFSETS}", cleaned)
     reboot(world)
     assert values(world.log()) == wanted
     world.close()
@@ -198,7 +192,7 @@ def ruin(disk: SimDisk, path: str, how: str) -> None:
     if bad is None:
         disk.remove(path)
     else:
-        put(disk, path, bad)
+        overwrite(disk, path, bad)
 
 
 @pytest.mark.parametrize("how", RUIN)
@@ -252,7 +246,9 @@ def test_a_recovery_point_from_the_future_is_not_believed_over_the_log() -> None
     for clean in (True, False):
         world, _ = written(checkpoint_at=6)
         world.directory.close(clean)
-        put(world.disk, f"/data/{names.RECOVERY_POINTS}", files.write_offsets({PLACE: 1 << 40}))
+        overwrite(
+            world.disk, f"/data/{names.RECOVERY_POINTS}", files.write_offsets({PLACE: 1 << 40})
+        )
         after = World(world.disk, config=world.config)
         assert PLACE in after.directory.quarantined
         assert len(content(world.disk, FIRST)) > 0
@@ -263,7 +259,7 @@ def test_a_log_start_from_the_future_takes_nothing_from_the_disk() -> None:
     for clean in (True, False):
         world, at = written(checkpoint_at=6)
         world.directory.close(clean)
-        put(world.disk, f"/data/{names.LOG_STARTS}", files.write_offsets({PLACE: 1 << 40}))
+        overwrite(world.disk, f"/data/{names.LOG_STARTS}", files.write_offsets({PLACE: 1 << 40}))
         after = World(world.disk, config=world.config)
         assert PLACE in after.directory.quarantined
         assert len(content(world.disk, FIRST)) == at[-1]
@@ -331,7 +327,7 @@ def test_whatever_lies_beside_a_segment_the_log_is_read_as_it_was_written(
         if bad is None:
             world.disk.remove(f"/data/t-0/{name}")
         else:
-            put(world.disk, f"/data/t-0/{name}", bad)
+            overwrite(world.disk, f"/data/t-0/{name}", bad)
     after = World(world.disk, config=CONFIG)
     assert picture(after) == wanted
     after.close()
@@ -343,7 +339,7 @@ def test_indexes_built_again_are_those_that_appending_made_and_right_ones_are_no
     names_there = [n for n in world.disk.list("/data/t-0") if n.endswith(("index", ".log"))]
     before = {name: content(world.disk, f"/data/t-0/{name}") for name in names_there}
     world.disk.remove(f"/data/{names.CLEAN_SHUTDOWN}")
-    put(world.disk, f"/data/{names.RECOVERY_POINTS}", files.write_offsets({PLACE: 0}))
+    overwrite(world.disk, f"/data/{names.RECOVERY_POINTS}", files.write_offsets({PLACE: 0}))
     done = len(world.disk.ops)
     after = World(world.disk, config=CONFIG)
     assert {name: content(world.disk, f"/data/t-0/{name}") for name in names_there} == before
@@ -357,7 +353,7 @@ def test_indexes_built_again_are_those_that_appending_made_and_right_ones_are_no
 def test_the_start_after_a_long_recovery_need_not_read_it_all_again() -> None:
     world = busy()
     world.directory.close(clean=False)
-    put(world.disk, f"/data/{names.RECOVERY_POINTS}", files.write_offsets({PLACE: 0}))
+    overwrite(world.disk, f"/data/{names.RECOVERY_POINTS}", files.write_offsets({PLACE: 0}))
     World(world.disk, config=CONFIG).close()
     last = max(n for n in world.disk.list("/data/t-0") if n.endswith(".log"))
     assert world.disk.exists(f"/data/t-0/{last.removesuffix('.log')}.snapshot")
@@ -371,7 +367,7 @@ def test_stray_and_future_directories_are_left_alone_and_named(
     paths = [f"/data/t-0.{'a' * 32}{suffix}" for suffix in ("-stray", "-future")]
     for path in paths:
         disk.make_directory(path)
-        put(disk, f"{path}/00000000000000000000.log", b"kept")
+        overwrite(disk, f"{path}/00000000000000000000.log", b"kept")
     world = World(disk)
     assert not world.directory.logs
     for path in paths:

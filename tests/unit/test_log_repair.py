@@ -8,11 +8,10 @@ from headrace.log import names
 from headrace.log.repair import Mending, repair_directory
 from headrace.log.verify import Kind
 from headrace.testing.disk import SimDisk
-from tests.support.log import CONFIG, World, values
+from tests.support.log import CONFIG, World, content, values
 from tests.unit.test_log_verify import (
     FAULTS,
     PATH,
-    content,
     flip,
     flip_batch,
     flushed_yet_missing,

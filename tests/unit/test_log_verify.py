@@ -13,7 +13,16 @@ from headrace.log.verify import Kind, Report, verify_directory, verify_file
 from headrace.model.nouns import TopicPartition
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.batch import Codec
-from tests.support.log import CONFIG, PLACE, TOPIC_ID, World, append, append_marker
+from tests.support.log import (
+    CONFIG,
+    PLACE,
+    TOPIC_ID,
+    World,
+    append,
+    append_marker,
+    content,
+    overwrite,
+)
 
 PATH = f"/data/{PLACE}"
 BEYOND = 1_000_000
@@ -37,25 +46,10 @@ def written(config: LogConfig = CONFIG) -> SimDisk:
     return world.disk
 
 
-def content(disk: SimDisk, path: str) -> bytes:
-    file = disk.open(path, writable=False)
-    try:
-        return file.read(0, file.size())
-    finally:
-        file.close()
-
-
-def write(disk: SimDisk, path: str, data: bytes) -> None:
-    file = disk.open(path, create=True)
-    file.truncate(0)
-    file.write_at(0, (data,))
-    file.close()
-
-
 def flip(disk: SimDisk, path: str, at: int) -> None:
     data = bytearray(content(disk, path))
     data[at] ^= 0x55
-    write(disk, path, bytes(data))
+    overwrite(disk, path, bytes(data))
 
 
 def segments(disk: SimDisk, suffix: str) -> list[str]:
@@ -97,7 +91,7 @@ def wrong_count(disk: SimDisk) -> str:
     struct.pack_into(">i", data, 57, 2)
     length = struct.unpack_from(">i", data, 8)[0] + 12
     struct.pack_into(">I", data, 17, crc32c(bytes(data[21:length])))
-    write(disk, path, bytes(data))
+    overwrite(disk, path, bytes(data))
     return path
 
 
@@ -114,13 +108,13 @@ def shifted_index(disk: SimDisk) -> str:
     path = segments(disk, ".index")[0]
     data = bytearray(content(disk, path))
     data[7] += 1
-    write(disk, path, bytes(data))
+    overwrite(disk, path, bytes(data))
     return path
 
 
 def ragged_index(disk: SimDisk) -> str:
     path = segments(disk, ".index")[0]
-    write(disk, path, content(disk, path) + b"\x01\x02\x03")
+    overwrite(disk, path, content(disk, path) + b"\x01\x02\x03")
     return path
 
 
@@ -134,19 +128,19 @@ def wrong_time(disk: SimDisk) -> str:
     path = segments(disk, ".timeindex")[0]
     data = bytearray(content(disk, path))
     data[7] ^= 1
-    write(disk, path, bytes(data))
+    overwrite(disk, path, bytes(data))
     return path
 
 
 def short_time_index(disk: SimDisk) -> str:
     path = segments(disk, ".timeindex")[1]
-    write(disk, path, content(disk, path)[:-12])
+    overwrite(disk, path, content(disk, path)[:-12])
     return path
 
 
 def forgotten_abort(disk: SimDisk) -> str:
     (path,) = segments(disk, ".txnindex")
-    write(disk, path, b"")
+    overwrite(disk, path, b"")
     return path
 
 
@@ -154,13 +148,13 @@ def invented_abort(disk: SimDisk) -> str:
     (path,) = segments(disk, ".txnindex")
     data = bytearray(content(disk, path))
     data[9] ^= 7  # another producer
-    write(disk, path, bytes(data))
+    overwrite(disk, path, bytes(data))
     return path
 
 
 def torn_snapshot(disk: SimDisk) -> str:
     path = segments(disk, ".snapshot")[-1]
-    write(disk, path, content(disk, path)[:-1])
+    overwrite(disk, path, content(disk, path)[:-1])
     return path
 
 
@@ -169,42 +163,42 @@ def wrong_snapshot(disk: SimDisk) -> str:
 
     path = segments(disk, ".snapshot")[-1]
     entries = read_snapshot(content(disk, path), path)
-    write(disk, path, write_snapshot([one._replace(last_sequence=9) for one in entries]))
+    overwrite(disk, path, write_snapshot([one._replace(last_sequence=9) for one in entries]))
     return path
 
 
 def wrong_epochs(disk: SimDisk) -> str:
     path = f"{PATH}/{names.LEADER_EPOCHS}"
-    write(disk, path, files.write_epochs([(0, 0), (1, 47), (2, 66)]))
+    overwrite(disk, path, files.write_epochs([(0, 0), (1, 47), (2, 66)]))
     return path
 
 
 def no_epochs(disk: SimDisk) -> str:
     path = f"{PATH}/{names.LEADER_EPOCHS}"
-    write(disk, path, b"0\nmany\n")
+    overwrite(disk, path, b"0\nmany\n")
     return path
 
 
 def no_topic_id(disk: SimDisk) -> str:
     path = f"{PATH}/{names.PARTITION_METADATA}"
-    write(disk, path, b"version: 0\ntopic_id: never")
+    overwrite(disk, path, b"version: 0\ntopic_id: never")
     return path
 
 
 def far_checkpoint(disk: SimDisk) -> str:
     path = f"/data/{names.HIGH_WATERMARKS}"
-    write(disk, path, files.write_offsets({PLACE: BEYOND}))
+    overwrite(disk, path, files.write_offsets({PLACE: BEYOND}))
     return path
 
 
 def bad_checkpoint(disk: SimDisk) -> str:
     path = f"/data/{names.RECOVERY_POINTS}"
-    write(disk, path, b"0\n7\nt 0 1\n")
+    overwrite(disk, path, b"0\n7\nt 0 1\n")
     return path
 
 
 def flushed_yet_missing(disk: SimDisk) -> str:
-    write(disk, f"/data/{names.RECOVERY_POINTS}", files.write_offsets({PLACE: BEYOND}))
+    overwrite(disk, f"/data/{names.RECOVERY_POINTS}", files.write_offsets({PLACE: BEYOND}))
     return PATH
 
 
@@ -213,13 +207,13 @@ def unkept_bound(disk: SimDisk) -> str:
     path = f"/data/{bounds.NAME}"
     body = struct.pack(">16siqqq", TOPIC_ID, PLACE.partition, 0, BEYOND, BEYOND)
     header = b"headrace durable read bounds, version 1\n".ljust(bounds.SLOT.size, b"\0")
-    write(disk, path, header + struct.pack(">I", crc32c(body)) + body)
+    overwrite(disk, path, header + struct.pack(">I", crc32c(body)) + body)
     return path
 
 
 def no_identity(disk: SimDisk) -> str:
     path = f"/data/{names.META_PROPERTIES}"
-    write(disk, path, b"version=0\nbroker.id=zero\n")
+    overwrite(disk, path, b"version=0\nbroker.id=zero\n")
     return path
 
 
@@ -269,7 +263,7 @@ def test_a_codec_that_does_not_unfold_is_found_though_the_checksum_is_right(code
     length = struct.unpack_from(">i", data, 8)[0] + 12
     data[22] |= int(codec)
     struct.pack_into(">I", data, 17, crc32c(bytes(data[21:length])))
-    write(disk, path, bytes(data))
+    overwrite(disk, path, bytes(data))
     report = verified(disk)
     assert (Kind.BATCH, PurePosixPath(path).name) in damaged(report)
     assert "do not unpack" in " ".join(one.text for one in report.findings)
@@ -279,7 +273,7 @@ def test_a_torn_tail_after_a_kill_is_a_remark_for_the_next_start_cuts_it() -> No
     disk = written()
     disk.remove(f"/data/{names.CLEAN_SHUTDOWN}")
     path = segments(disk, ".log")[-1]
-    write(disk, path, content(disk, path) + b"\0" * 70)
+    overwrite(disk, path, content(disk, path) + b"\0" * 70)
     report = verified(disk)
     assert report.sound
     assert "torn tail of 70 bytes" in " ".join(one.text for one in report.findings)
@@ -288,14 +282,14 @@ def test_a_torn_tail_after_a_kill_is_a_remark_for_the_next_start_cuts_it() -> No
 def test_the_same_tail_after_a_clean_stop_is_damage() -> None:
     disk = written()
     path = segments(disk, ".log")[-1]
-    write(disk, path, content(disk, path) + b"\0" * 70)
+    overwrite(disk, path, content(disk, path) + b"\0" * 70)
     assert (Kind.BATCH, PurePosixPath(path).name) in damaged(verified(disk))
 
 
 def test_beside_a_running_broker_the_active_end_is_not_judged() -> None:
     disk = written()
     path = segments(disk, ".log")[-1]
-    write(disk, path, content(disk, path)[:-5])
+    overwrite(disk, path, content(disk, path)[:-5])
     far_checkpoint(disk)
     report = verified(disk, live=True)
     assert report.sound
@@ -323,9 +317,9 @@ def test_partitions_that_disagree_on_their_topics_id_are_found() -> None:
     disk = written()
     other = f"/data/{TopicPartition(PLACE.topic, 1)}"
     disk.make_directory(other)
-    write(disk, f"{other}/{names.segment_file(0, names.LOG)}", b"")
+    overwrite(disk, f"{other}/{names.segment_file(0, names.LOG)}", b"")
     metadata = files.write_partition_metadata(b"another-topic-id")
-    write(disk, f"{other}/{names.PARTITION_METADATA}", metadata)
+    overwrite(disk, f"{other}/{names.PARTITION_METADATA}", metadata)
     assert damaged(verified(disk)) == {(Kind.METADATA, names.PARTITION_METADATA)}
 
 

@@ -171,7 +171,8 @@ class Broker:
         shares: list[list[TopicPartition]] = [[] for _ in working]
         for key in (TopicPartition(topic, index) for index in indexes):
             if working and not any(
-                key in one.logs or key in one.quarantined for one in self.directories
+                key in one.logs or key in one.quarantined or key in one.missing
+                for one in self.directories
             ):
                 at = held.index(min(held))
                 held[at] += 1
@@ -202,8 +203,10 @@ class Broker:
                     raise StorageError(f"{log.directory} belongs to another topic of that name")
                 log.config = config
                 return directory, log
-            if key in directory.quarantined:
-                raise directory.quarantined[key]
+        for directory in self.directories:
+            refused = directory.refused(key)
+            if refused is not None:
+                raise refused
         prepared = [one for one in self.directories if one.prepared(key) and not one.fenced]
         directory = prepared[0] if prepared else self._roomiest()
         return directory, directory.create_log(key, topic_id, config)

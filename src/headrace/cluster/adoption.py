@@ -42,6 +42,12 @@ async def adopt(
         _logger.info(
             "adopted from the log directories: %s", ", ".join(topic.name for topic in strangers)
         )
+        if any(one.used_before for one in broker.directories):
+            _logger.error(
+                "the metadata store does not know the topics %s that were served from here: their "
+                "settings are lost, from now on they have the broker's (retention included)",
+                ", ".join(topic.name for topic in strangers),
+            )
         await catalog.add_topics(strangers)
         await _pass_producer_ids(catalog, broker, logs.values())
     return await _bump(catalog, [*topics.values(), *strangers], logs, broker.broker_id)

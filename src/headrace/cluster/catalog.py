@@ -165,6 +165,16 @@ class Catalog:
                 states[key.topic][key.partition] = layout.decode_state(path, node.value)
         return {name: replace(topic, states=states[name]) for name, topic in found.items()}
 
+    async def topic_configs(self) -> dict[str, Mapping[str, str]]:
+        """What each topic of the store is configured to. BadPayload."""
+        names = await self.store.children(layout.TOPICS)
+        paths = [layout.topic_config_path(name) for name in names]
+        nodes = await self.store.get_all(paths)
+        return {
+            name: {} if node is None else layout.decode_config(path, node.value)
+            for name, path, node in zip(names, paths, nodes, strict=True)
+        }
+
     async def add_topics(self, topics: Sequence[StoredTopic]) -> None:
         """Write new topics, each whole or not at all. NodeExists."""
         batch: list[Operation] = []

@@ -9,7 +9,7 @@ Works through `world.store.Store` only: a cluster's ZooKeeper and one broker's S
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,12 +21,14 @@ from headrace.cluster.adoption import adopt
 from headrace.cluster.catalog import Catalog, StoredTopic
 from headrace.cluster.creation import Limits, NewTopic, Planned, plan_growth, plan_topic
 from headrace.cluster.entities import store_failed
+from headrace.cluster.internal import internal_config
 from headrace.cluster.layout import PartitionState, Registration, TopicNode
 from headrace.cluster.settings import Settings
 from headrace.cluster.waiting import called_back
+from headrace.config.topic import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.invariant import invariant
-from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch
+from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
 from headrace.world.store import NodeExists, Store, StoreError
 
 _logger = logging.getLogger(__name__)
@@ -51,11 +53,28 @@ class Controller:
 
     # --- life ----------------------------------------------------------------------------------
 
+    async def log_configs(self) -> Callable[[TopicPartition], LogConfig]:
+        """With which settings to load a partition's log: its topic's, before `start`.
+
+        Of topics that the store does not know (a real Kafka's) the broker's, or those that internal
+        topics are made with.
+        """
+        await self._catalog.prepare()
+        await self.settings.load()
+        stored = {
+            name: self.settings.log_config(name, overrides)
+            for name, overrides in (await self._catalog.topic_configs()).items()
+        }
+        own = self.broker.config
+        for name in INTERNAL_TOPICS - stored.keys():
+            stored[name] = self.settings.log_config(name, internal_config(name, own))
+        default = self.settings.log_config("", {})
+        return lambda partition: stored.get(partition.topic, default)
+
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
         """Join: register, become controller, take up every topic of the store and of the disk.
 
-        The broker's log directories are loaded, under whatever settings: the topics' own are put in
-        their place here.
+        The broker's log directories are loaded, with what `log_configs` said.
         `endpoints` is what clients are told of us. ConfigError where we may not join: the broker's
         id is taken, or store and log directories belong to different clusters.
         """

@@ -7,11 +7,16 @@ active `.log` are as they were then, by size and time of change: whoever appende
 compacted or copied in between has changed one of them. All others are opened the long way
 (`recover`), as all are where the file is missing, torn or of another layout. Nothing else depends
 on it. After a power cut no row is believed: what lies beside the logs was not flushed with them.
+
+After a clean stop the rows are also witnesses: what they name and the directory lacks was lost
+(`gaps.check_whole`), unless another broker has been here, which the recovery points' file tells.
+A partition that is out of service keeps its row, and with it the witness.
 """
 
 import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from dataclasses import replace
 from typing import Any
 
 from headrace.config.topic import LogConfig
@@ -27,7 +32,7 @@ from headrace.world.clock import Clock
 _logger = logging.getLogger(__name__)
 
 FILE_NAME = "headrace-logs-at-rest"
-LAYOUT = 1
+LAYOUT = 2
 PRODUCERS_MAX = 100
 """A log that remembers more producers has no row: its snapshot tells them better."""
 SETTLED_NS = 2_000_000_000
@@ -42,18 +47,22 @@ Row = list[Any]
 class AtRest:
     """The rows of one log directory."""
 
-    __slots__ = ("_path", "_rows", "_shared", "_written", "writing")
+    __slots__ = ("_exact", "_held", "_path", "_rows", "_shared", "_written", "writing")
 
     def __init__(self, shared: Shared, path: str) -> None:
         self._shared = shared
         self._path = path
         self._rows: dict[TopicPartition, Row] = {}
+        self._exact = False
+        """Whether nobody has changed any log since the rows were written."""
+        self._held: dict[TopicPartition, Row] = {}
+        """Rows of partitions out of service: nobody of ours has changed these since."""
         self.writing = False
         """Whether a file is being written beside the work."""
         self._written = b""
 
-    def read(self) -> None:
-        """Read the file, if it is there and whole. Blocking."""
+    def read(self, *, clean: bool) -> None:
+        """Read the file, if it is there and whole. Blocking. `clean`: the last stop was."""
         content = read_file(self._shared.disk, f"{self._path}/{FILE_NAME}")
         if content is None:
             return
@@ -62,11 +71,34 @@ class AtRest:
             _logger.warning("%s/%s: torn or of another layout; left aside", self._path, FILE_NAME)
             return
         self._written = head
-        self._rows = {TopicPartition(row[0], row[1]): row for row in json.loads(rows)}
+        told = json.loads(rows)
+        self._rows = {TopicPartition(row[0], row[1]): row for row in told["rows"]}
+        self._held = {TopicPartition(row[0], row[1]): row for row in told["held"]}
+        stamp = told["clean"]
+        self._exact = clean and stamp is not None and stamp == self._recovery_points()
 
-    def forget(self) -> None:
-        """All logs are open: the rows are of no more use."""
+    def _recovery_points(self) -> int:
+        """When their file was changed: whoever stops cleanly writes it anew."""
+        found = self._shared.disk.stat(f"{self._path}/{names.RECOVERY_POINTS}")
+        return 0 if found is None else found.changed
+
+    def forget(self, damaged: Container[TopicPartition]) -> None:
+        """All logs are open: only the rows of those out of service are of any more use."""
+        known = self._rows if self._exact else {}
+        self._held = {at: row for at, row in (known | self._held).items() if at in damaged}
         self._rows = {}
+
+    def seen(self, partition: TopicPartition, known: Known) -> Known:
+        """`known` with what the rows tell of the partition's segments."""
+        row = self._held.get(partition) or self._rows.get(partition)
+        if row is None:
+            return known
+        return replace(
+            known,
+            seen=tuple((segment[0], segment[1]) for segment in row[9]),
+            seen_exact=self._exact or partition in self._held,
+            seen_gaps=Offset(row[13]),
+        )
 
     def open(
         self, directory: str, partition: TopicPartition, config: LogConfig, known: Known
@@ -81,10 +113,10 @@ class AtRest:
             return None
         (
             _, _, changed, log_changed, topic_id, start, end, snapshot_offset, epochs, segments,
-            first_timestamp, since_index, producers,
+            first_timestamp, since_index, producers, _,
         ) = row  # fmt: skip
-        if not known.recovery_point <= end or known.start_offset > end:
-            return None
+        if known.recovery_point > end or known.start_offset > start:
+            return None  # moving the start changes the directory: one of the two is wrong
         log = Log(self._shared, directory, partition, bytes.fromhex(topic_id), config)
         found = []
         for base, *rest in segments:
@@ -129,6 +161,7 @@ class AtRest:
                 log.start_offset, log.end_offset, log.snapshot_offset, log.epochs.entries,
                 [segment.at_rest() for segment in log.segments],
                 active.first_timestamp, active.bytes_since_index, producers,
+                self._shared.gaps_below(log.topic_partition),
             ]  # fmt: skip
             if active.first_timestamp is not None or not active.size:
                 found.append((log, row))
@@ -185,7 +218,9 @@ class AtRest:
                 continue
             row[2], row[3] = stamps[0], stamps[2]
             kept.append(row)
-        content = json.dumps(kept, separators=(",", ":")).encode()
+        clean = None if now_ns is not None else self._recovery_points()
+        told = {"clean": clean, "rows": kept, "held": [*self._held.values()]}
+        content = json.dumps(told, separators=(",", ":")).encode()
         head = _head(content)
         if head != self._written:
             disk.replace(f"{self._path}/{FILE_NAME}", head + b"\n" + content)

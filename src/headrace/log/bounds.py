@@ -100,6 +100,11 @@ class ReadBounds:
                 slot = self._slots[body[0], body[1]] = Slot(at, _KEY.pack(body[0], body[1]))
                 slot.said = body[2:]
 
+    def end_of(self, topic_id: bytes, partition: int) -> Offset:
+        """What was said last to be flushed of a log, 0 where nothing was."""
+        slot = self._slots.get((topic_id, partition))
+        return Offset(0 if slot is None or slot.said is None else slot.said[1])
+
     def publish(self, logs: Collection["Log"]) -> None:
         """Say how far these logs may be read now; at once in the page cache."""
         written = [at for log in logs if (at := self._note(log)) is not None]

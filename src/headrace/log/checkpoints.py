@@ -32,6 +32,7 @@ class Checkpoints:
         "_shared",
         "_waiting",
         "_written",
+        "foreign",
         "writing",
     )
 
@@ -41,6 +42,8 @@ class Checkpoints:
         self._known: dict[str, dict[TopicPartition, Offset]] = {name: {} for name in _NAMES}
         self._lost: set[str] = set()
         self._cleaned: dict[TopicPartition, Offset] = {}
+        self.foreign = False
+        """Whether a file was written by another broker: a Kafka does not sort its lines."""
         self._written: dict[str, bytes] = {}
         self._generation = 0
         self.writing = False
@@ -64,7 +67,9 @@ class Checkpoints:
         if content is None:
             return {}
         try:
-            return files.read_offsets(content, path)
+            found = files.read_offsets(content, path)
+            self.foreign = self.foreign or content != files.write_offsets(found)
+            return found
         except CorruptLogError as error:
             self._lost.add(name)
             _logger.warning("%s; taken for lost", error)
@@ -91,7 +96,7 @@ class Checkpoints:
             same_boot=same_boot,
             recovery_point_lost=names.RECOVERY_POINTS in self._lost,
             start_lost=names.LOG_STARTS in self._lost,
-            cleaned_offset=self._cleaned.get(partition, none),
+            gaps_below=self._cleaned.get(partition, none),
         )
 
     def forget(self, partition: TopicPartition) -> None:

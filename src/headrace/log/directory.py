@@ -14,17 +14,14 @@ from contextlib import suppress
 
 from headrace.config.topic import LogConfig
 from headrace.log import files, names
-from headrace.log.at_rest import AtRest
-from headrace.log.bounds import ReadBounds
-from headrace.log.checkpoints import Checkpoints
-from headrace.log.flusher import Flusher, Strategy, fdatasync_each
-from headrace.log.housekeeping import Hold, Housekeeping, Periods
+from headrace.log.flusher import Strategy, fdatasync_each
+from headrace.log.housekeeping import Housekeeping, Periods
 from headrace.log.identity import Identity, read_identity
+from headrace.log.loading import LoadedDirectory
 from headrace.log.log import Log
-from headrace.log.recover import create_log, open_log, read_file
+from headrace.log.recover import create_log
 from headrace.log.scrub import Scrub
-from headrace.log.shared import Known, Shared
-from headrace.model.errors import ConfigError, CorruptLogError, StorageError
+from headrace.model.errors import ConfigError
 from headrace.model.invariant import invariant
 from headrace.model.nouns import TopicPartition
 from headrace.world.clock import Clock, Random
@@ -33,16 +30,11 @@ from headrace.world.disk import Disk
 __all__ = ["LogDirectory", "Periods", "read_identity"]
 
 _logger = logging.getLogger(__name__)
-_CHUNK_LOGS = 64
-_SYNCED_SINGLY_MAX = 64
-"""More files than that are made durable by one sync of all there is in the file system."""
 AT_REST_EVERY = 12
 """With every so many checkpoints it is written which logs are at rest: once a minute."""
 
-Loaded = list[tuple[TopicPartition, Log | CorruptLogError]]
 
-
-class LogDirectory:
+class LogDirectory(LoadedDirectory):
     """One log directory. All calls on the deciding thread."""
 
     def __init__(
@@ -56,37 +48,9 @@ class LogDirectory:
         strategy: Strategy,
     ) -> None:
         """Use `open`."""
-        self.path = path
-        self.disk = disk
-        self.clock = clock
-        self.random = random
-        self.periods = periods
-        self.shared = Shared(disk, random)
-        self.flusher = Flusher(self.shared, clock, strategy)
-        self.logs: dict[TopicPartition, Log] = {}
-        self.quarantined: dict[TopicPartition, CorruptLogError] = {}
-        """Partitions out of service: damaged below what was surely flushed. Left as they are."""
-        self.identity = Identity()
-        self.was_clean = False
-        """Whether the stop before this start was a clean one."""
-        self.same_boot = False
-        """Whether the machine has run on since the directory was last used."""
-        self.power_lost = False
-        """Whether it went down meanwhile, without a clean stop before."""
-        self._used_before = False
-        self.hold: Hold = lambda _: None
-        """Asked before retention deletes; the first offset a partition still wants, or None."""
-        self.on_failure: Callable[[OSError], None] | None = None
-        """Told once, when the directory is fenced."""
-        self.checkpoints = Checkpoints(self.shared, path)
-        self.at_rest = AtRest(self.shared, path)
-        self.bounds = ReadBounds(self.shared, path)
+        super().__init__(disk, clock, random, path, periods=periods, strategy=strategy)
         self._housekeeping = Housekeeping(self)
         self.scrub = Scrub(self)
-        self._prepared: dict[TopicPartition, Log] = {}
-        self._unlock: Callable[[], None] | None = None
-        self._closed = False
-        self._checkpoints = 0
 
     @classmethod
     def open(
@@ -116,9 +80,10 @@ class LogDirectory:
             self.identity = Identity.claim(disk, path, broker_id, cluster_id)
             marker = f"{path}/{names.CLEAN_SHUTDOWN}"
             self.was_clean = disk.exists(marker)
+            self.gaps.read()
             self._know_the_boot()
-            self.checkpoints.read(used_before=self._used_before)
-            self.at_rest.read()
+            self.checkpoints.read(used_before=self.used_before)
+            self.at_rest.read(clean=self.was_clean)
             self.bounds.open()
             if self.was_clean:
                 disk.remove(marker)
@@ -132,191 +97,18 @@ class LogDirectory:
         self.shared.starts_moved = self.checkpoint
         self.shared.publish = self.bounds.publish
         self.shared.lower = self.bounds.lower
-        self.shared.checkpoint_now = lambda: self.checkpoints.write_now(self.logs)
+        self.shared.published = self.bounds.end_of
+        self.shared.allow_gap = self.gaps.allow
+        self.shared.gaps_below = self.gaps.below
+        self.shared.checkpoint_now = self._checkpoint_now
         return self
-
-    def _know_the_boot(self) -> None:
-        """Tell whether the machine was down since the last start here."""
-        path = f"{self.path}/{names.BOOT_ID}"
-        content = read_file(self.disk, path)
-        before = "" if content is None else files.read_boot_id(content)
-        now = self.disk.boot_id()
-        self._used_before = content is not None
-        self.same_boot = bool(now) and before == now
-        self.power_lost = bool(now and before) and before != now and not self.was_clean
-        if self.power_lost:
-            _logger.warning(
-                "%s: the machine went down without a clean stop of the broker: of what was not "
-                "flushed any part may be missing; it is read again above its recovery points",
-                self.path,
-            )
-
-    @property
-    def failure(self) -> StorageError | None:
-        """Why the directory is fenced; None while it works."""
-        return self.shared.failure
-
-    @property
-    def fenced(self) -> bool:
-        """Whether the directory has failed."""
-        return self.shared.failure is not None
 
     def _failed(self, error: OSError, path: str) -> None:
         _logger.critical("%s: %s; the log directory %s is fenced", path, error, self.path)
+        if self.shared.unflushed:
+            self.disk.run(self._doubt, lambda _: None)
         if self.on_failure is not None:
             self.on_failure(error)
-
-    # --- loading -----------------------------------------------------------------------------
-
-    def found(self) -> list[TopicPartition]:
-        """Partitions that have a directory here. Cleans up what deletions left. Blocking."""
-        partitions = []
-        deleted = []
-        for name in self.disk.list(self.path):
-            path = f"{self.path}/{name}"
-            if name == names.KRAFT_METADATA or not self.disk.is_directory(path):
-                continue
-            if name.endswith(names.DELETE_SUFFIX):
-                deleted.append(name)
-                continue
-            partition = names.parse_directory(name)
-            if partition is None:
-                _logger.warning("%s: not a partition's directory, left alone", path)
-                continue
-            partitions.append(partition)
-        self._forget_what_is_gone(partitions, deleted)
-        return partitions
-
-    def _forget_what_is_gone(self, present: list[TopicPartition], deleted: list[str]) -> None:
-        """Remove deleted logs, once no checkpoint says a word of them.
-
-        What was flushed of a deleted log would else be held against a new one of that name. After a
-        kill an entry may be either's; a clean stop has written them all anew.
-        """
-        stems = set() if self.was_clean else {names.stem_of(name) for name in deleted}
-        there = set(present)
-        gone = [
-            partition
-            for partition in self.checkpoints.listed()
-            if partition not in there or names.deletion_stem(partition) in stems
-        ]
-        for partition in gone:
-            self.checkpoints.forget(partition)
-        try:
-            if gone:
-                self.checkpoints.write_now({})
-            for name in deleted:
-                self.disk.remove_tree(f"{self.path}/{name}")
-        except OSError as error:
-            _logger.warning("%s: deleted logs are left for the next start: %s", self.path, error)
-
-    def load_blocking(self, config_of: Callable[[TopicPartition], LogConfig]) -> None:
-        """Load every log now."""
-        self._take(self._load_some(self.found(), config_of))
-        self._settle_recovery()
-
-    def _settle_recovery(self) -> None:
-        """Put on the platter what recovery went by, and the boot it was done in; blocking. OSError.
-
-        The boot is noted only now: a kill halfway leaves logs that still bear a power cut's marks.
-        """
-        unsynced, self.shared.unsynced = self.shared.unsynced, []
-        if len(unsynced) > _SYNCED_SINGLY_MAX:
-            self.disk.sync_all(self.path)
-        else:
-            _sync_each(self.disk, unsynced)
-        if not self.same_boot:
-            self.checkpoints.write_now(self.logs)
-            boot_id = files.write_boot_id(self.disk.boot_id())
-            self.disk.replace(f"{self.path}/{names.BOOT_ID}", boot_id)
-            self.same_boot = True
-
-    def load(
-        self,
-        config_of: Callable[[TopicPartition], LogConfig],
-        done: Callable[[BaseException | None], None],
-        parallel: int = 2,
-    ) -> None:
-        """Load every log off the thread, `parallel` chunks at once; `done` with an error or None.
-
-        `config_of` is called off the thread too. Damaged logs end up in `quarantined`, which is no
-        error; an OSError is.
-        """
-        waiting: list[list[TopicPartition]] = []
-        running = 0
-        failed: list[BaseException] = []
-
-        def next_chunk() -> None:
-            nonlocal running
-            if waiting and not failed:
-                chunk = waiting.pop()
-                running += 1
-                self.disk.run(lambda: self._load_some(chunk, config_of), taken)
-            elif running == 0:
-                finish(failed[0] if failed else None)
-
-        def finish(error: BaseException | None) -> None:
-            if error is None:
-                self.disk.run(self._settle_recovery, done)
-            else:
-                done(error)
-
-        def taken(result: Loaded | BaseException) -> None:
-            nonlocal running
-            running -= 1
-            if isinstance(result, BaseException):
-                failed.append(result)
-            else:
-                self._take(result)
-            next_chunk()
-
-        def listed(result: list[TopicPartition] | BaseException) -> None:
-            if isinstance(result, BaseException):
-                done(result)
-                return
-            step = _CHUNK_LOGS
-            waiting.extend(result[at : at + step] for at in range(0, len(result), step))
-            for _ in range(max(1, min(parallel, len(waiting)))):
-                next_chunk()
-
-        self.disk.run(self.found, listed)
-
-    def _load_some(
-        self,
-        partitions: Sequence[TopicPartition],
-        config_of: Callable[[TopicPartition], LogConfig],
-    ) -> Loaded:
-        loaded: Loaded = []
-        for partition in partitions:
-            known = self._known(partition)
-            path = f"{self.path}/{partition}"
-            try:
-                config = config_of(partition)
-                log = self.at_rest.open(path, partition, config, known)
-                if log is None:
-                    log = open_log(self.shared, path, partition, config, known)
-                loaded.append((partition, log))
-            except CorruptLogError as error:
-                loaded.append((partition, error))
-        return loaded
-
-    def _known(self, partition: TopicPartition) -> Known:
-        return self.checkpoints.known(
-            partition,
-            clean=self.was_clean,
-            same_boot=self.same_boot,
-            now_ms=self.clock.wall_ms(),
-            producer_expiration_ms=self.periods.producer_id_expiration_ms,
-        )
-
-    def _take(self, loaded: Loaded) -> None:
-        for partition, result in loaded:
-            if isinstance(result, Log):
-                self.logs[partition] = result
-                self.checkpoints.forget(partition)
-            else:
-                self.quarantined[partition] = result
-                _logger.error("%s: out of service: %s", partition, result)
 
     # --- partitions come and go --------------------------------------------------------------
 
@@ -332,7 +124,7 @@ class LogDirectory:
         Making a file may wait for the file system's journal. What could not be made is tried again
         by `create_log`, which says why not.
         """
-        missing = [one for one in wanted if one not in self.logs and one not in self.quarantined]
+        missing = [one for one in wanted if one not in self.logs and not self.refused(one)]
         for one in missing:
             # Before the directory is there: nobody takes a former topic's checkpoints for its.
             self.bounds.add(topic_id, one.partition)
@@ -370,8 +162,9 @@ class LogDirectory:
         """
         if self.shared.failure is not None:
             raise self.shared.failure
-        if topic_partition in self.quarantined:
-            raise self.quarantined[topic_partition]
+        refused = self.refused(topic_partition)
+        if refused is not None:
+            raise refused
         invariant(topic_partition not in self.logs, f"{topic_partition} exists already")
         path = f"{self.path}/{topic_partition}"
         log = self._prepared.pop(topic_partition, None)
@@ -404,7 +197,11 @@ class LogDirectory:
             if self.shared.before_cut is not None:
                 self.shared.before_cut(log, None)
             self.bounds.forget(log.topic_id, topic_partition.partition)
+        self.gaps.forget(topic_partition)
         source = f"{self.path}/{topic_partition}"
+        if log is None and not self.disk.exists(source):
+            self.checkpoint()
+            return
         target = f"{self.path}/{names.delete_directory(topic_partition, self.random.uuid())}"
         try:
             self.disk.rename(source, target)
@@ -422,7 +219,7 @@ class LogDirectory:
 
     def _synced(self, result: BaseException | None) -> None:
         if isinstance(result, OSError):
-            self.shared.fail(result, self.path)
+            self.shared.fail(result, self.path, flush=True)
 
     def _remove(self, path: str, log: Log | None) -> None:
         if log is not None:
@@ -438,10 +235,15 @@ class LogDirectory:
 
     def start(self) -> None:
         """Begin the periodic duties: checkpoints, retention, producer expiry, removals, scrub."""
+        for partition in self.missing:
+            self.checkpoints.forget(partition)
+        self.missing.clear()
         if not self.quarantined:
             self.bounds.keep_only(self.logs.values())
         self.bounds.publish(self.logs.values())
-        self.at_rest.forget()
+        self.at_rest.forget(self.quarantined)
+        if self.quarantined:
+            self.at_rest.write_soon(self.logs.values(), self.clock)
         self._housekeeping.start()
         self.scrub.start()
 
@@ -470,6 +272,11 @@ class LogDirectory:
         self._checkpoints += 1
         if self._checkpoints % AT_REST_EVERY == 0 and not self.fenced and not self._closed:
             self.at_rest.write_soon(self.logs.values(), self.clock)
+
+    def _checkpoint_now(self) -> None:
+        """`Shared.checkpoint_now`."""
+        self.gaps.write(self.gaps.content())
+        self.checkpoints.write_now(self.logs)
 
     def _bounds_synced(self, result: BaseException | None) -> None:
         if isinstance(result, OSError) and not self._closed:
@@ -501,28 +308,15 @@ class LogDirectory:
                     self.disk.replace(marker, files.write_clean_shutdown())
                     self.bounds.close(remove=True)
         except OSError as error:
-            raise self.shared.fail(error, self.path) from error
+            raise self.shared.fail(error, self.path, flush=True) from error
         finally:
             for log in self.logs.values():
                 log.close(clean=False)
             self.bounds.close(remove=False)
+            if clean and self.shared.unflushed:
+                self._doubt()
             if self._unlock is not None:
                 self._unlock()
-
-
-def _sync_each(disk: Disk, paths: Sequence[str]) -> None:
-    """Make files and their names durable; missing ones are passed over. Blocking. OSError."""
-    for path in paths:
-        try:
-            file = disk.open(path)
-        except FileNotFoundError:
-            continue
-        try:
-            file.sync()
-        finally:
-            file.close()
-    for parent in sorted({path.rpartition("/")[0] for path in paths}):
-        disk.sync_directory(parent)
 
 
 def _make_durably(disk: Disk, path: str) -> None:

@@ -90,6 +90,10 @@ def decode_uuid(text: str) -> bytes:
     return raw
 
 
+DOUBTED = "none, for a flush has failed"
+"""In place of a boot id: the page cache is not to be believed."""
+
+
 def write_boot_id(boot_id: str) -> bytes:
     """`headrace-boot-id`."""
     return f"version: 0\nboot_id: {boot_id}\n".encode()

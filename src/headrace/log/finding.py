@@ -94,7 +94,10 @@ def _walk_from(
 
 def _begins_a_batch(segment: "Segment", indexed: Offset, start: Position, fetch: Fetch) -> bool:
     try:
-        _, header = next(headers(fetch, start, segment.size, segment.path(names.LOG)))
+        found = next(headers(fetch, start, segment.size, segment.path(names.LOG)), None)
     except BadBatch:
         return False
+    if found is None:  # the file ends before
+        return False
+    _, header = found
     return segment.base_offset <= header.base_offset <= indexed

@@ -177,7 +177,7 @@ class Flusher:
     def _failed(self, error: OSError, path: str) -> None:
         self._settled()
         self._waiting.clear()
-        self._shared.fail(error, path)
+        self._shared.fail(error, path, flush=True)
 
     def after_current(self, action: Callable[[], None]) -> None:
         """Do `action` when no flush is running: files under flush must not be closed."""

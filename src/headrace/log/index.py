@@ -176,6 +176,24 @@ class OffsetIndex(_Index):
             return self.base_offset, Position(0)
         return Offset(self.base_offset + self._offsets[-1]), Position(self._positions[-1])
 
+    def peek(self) -> tuple[Offset, Position]:
+        """`last`, read from the file's end where the entries are not in memory. Not checked."""
+        if self.loaded:
+            return self.last
+        try:
+            file = self._disk.open(self.path, writable=False)
+        except FileNotFoundError:
+            return self.base_offset, Position(0)
+        try:
+            size = OFFSET_ENTRY.size
+            entry = file.read(max(file.size() - size, 0), size)
+        finally:
+            file.close()
+        if len(entry) < size:
+            return self.base_offset, Position(0)
+        relative, position = OFFSET_ENTRY.unpack(entry)
+        return Offset(self.base_offset + relative), Position(position)
+
     def reset(self, *, fresh: bool = False) -> None:
         """Forget every entry."""
         super().reset(fresh=fresh)

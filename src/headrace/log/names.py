@@ -66,6 +66,11 @@ def deletion_stem(partition: TopicPartition) -> str:
     return stem_of(delete_directory(partition, bytes(16)))
 
 
+def is_deleted(name: str) -> bool:
+    """Whether that is the directory of a deleted log."""
+    return name.endswith(DELETE_SUFFIX)
+
+
 def stem_of(deleted: str) -> str:
     """The same, of the name of a deleted log's directory."""
     return deleted.removesuffix(DELETE_SUFFIX).rpartition(".")[0]

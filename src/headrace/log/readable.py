@@ -16,7 +16,7 @@ from headrace.log.epochs import LeaderEpochs
 from headrace.log.producers import ProducerStates
 from headrace.log.ranges import RANGE_BYTES_MIN, BatchRange, Served, stretch_from
 from headrace.log.reader import NeedsDisk, ReadResult, read_batches
-from headrace.log.scan import BadBatch, Fetch, NotCached, headers
+from headrace.log.scan import BadBatch, Fetch, NotCached
 from headrace.log.segment import Segment
 from headrace.log.shared import Shared
 from headrace.log.txnindex import AbortedTransaction
@@ -205,15 +205,6 @@ class ReadableLog:
             return self.end_offset
         at = bisect_right(self._bases, segment.base_offset)
         return self._bases[at] if at < len(self._bases) else self.end_offset
-
-    def floor_of(self, offset: Offset) -> Offset:
-        """Base offset of the batch that holds `offset`; blocking."""
-        place = self._find(offset, False)
-        if place is None:
-            return offset
-        for _, header in headers(place[0].file.read, place[1], place[0].size, self.directory):
-            return Offset(min(header.base_offset, offset))
-        return offset
 
     def _find(self, offset: Offset, cached: bool) -> tuple[Segment, int] | None:
         segments = self.segments

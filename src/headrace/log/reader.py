@@ -74,6 +74,8 @@ def read_batches(
         if data is None:
             raise NotCached
         cut, following = whole_batches(data, offset, below, limit, segment, position, fetch)
+        if cut == 0 and len(data) < wanted:
+            raise BadBatch(segment.path(names.LOG), position, "the file ends inside the batch")
     elif cut > max_bytes and not at_least_one:
         return b"", offset
     return (data if cut == len(data) else memoryview(data)[:cut]), following

@@ -9,13 +9,13 @@ is read to the last byte: indexes, `.txnindex`, epochs and producers are built a
 """
 
 import logging
+from dataclasses import replace
 
 from headrace.config.topic import LogConfig
-from headrace.log import files, leftovers, names, replay, unclean
+from headrace.log import files, gaps, leftovers, names, replay, unclean
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.log import Log
-from headrace.log.scan import headers
-from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
+from headrace.log.segment import Segment
 from headrace.log.shared import Known, Shared
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
@@ -64,10 +64,15 @@ def open_log(
     disk = shared.disk
     present = leftovers.settle(disk, directory)
     log = Log(shared, directory, topic_partition, _topic_id(disk, directory), config)
+    if not known.clean:
+        said = shared.published(log.topic_id, topic_partition.partition)
+        known = replace(known, published=said)
     segments = _segments(log, present)
     log.set_segments(segments)
+    gaps.check_whole(log, known)
     content = read_file(disk, f"{directory}/{names.LEADER_EPOCHS}")
     saved = _read_epochs(content, directory)
+    gaps.check_first(log, known, saved)
     log.set_epochs(LeaderEpochs(saved))
     if not segments:
         log.end_offset = known.start_offset
@@ -94,7 +99,8 @@ def _believe(log: Log, known: Known) -> None:
             _logger.warning("%s; built again from the log", error)
             unclean.recover(log, known, at)
             return
-    log.end_offset = _end_of(log.segments[-1])
+    gaps.check_joined(log, len(log.segments) - 1, known)
+    log.end_offset = gaps.end_of(log.segments[-1])
     replay.load_producers(log, log.end_offset, known)
 
 
@@ -146,24 +152,17 @@ def _segments(log: Log, present: list[str]) -> list[Segment]:
     return found
 
 
-def _end_of(segment: Segment) -> Offset:
-    """The offset after the last batch: from the last index entry on, as far as the file goes."""
-    if not segment.size:
-        return segment.base_offset
-    where = segment.path(names.LOG)
-    end, since = segment.base_offset, 0
-    last_possible = Offset(segment.base_offset + RELATIVE_OFFSET_MAX)
-    position = segment.start_of(last_possible, segment.file.read)
-    for _, header in headers(segment.file.read, position, segment.size, where):
-        end = Offset(header.base_offset + header.last_offset_delta + 1)
-        since += header.batch_length + 12
-    segment.bytes_since_index = since
-    return end
-
-
 def _check_bounds(log: Log, known: Known) -> None:
-    """Refuse a log that ends before what the checkpoints know of it."""
+    """Refuse a log that ends before what the checkpoints know of it, or after a clean stop behind.
+
+    Base offsets are under no checksum: that of the last batch nothing else contradicts.
+    """
     end = log.end_offset
+    if known.clean and known.gaps_known and end > known.recovery_point > 0:
+        raise CorruptLogError(
+            f"{log.directory}: ends at offset {end}, yet at the last stop it ended at "
+            f"{known.recovery_point}; {gaps.WHAT_TO_DO}"
+        )
     if end < known.start_offset and not (known.clean or known.same_boot):
         # The start was moved up, then the power cut took the unflushed rest: begin there.
         _logger.warning(
@@ -177,21 +176,32 @@ def _check_bounds(log: Log, known: Known) -> None:
         log.end_offset = known.start_offset
         log.new_segment(known.start_offset)
         return
-    if end < known.recovery_point:
-        why = f"everything below {known.recovery_point} was flushed"
+    if end < known.flushed:
+        upto, why = known.flushed, f"everything below {known.flushed} was flushed"
     elif end < known.start_offset:
-        why = f"it starts at {known.start_offset}"
+        upto, why = known.start_offset, f"it starts at {known.start_offset}"
+    elif end < known.high_watermark and (known.clean or known.same_boot):
+        # After a power cut it may have outrun what was flushed.
+        upto = known.high_watermark
+        why = f"everything below {upto} was committed"
     else:
         return
     raise CorruptLogError(
-        f"{log.directory}: ends at offset {end}, yet {why}: files or parts of them are missing; "
-        f"{unclean.WHAT_TO_DO}"
+        f"{log.directory}: ends at offset {end}, yet {why}: files or parts of them are missing "
+        f"(offsets {end} to {upto - 1}); {gaps.WHAT_TO_DO}"
     )
 
 
 def _settle(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | None) -> None:
     """Bring the rest into line with where the log begins and ends."""
     start = known.start_offset
+    if known.own_files and saved and saved[0][1] < start <= log.end_offset:
+        # Whatever moves the start cuts the epochs first, and neither file has a checksum.
+        _logger.warning(
+            "%s: starts at %d by its checkpoint, at %d by its epochs: the earlier one is taken",
+            log.directory, start, saved[0][1],
+        )  # fmt: skip
+        start = saved[0][1]
     if known.start_lost and saved:
         # The first epoch begins where the log does, whenever that was moved.
         start = Offset(min(max(start, saved[0][1]), log.end_offset))

@@ -5,12 +5,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import StorageError
-from headrace.model.nouns import Offset
+from headrace.model.nouns import Offset, TopicPartition
 from headrace.world.clock import Random
 from headrace.world.disk import Disk
 
 if TYPE_CHECKING:
     from headrace.log.log import Log
+
+_START = Offset(0)
 
 
 @dataclass(slots=True)
@@ -40,9 +42,21 @@ class Shared:
     """Told before segments of a log go: the log, and where it will end (None: all of it goes)."""
     delay_removal: Callable[[int, Callable[[], None]], None] | None = None
     """(delay in ms, removal): do it later; at once where there is nobody to do it."""
+    allow_gap: Callable[[TopicPartition, Offset], None] | None = None
+    """Told, on any thread, that a log may have gaps below an offset: see `gaps`."""
+    gaps_below: Callable[[TopicPartition], Offset] = lambda partition: _START
+    """Below which offset a log may have gaps."""
+    published: Callable[[bytes, int], Offset] = lambda topic_id, partition: _START
+    """What readers were told is flushed of a log, by topic id and partition; 0: nothing."""
+    unflushed: bool = False
+    """Whether it was a flush that failed: the page cache may hold what the disk never will."""
 
-    def fail(self, error: OSError, path: str) -> StorageError:
-        """Fence the directory for good; returns what the caller raises."""
+    def fail(self, error: OSError, path: str, *, flush: bool = False) -> StorageError:
+        """Fence the directory for good; returns what the caller raises.
+
+        `flush`: written data could not be made durable, so it is not to be believed by reading it.
+        """
+        self.unflushed = self.unflushed or flush
         if self.failure is None:
             self.failure = StorageError(f"{path}: {error.strerror or error}")
             if self.failed is not None:
@@ -55,9 +69,6 @@ class Shared:
             removal()
         else:
             self.delay_removal(delay_ms, removal)
-
-
-_START = Offset(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,5 +90,27 @@ class Known:
     """There was a recovery point, and it cannot be read."""
     start_lost: bool = False
     """There was a log start, and it cannot be read."""
-    cleaned_offset: Offset = _START
+    gaps_below: Offset = _START
     """Below it compaction may have left gaps between segments."""
+    gaps_known: bool = True
+    """Whether that is sure; if not, compacted logs may have gaps anywhere: see `gaps`."""
+    published: Offset = _START
+    """What readers were told is flushed: written after each flush, so later than the rest."""
+    seen: tuple[tuple[int, int], ...] = ()
+    """Base offsets and sizes of the segments when the log was last written down at rest."""
+    seen_exact: bool = False
+    """Whether nobody has touched the log since."""
+    seen_gaps: Offset | None = None
+    """Below it compaction might have left gaps then."""
+    doubted: bool = False
+    """A flush failed: what the page cache holds may not be on the disk."""
+
+    @property
+    def flushed(self) -> Offset:
+        """Everything below was flushed, for sure."""
+        return max(self.recovery_point, self.published)
+
+    @property
+    def own_files(self) -> bool:
+        """Whether the small files beside the log are as we have written them last."""
+        return self.same_boot or self.seen_exact

@@ -29,6 +29,7 @@ CHUNK_BYTES = 1 << 20
 _SEARCHED_BYTES = 4 << 20
 NO_INDEX = 1 << 62
 """An index interval that nothing reaches."""
+GAPS_ANYWHERE = 1 << 63
 _FRAME = Struct(">qiibIhiqqq")
 _ORDERED = CONTROL | TRANSACTIONAL
 
@@ -44,13 +45,15 @@ def sweep(
     limit: int,
     every: int,
     producers: ProducerBatch | None = None,
+    gaps_below: int = GAPS_ANYWHERE,
 ) -> Swept:
     """Check the segment to its last byte and gather what its indexes should hold. OSError.
 
-    `every`: index.interval.bytes. `producers` is told of the batches with a producer id: of plain
+    `every`: index.interval.bytes. `gaps_below`: no batch beyond begins elsewhere than the one
+    before it ends. `producers` is told of the batches with a producer id: of plain
     ones the last five of each producer, of transactions and their markers all, in their order.
     """
-    under_way = Sweep(segment, expected, limit, every, producers)
+    under_way = Sweep(segment, expected, limit, every, producers, gaps_below=gaps_below)
     fetch, size = segment.file.read, segment.size
     while under_way.step(fetch, size):
         pass
@@ -60,7 +63,7 @@ def sweep(
 class Sweep:
     """One pass over a segment, a piece at a time."""
 
-    __slots__ = ("_every", "_limit", "_path", "_pending", "_producers", "found")
+    __slots__ = ("_every", "_gaps_below", "_limit", "_path", "_pending", "_producers", "found")
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class Sweep:
         every: int = NO_INDEX,
         producers: ProducerBatch | None = None,
         position: int = 0,
+        gaps_below: int = GAPS_ANYWHERE,
     ) -> None:
         """Begin at `position`, where a batch does.
 
@@ -82,6 +86,7 @@ class Sweep:
         self._path = segment.path(names.LOG)
         self._limit = min(limit, base + RELATIVE_OFFSET_MAX + 1)
         self._every = every
+        self._gaps_below = gaps_below
         self._producers = producers
         self._pending: dict[int, deque[bytes]] = {}
 
@@ -117,6 +122,7 @@ class Sweep:
     def _walk(self, chunk: bytes) -> int:
         """Take the whole batches at the head of `chunk` in; returns their bytes. BadBatch."""
         found, limit, every = self.found, self._limit, self._every
+        gaps_below = self._gaps_below
         view = memoryview(chunk)
         unpack, checksum = _FRAME.unpack_from, crc32c
         start, have = found.position, len(chunk)
@@ -131,6 +137,9 @@ class Sweep:
                 last = base + delta
                 if magic != MAGIC or length < LENGTH_MIN or not expected <= base <= last < limit:
                     raise self._refused(chunk, at, start + at, expected)
+                if base != expected and base > gaps_below:
+                    reason = f"offset {base} after {expected - 1}, and nothing was compacted there"
+                    raise BadBatch(self._path, start + at, reason)
                 after = at + OVERHEAD_BYTES + length
                 if after > have:
                     break

@@ -3,7 +3,8 @@
 import logging
 from typing import TYPE_CHECKING
 
-from headrace.log import leftovers, names, replay
+from headrace.log import gaps, leftovers, names, replay
+from headrace.log.scan import headers
 from headrace.log.shared import Known
 from headrace.model.nouns import Offset
 
@@ -15,6 +16,8 @@ _logger = logging.getLogger(__name__)
 
 def truncate_to(log: "Log", offset: Offset) -> None:
     """Cut from the batch that holds `offset` on, durably. Blocking; StorageError."""
+    if log.shared.failure is not None:
+        raise log.shared.failure  # nothing can be lowered first that speaks of what would go
     if offset >= log.end_offset:
         return
     _logger.info("%s: truncated from %d to %d", log.topic_partition, log.end_offset, offset)
@@ -23,8 +26,11 @@ def truncate_to(log: "Log", offset: Offset) -> None:
     log.truncations += 1
     try:
         if offset < log.flushed_offset:
-            # A recovery point above the log's end would be taken for damage after a crash.
-            log.flushed_offset = log.floor_of(offset)
+            # A recovery point above the log's end would be taken for damage after a crash. In a
+            # gap that compaction left, the last batch ends before `offset`.
+            log.flushed_offset = _end_before(log, offset)
+            if log.shared.allow_gap is not None and log.flushed_offset < offset:
+                log.shared.allow_gap(log.topic_partition, offset)
             log.high_watermark = Offset(min(log.high_watermark, log.flushed_offset))
             if log.shared.checkpoint_now is not None:
                 log.shared.checkpoint_now()
@@ -36,8 +42,38 @@ def truncate_to(log: "Log", offset: Offset) -> None:
         if log.epochs.truncate_from_end(end):
             log.save_epochs()
         replay.load_producers(log, end, Known(clean=True, producer_expiration_ms=1 << 62))
+        if gaps.end_of(log.segments[-1]) < end:
+            _begin_anew(log)
     except OSError as error:
-        raise log.shared.fail(error, log.directory) from error
+        raise log.shared.fail(error, log.directory, flush=True) from error
+
+
+def _begin_anew(log: "Log") -> None:
+    """Have a segment begin at the log's end, where the last batch ends before it.
+
+    So that a restart ends there too, which Kafka's does not: no offset is given twice.
+    """
+    if log.segments[-1].size:
+        log.roll()
+    else:
+        log.new_segment(log.end_offset)
+
+
+def _end_before(log: "Log", offset: Offset) -> Offset:
+    """Where the last batch ends that does not reach `offset`."""
+    for segment in reversed(log.segments):
+        if segment.base_offset < offset and segment.size:
+            end = segment.base_offset
+            where = segment.path(names.LOG)
+            start = segment.start_of(offset, segment.file.read)
+            start = segment.index.position_before(max(start - 1, 0))
+            for _, header in headers(segment.file.read, start, segment.size, where):
+                last = header.base_offset + header.last_offset_delta
+                if last >= offset:
+                    break
+                end = Offset(last + 1)
+            return end
+    return Offset(min(offset, log.segments[0].base_offset))
 
 
 def _cut(log: "Log", offset: Offset) -> Offset:
@@ -50,11 +86,15 @@ def _cut(log: "Log", offset: Offset) -> Offset:
     log.unflushed.forget([active, *gone])
     for segment in gone:
         leftovers.remove_segment(log.shared.disk, segment)
+    if gone:
+        # Else a power cut may bring them back behind what is cut now: a gap, and perhaps believed.
+        log.shared.disk.sync_directory(log.directory)
     end = Offset(max(offset, active.base_offset))
     found = active.find(end, active.file.read) if active.size else None
     if found is not None:
         position, header = found
-        end = Offset(max(header.base_offset, active.base_offset))
+        # Behind a gap the batch begins later: the log ends where it was asked to.
+        end = Offset(max(min(header.base_offset, end), active.base_offset))
         active.file.truncate(position)
         active.size = position
     active.file.sync()

@@ -9,6 +9,7 @@ What a bad batch means depends on what could have happened to it:
 * Above it, and the machine went down, or nobody knows: what was not flushed may be there in any
   part. It is a torn tail. With log.flush.on.ack=false this may have been acknowledged: the recovery
   point alone is trusted, high watermarks are not (at RF 1 they outrun the disk).
+* A flush failed: the pages are read from the disk again, and judged as if the machine went down.
 * The recovery point itself is lost: a torn tail only where nothing sound follows.
 
 A torn tail is cut and said, with its size. Damage raises CorruptLogError: the partition stays out
@@ -19,22 +20,18 @@ import logging
 from bisect import bisect_right
 from functools import partial
 
-from headrace.log import leftovers, names, replay
+from headrace.log import gaps, leftovers, names, replay
+from headrace.log.gaps import WHAT_TO_DO
 from headrace.log.log import Log
 from headrace.log.scan import BadBatch
 from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
 from headrace.log.shared import Known
-from headrace.log.sweep import sound_batch_behind, sweep
+from headrace.log.sweep import GAPS_ANYWHERE, sound_batch_behind, sweep
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.wire.kafka.batch import parse_header
 
 _logger = logging.getLogger(__name__)
-
-WHAT_TO_DO = (
-    "the partition is out of service and nothing of it was changed: restore its directory from a "
-    "copy, or stop the broker and see `headrace log verify` and `headrace log repair`"
-)
 
 
 def recover(log: Log, known: Known, first: int | None = None) -> None:
@@ -47,12 +44,16 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
     if first is None:
         first = max(bisect_right(bases, known.recovery_point) - 1, 0)
     end = log.segments[first].base_offset
+    gaps.check_joined(log, first, known)
     replay.load_producers(log, end, known)
     log.epochs.truncate_from_end(end)  # from here on the batches say it
     last = len(log.segments) - 1
     for at in range(first, last + 1):
         segment = log.segments[at]
-        if at > first and _is_beyond_a_hole(segment, end, known):
+        if known.doubted:
+            segment.file.forget(0, segment.size)
+        joined = at == first or segment.base_offset == end
+        if not (joined or gaps.gap_allowed(log, end, segment, known)):
             _lose_from(log, at, end, known)
             break
         if first < at == last:
@@ -60,46 +61,41 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
             log.end_offset = Offset(max(end, segment.base_offset))
             log.write_snapshot().close()
         limit = bases[at + 1] if at < last else segment.base_offset + RELATIVE_OFFSET_MAX + 1
-        bad, end, position = _recover_segment(log, segment, max(end, segment.base_offset), limit)
-        if end > known.recovery_point:
+        expected = max(end, segment.base_offset)
+        bad, end, position = _recover_segment(log, segment, expected, limit, known)
+        # The newest one although nothing may be in it: its name may not be durable yet.
+        if end > known.recovery_point or at == last:
             closed = names.SEGMENT_SUFFIXES if at < last else (names.LOG,)
             log.shared.unsynced += [segment.path(suffix) for suffix in closed]
         if bad is not None:
             _judge(log, at, bad, end, known)
             _cut(log, at, position, end, bad.reason)
             break
+    small = (names.PARTITION_METADATA, names.LEADER_EPOCHS)
+    log.shared.unsynced += [f"{log.directory}/{name}" for name in small]
     log.end_offset = end
 
 
-def _is_beyond_a_hole(segment: Segment, end: Offset, known: Known) -> bool:
-    """Whether what would join `segment` to the rest was lost with the power.
-
-    Compaction leaves gaps too. The cleaner has the recovery points written before it swaps
-    anything in, and its own checkpoint afterwards: above both there is none of its gaps.
-    """
-    surely = max(known.recovery_point, known.cleaned_offset)
-    return segment.base_offset != end and segment.base_offset > surely
-
-
 def _lose_from(log: Log, at: int, end: Offset, known: Known) -> None:
+    """Cut what the power took the joint of, with `log.segments[at]`. CorruptLogError: not so."""
     segment = log.segments[at]
-    reason = f"begins at {segment.base_offset}, the log ended at {end}"
-    if segment.size and (known.same_boot or known.recovery_point_lost):
-        raise CorruptLogError(
-            f"{segment.path(names.LOG)} {reason}: something is missing before it, and not because "
-            f"of a power cut; {WHAT_TO_DO}"
-        )
-    _cut(log, at, 0, end, reason)
+    stayed = known.same_boot or known.recovery_point_lost
+    if segment.base_offset <= known.flushed or (segment.size and stayed):
+        raise gaps.not_joined(log, end, segment)
+    _cut(log, at, 0, end, f"begins at {segment.base_offset}, the log ended at {end}")
 
 
 def _recover_segment(
-    log: Log, segment: Segment, expected: Offset, limit: int
+    log: Log, segment: Segment, expected: Offset, limit: int, known: Known
 ) -> tuple[BadBatch | None, Offset, int]:
     """Build all that is beside the segment again; what stopped it, the end, its position."""
     segment.txn_index.reset()
     written_ms = segment.mtime_ms() if segment.size else 0
     note = partial(_note_batch, log, segment, written_ms)
-    swept = sweep(segment, expected, limit, log.config.index_interval_bytes, note)
+    # Base offsets are under no checksum: what we have appended ourselves has no gaps.
+    gaps_below = max(known.gaps_below, known.flushed) if known.gaps_known else GAPS_ANYWHERE
+    every = log.config.index_interval_bytes
+    swept = sweep(segment, expected, limit, every, note, gaps_below)
     for epoch, start in swept.epochs:
         if epoch > log.epochs.latest:
             log.epochs.assign(LeaderEpoch(epoch), Offset(start))
@@ -117,8 +113,8 @@ def _note_batch(
 
 def _judge(log: Log, at: int, bad: BadBatch, end: Offset, known: Known) -> None:
     """Raise CorruptLogError unless what begins with `bad` is a torn tail."""
-    if end < known.recovery_point:
-        why = f"everything below offset {known.recovery_point} was flushed"
+    if end < known.flushed:
+        why = f"everything below offset {known.flushed} was flushed"
     elif known.same_boot and not bad.cut_off:
         why = "the machine has not been down since it was written"
     elif (known.same_boot or known.recovery_point_lost) and _something_behind(log, at, bad, end):
@@ -152,10 +148,10 @@ def _cut(log: Log, at: int, position: int, end: Offset, reason: str) -> None:
     for other in reversed(gone):
         leftovers.remove_segment(log.shared.disk, other)
     kept = log.segments[: at + 1]
-    if position == 0 and at > 0:
+    if position == 0 and at > 0 and gaps.end_of_sealed(log.segments[at - 1]) == end:
         leftovers.remove_segment(log.shared.disk, segment)
         kept.pop()
-    else:
+    else:  # behind a gap it stays, empty, so that the log ends there at the next start too
         segment.file.truncate(position)
         segment.size = position
         segment.file.sync()

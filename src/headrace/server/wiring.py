@@ -13,7 +13,6 @@ from headrace.cluster.controller import Controller
 from headrace.cluster.embedded.store import FILE_NAME, EmbeddedStore
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import Listener as ConfiguredListener
-from headrace.config.topics import topic_log_config
 from headrace.frontends.http import gauges
 from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
 from headrace.frontends.kafka.dispatch import Dispatcher
@@ -226,7 +225,7 @@ class Server:
         self._store = EmbeddedStore(f"{self.config.log_dirs[0]}/{FILE_NAME}")
         self.controller = Controller(self.broker, self._store)
         loop = asyncio.get_running_loop()
-        defaults = topic_log_config(self.config, {})
+        config_of = await self.controller.log_configs()
         for directory in self.directories:
             loaded: asyncio.Future[None] = loop.create_future()
 
@@ -236,12 +235,7 @@ class Server:
                 else:
                     loaded.set_exception(error)
 
-            # Each topic's own settings come with its partitions' opening, from the store.
-            directory.load(
-                lambda _: defaults,
-                done,
-                self.config.num_recovery_threads_per_data_dir,
-            )
+            directory.load(config_of, done, self.config.num_recovery_threads_per_data_dir)
             await loaded
 
     async def _join(self) -> None:

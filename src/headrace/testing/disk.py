@@ -13,32 +13,19 @@ Faults (`fail_writes`, `fail_syncs`, `flip`) say when; what survives them is the
 
 import errno
 import os
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from copy import deepcopy
+from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
-from headrace.world.disk import Buffer, DiskFile, Stat
+from headrace.testing.disk_file import CHANGES, Node, Op, SimFile
+from headrace.world.disk import DiskFile, Stat
+
+__all__ = ["Node", "Op", "SimDisk", "SimFile"]
 
 T = TypeVar("T")
 _BOOTS = count()
-
-
-class Op(NamedTuple):
-    """One recorded operation on the node `node`.
-
-    write (number: position, data) · truncate (number: size) · sync and dirsync (number: how many
-    operations before it are covered) · link (name, number: the child, directory) · unlink (name) ·
-    rename (name, number: the other directory, new_name).
-    """
-
-    kind: str
-    node: int
-    number: int = 0
-    data: bytes = b""
-    name: str = ""
-    new_name: str = ""
-    directory: bool = False
 
 
 @dataclass(slots=True)
@@ -47,110 +34,6 @@ class _Fault:
     code: int
     partial: int
     sticky: bool
-
-
-_CHANGES = count(1)
-
-
-@dataclass(slots=True)
-class Node:
-    """A file (`content`) or a directory (`entries`)."""
-
-    content: bytearray = field(default_factory=bytearray)
-    entries: dict[str, int] | None = None
-    mtime_ms: int = 0
-    changed: int = field(default_factory=_CHANGES.__next__)
-    """Another number after each change: what a power cut leaves is never taken for what was."""
-
-
-class SimFile:
-    """An open file of a SimDisk."""
-
-    def __init__(self, disk: "SimDisk", path: str, node: int, writable: bool) -> None:
-        """Opened by `SimDisk.open`."""
-        self._disk = disk
-        self.path = path
-        self.node = node
-        self._writable = writable
-        self.closed = False
-
-    def _content(self) -> bytearray:
-        if self.closed:
-            raise OSError(errno.EBADF, "closed", self.path)
-        return self._disk.nodes[self.node].content
-
-    def fileno(self) -> int:
-        """There is none."""
-        return -1
-
-    def size(self) -> int:
-        """Bytes the file holds now."""
-        return len(self._content())
-
-    def mtime_ms(self) -> int:
-        """Last modification, milliseconds since 1970."""
-        return self._disk.nodes[self.node].mtime_ms
-
-    def set_mtime_ms(self, mtime_ms: int) -> None:
-        """Change that time."""
-        self._disk.nodes[self.node].mtime_ms = mtime_ms
-
-    def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
-        """Write; with a fault, part of it and an OSError."""
-        content = self._content()
-        if not self._writable:
-            raise OSError(errno.EBADF, "opened for reading", self.path)
-        data = b"".join(bytes(part) for part in parts)
-        fault = self._disk.fault("write")
-        kept = data if fault is None else data[: fault.partial]
-        if kept:
-            content.extend(bytes(max(0, position - len(content))))
-            content[position : position + len(kept)] = kept
-            self._disk.nodes[self.node].mtime_ms = self._disk.now_ms()
-            self._disk.record(Op("write", self.node, position, kept))
-        if fault is not None:
-            raise OSError(fault.code, os.strerror(fault.code), self.path)
-        return len(data)
-
-    def read_cached(self, position: int, size: int) -> Buffer | None:
-        """As `read`, None while the disk plays cold."""
-        return None if self._disk.cold else self.read(position, size)
-
-    def read_cached_into(self, position: int, into: memoryview) -> int:
-        """As `read`, nothing while the disk plays cold."""
-        data = b"" if self._disk.cold else self.read(position, len(into))
-        into[: len(data)] = data
-        return len(data)
-
-    def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes."""
-        return bytes(self._content()[position : position + size])
-
-    def forget(self, position: int, size: int) -> None:
-        """Count the bytes."""
-        self._content()
-        self._disk.forgotten += size
-
-    def truncate(self, size: int) -> None:
-        """Cut, or extend with zeros."""
-        content = self._content()
-        fault = self._disk.fault("write")
-        if fault is not None:
-            raise OSError(fault.code, os.strerror(fault.code), self.path)
-        del content[size:]
-        content.extend(bytes(size - len(content)))
-        self._disk.record(Op("truncate", self.node, size))
-
-    def sync(self) -> None:
-        """Make what was written durable."""
-        self._content()
-        self._disk.sync_nodes([self.node], len(self._disk.ops))
-
-    def close(self) -> None:
-        """Close."""
-        if not self.closed:
-            self.closed = True
-            self._disk.open_files -= 1
 
 
 class SimDisk:
@@ -170,8 +53,11 @@ class SimDisk:
         self.forgotten = 0
         """Bytes that the page cache was told to let go of."""
         self.boot = f"boot-{next(_BOOTS)}"
+        self.unsaved: set[int] = set()
+        """Numbers of the writes that a failed sync took for saved."""
         self._faults: dict[str, _Fault] = {}
-        self._counts = {"write": 0, "sync": 0}
+        self.counts = {"write": 0, "sync": 0}
+        """Operations so far that `fail_writes` and `fail_syncs` count."""
         self._queue: list[Callable[[], None]] = []
         self._locks: set[str] = set()
 
@@ -184,11 +70,15 @@ class SimDisk:
 
         `partial` bytes of a failing write are written nevertheless.
         """
-        self._faults["write"] = _Fault(self._counts["write"] + at, code, partial, sticky)
+        self._faults["write"] = _Fault(self.counts["write"] + at, code, partial, sticky)
 
     def fail_syncs(self, at: int = 0, code: int = errno.EIO, sticky: bool = False) -> None:
-        """Fail the sync after `at` good ones. What it should have saved is not saved."""
-        self._faults["sync"] = _Fault(self._counts["sync"] + at, code, 0, sticky)
+        """Fail the sync after `at` good ones.
+
+        What it should have saved is never saved, as on Linux: the pages count as clean from then
+        on, are read as if nothing had happened, and gone once they leave the page cache.
+        """
+        self._faults["sync"] = _Fault(self.counts["sync"] + at, code, 0, sticky)
 
     def heal(self) -> None:
         """No more faults."""
@@ -196,8 +86,8 @@ class SimDisk:
 
     def fault(self, kind: str) -> _Fault | None:
         """Count an operation; the fault that hits it, if any."""
-        count = self._counts[kind]
-        self._counts[kind] = count + 1
+        count = self.counts[kind]
+        self.counts[kind] = count + 1
         fault = self._faults.get(kind)
         if fault is None or count < fault.at or (count > fault.at and not fault.sticky):
             return None
@@ -215,7 +105,7 @@ class SimDisk:
             if operation.kind == "rename":
                 touched.append(operation.number)
             for node in touched:
-                self.nodes[node].changed = next(_CHANGES)
+                self.nodes[node].changed = next(CHANGES)
 
     def settle(self, steps: int = 1_000_000) -> int:
         """Do the queued flushes and jobs, and those that follow from them; returns how many."""
@@ -236,8 +126,39 @@ class SimDisk:
             self.syncs += 1
             fault = self.fault("sync")
             if fault is not None:
+                self._lose(node, upto)
                 raise OSError(fault.code, os.strerror(fault.code))
             self.record(Op("sync", node, upto))
+
+    def _lose(self, node: int, upto: int) -> None:
+        since = self.synced_until(node)
+        for number, operation in enumerate(self.ops[since:upto], since):
+            if operation.kind == "write" and operation.node == node:
+                self.unsaved.add(number)
+
+    def synced_until(self, node: int) -> int:
+        """The first operation that no sync of a file has covered."""
+        covered = (one.number for one in self.ops if one.kind == "sync" and one.node == node)
+        return max(covered, default=0)
+
+    def drop_pages(self, node: int) -> None:
+        """Let the file hold what its disk does, if a sync of it has failed."""
+        mine = [number for number in self.unsaved if self.ops[number].node == node]
+        if not mine:
+            return
+        content = self.nodes[node].content
+        before = self.base.get(node)
+        content[:] = b"" if before is None else before.content
+        for number, one in enumerate(self.ops[: self.synced_until(node)]):
+            if one.node == node and number not in self.unsaved:
+                one.apply(content)
+
+    def left_by_a_kill(self) -> "SimDisk":
+        """A copy, as a process killed now leaves it to the next one."""
+        left = SimDisk(self.now_ms)
+        left.nodes, left.base = deepcopy(self.nodes), self.base
+        left.ops, left.unsaved, left.boot = list(self.ops), set(self.unsaved), self.boot
+        return left
 
     # --- the tree ----------------------------------------------------------------------------
 

@@ -10,10 +10,11 @@ The rules of the worst disk that keeps its promises:
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from copy import deepcopy
 
 from headrace.testing.disk import Node, Op, SimDisk
+from headrace.testing.disk_file import put
 
 SECTOR_BYTES = 512
 
@@ -39,7 +40,7 @@ def _crashed(disk: SimDisk, cut: int, draw: random.Random, luck: float) -> SimDi
     ops = disk.ops[:cut]
     left = SimDisk(disk.now_ms)
     nodes = _tree(disk.base, ops, draw, luck)
-    _contents(nodes, ops, draw, luck)
+    _contents(nodes, ops, draw, luck, disk.unsaved)
     left.base = _reachable(nodes)
     left.nodes = deepcopy(left.base)
     return left
@@ -86,7 +87,13 @@ def _apply_name(nodes: dict[int, Node], operation: Op) -> None:
         others[operation.new_name] = gone
 
 
-def _contents(nodes: dict[int, Node], ops: list[Op], draw: random.Random, luck: float) -> None:
+def _contents(
+    nodes: dict[int, Node],
+    ops: list[Op],
+    draw: random.Random,
+    luck: float,
+    unsaved: Container[int],
+) -> None:
     until = _durable_until(ops, "sync")
     lengths = {number: len(node.content) for number, node in nodes.items()}
     for number, operation in enumerate(ops):
@@ -96,24 +103,18 @@ def _contents(nodes: dict[int, Node], ops: list[Op], draw: random.Random, luck: 
         content = nodes[operation.node].content
         if operation.kind == "truncate":
             if durable or draw.random() < luck:
-                del content[operation.number :]
-                content.extend(bytes(operation.number - len(content)))
-        else:
+                operation.apply(content)
+        elif number not in unsaved:
             for at in range(0, len(operation.data), SECTOR_BYTES):
                 if durable or draw.random() < luck:
                     piece = operation.data[at : at + SECTOR_BYTES]
-                    _put(content, operation.number + at, piece)
+                    put(content, operation.number + at, piece)
         if durable:
             lengths[operation.node] = len(content)
     for number, node in nodes.items():
         shortest = min(lengths.get(number, 0), len(node.content))
         if luck < 1.0:
             del node.content[draw.randint(shortest, len(node.content)) :]
-
-
-def _put(content: bytearray, position: int, piece: bytes) -> None:
-    content.extend(bytes(max(0, position - len(content))))
-    content[position : position + len(piece)] = piece
 
 
 def _reachable(nodes: dict[int, Node]) -> dict[int, Node]:

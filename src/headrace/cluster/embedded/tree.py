@@ -4,11 +4,16 @@ Every change is one transaction, durable when the call returns (synchronous=FULL
 ahead to a `-wal` file: one sync a change where a rollback journal takes four. A clean close leaves
 nothing but the one plain file; what a kill leaves, the next opening takes in. Blocking: one thread
 at a time.
+
+SQLite has no checksums: a flipped bit in a topic's settings would be followed, and cost records.
+A digest over all nodes is kept with every change, and held against them at each opening.
 """
 
 import sqlite3
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 
 from headrace.model.errors import ConfigError
 from headrace.world.store import (
@@ -25,7 +30,8 @@ from headrace.world.store import (
     Set,
 )
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""1: without the digest, which is added."""
 SEQUENCE_DIGITS = 10
 
 _SCHEMA = (
@@ -37,6 +43,17 @@ _SCHEMA = (
     "INSERT INTO counter VALUES ('zxid', 0), ('session', 0)",
     "INSERT INTO node VALUES ('/', NULL, x'', 0, 0, 0, 0)",
 )
+_COLUMNS = ("path", "parent", "value", "version", "created", "owner", "next_sequence")
+_DIGEST_OF = {one: ", ".join(f"{one}.{name}" for name in _COLUMNS) for one in ("old", "new")}
+_MIXED = "UPDATE counter SET value = mix(value, digest({})) WHERE name = 'digest'"
+_KEEP_DIGEST = (
+    f"CREATE TEMP TRIGGER made AFTER INSERT ON node BEGIN {_MIXED.format(_DIGEST_OF['new'])}; END",
+    f"CREATE TEMP TRIGGER gone AFTER DELETE ON node BEGIN {_MIXED.format(_DIGEST_OF['old'])}; END",
+    "CREATE TEMP TRIGGER changed AFTER UPDATE ON node BEGIN "
+    f"{_MIXED.format(_DIGEST_OF['old'])}; {_MIXED.format(_DIGEST_OF['new'])}; END",
+)
+"""Of the connection, not of the file. The digests of all nodes, one XOR the other."""
+_SIGNED = struct.Struct("<q")
 
 Result = Node | str | None
 
@@ -58,8 +75,13 @@ class Tree:
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
+            self._db.create_function("digest", len(_COLUMNS), _digest, deterministic=True)
+            self._db.create_function("mix", 2, lambda one, two: one ^ two, deterministic=True)
             with self._transaction():
                 self._prepare(path)
+                self._check(path)
+                for trigger in _KEEP_DIGEST:
+                    self._db.execute(trigger)
                 self.session = self._count("session")
                 self._db.execute("DELETE FROM node WHERE owner <> 0")
         except sqlite3.DatabaseError as error:
@@ -74,12 +96,33 @@ class Tree:
         if found == 0:
             for statement in _SCHEMA:
                 self._db.execute(statement)
-            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        elif found != SCHEMA_VERSION:
+        elif found not in (1, SCHEMA_VERSION):
             raise ConfigError(
                 f"metadata store {path}: written in layout {found}, this Headrace reads layout"
                 f" {SCHEMA_VERSION}"
             )
+        if found < SCHEMA_VERSION:
+            self._db.execute("INSERT INTO counter VALUES ('digest', ?)", (self._digest_of_all(),))
+            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    def _check(self, path: str) -> None:
+        """ConfigError where the file does not hold what was written."""
+        (problem,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
+        if problem == "ok":
+            kept = self._db.execute("SELECT value FROM counter WHERE name = 'digest'").fetchone()
+            if kept == (self._digest_of_all(),):
+                return
+            problem = "its nodes are not those that were written"
+        raise ConfigError(
+            f"metadata store {path}: damaged: {problem}; restore it from a copy, or move it aside: "
+            f"the topics are then taken up from the log directories, without their settings"
+        )
+
+    def _digest_of_all(self) -> int:
+        total = 0
+        for row in self._db.execute(f"SELECT {', '.join(_COLUMNS)} FROM node"):  # noqa: S608
+            total ^= _digest(*row)
+        return total
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -225,3 +268,13 @@ class Tree:
 def _parent(path: str) -> str:
     """The path above; '/' for top-level nodes."""
     return path.rpartition("/")[0] or "/"
+
+
+def _digest(*row: str | bytes | int | None) -> int:
+    """Of a node, as SQLite's signed 64 bits."""
+    parts = b"".join(b"%d:%b" % (len(one), one) for one in map(_bytes, row))
+    return int(_SIGNED.unpack(blake2b(parts, digest_size=_SIGNED.size).digest())[0])
+
+
+def _bytes(column: str | bytes | int | None) -> bytes:
+    return column if isinstance(column, bytes) else repr(column).encode()

@@ -189,7 +189,14 @@ class LogCleaner:
 
         def checkpointed() -> None:
             if self._goes_on(run):
-                self._disk.run(lambda: prepare(chosen), prepared)
+                # Durable before the first segment is swapped in: a start knows whose gaps they are.
+                directory.gaps.allow(run.log.topic_partition, chosen.upper)
+                allowed = directory.gaps.content()
+                self._disk.run(lambda: made(allowed), prepared)
+
+        def made(allowed: bytes) -> Aborted:
+            directory.gaps.write(allowed)
+            return prepare(chosen)
 
         def prepared(result: Aborted | BaseException) -> None:
             if isinstance(result, CorruptLogError):

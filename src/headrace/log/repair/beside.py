@@ -18,8 +18,13 @@ def mend_beside(
     facts: PartitionFacts,
     findings: list[Finding],
     topic_id: bytes | None,
+    *,
+    begins_later: bool = False,
 ) -> None:
-    """Write anew all that `findings` speak of. OSError."""
+    """Write anew all that `findings` speak of. OSError.
+
+    `begins_later`: segments are lost, so that the epochs may tell of offsets nobody has.
+    """
     wrong: dict[Kind, list[str]] = {}
     for finding in findings:
         if finding.damage:
@@ -30,7 +35,7 @@ def mend_beside(
         _aborted(mending, facts, path)
     for path in wrong.get(Kind.SNAPSHOT, []):
         _snapshot(mending, facts, path)
-    if wrong.get(Kind.EPOCHS):
+    if wrong.get(Kind.EPOCHS) or begins_later:
         _epochs(mending, facts)
     for path in wrong.get(Kind.METADATA, []):
         _metadata(mending, path, topic_id)

@@ -1,6 +1,9 @@
 """A log directory: partition by partition, then the checkpoints."""
 
-from headrace.log import bounds, files, names
+from itertools import pairwise
+
+from headrace.log import at_rest, bounds, files, names
+from headrace.log.gaps import Gaps
 from headrace.log.identity import read_identity
 from headrace.log.repair.beside import mend_beside, sync_segments
 from headrace.log.repair.plan import Mending
@@ -8,7 +11,7 @@ from headrace.log.repair.salvage import salvage
 from headrace.log.verify import Finding, Kind, PartitionFacts, Report, verify_partition
 from headrace.log.verify.directory import Checkpoints, bounds_of, check_bound, partitions_in
 from headrace.model.errors import ConfigError
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import Offset, TopicPartition
 
 _OFFSETS = (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANER_OFFSETS)
 Ends = dict[TopicPartition, int]
@@ -34,12 +37,18 @@ def repair_directory(
     said = bounds_of(mending.disk, path, told)
     ids: dict[str, bytes] = {}
     ends: Ends = {}
+    for place, end in checkpoints.missing(mending.disk, path, places).items():
+        if only is None or place == only:
+            text = f"is gone, with the offsets up to {end - 1}: nobody has them any more"
+            mending.cannot(f"{path}/{place}", text)
+            ends[place] = 0
     for place, where in places.items():
         if only is not None and place != only:
             continue
         facts = _partition(mending, place, where, checkpoints, told, ids)
         check_bound(said, place, facts, path, told)
         ends[place] = facts.end
+    _gaps(mending, path, checkpoints.gaps)
     _bounds(mending, path, told)
     _checkpoints(mending, path, checkpoints, ends, None if only else places)
 
@@ -63,10 +72,15 @@ def _partition(
         findings = [one for one in again.findings if one.kind is not Kind.GAP]
     if facts.topic_id is not None:
         ids.setdefault(place.topic, facts.topic_id)
-    mend_beside(mending, facts, findings, ids.get(place.topic))
-    for one in findings:
-        if one.damage and one.kind is Kind.GAP and one.path.endswith((where, names.LOG)):
-            mending.cannot(one.path, f"{one.text}: nobody has them any more")
+    lost = [one for one in findings if _is_loss(one, where)]
+    mend_beside(mending, facts, findings, ids.get(place.topic), begins_later=bool(lost))
+    for one in lost:
+        mending.cannot(one.path, f"{one.text}: nobody has them any more")
+    if lost or changed:
+        for before, segment in pairwise(facts.segments):
+            if segment.base > before.end:
+                # Said now, and from now on as good as compacted away: the next start serves on.
+                checkpoints.gaps.allow(place, Offset(segment.base))
     if (around.recovery_point > facts.end or changed) and not mending.dry_run:
         sync_segments(mending, facts)
     return facts
@@ -78,6 +92,21 @@ def _looked_at(
     before = len(told.findings)
     facts = verify_partition(mending.disk, where, told, checkpoints.around(place))
     return facts, told.findings[before:]
+
+
+def _is_loss(finding: Finding, where: str) -> bool:
+    gap = finding.damage and finding.kind is Kind.GAP
+    return gap and finding.path.endswith((where, names.LOG))
+
+
+def _gaps(mending: Mending, path: str, gaps: Gaps) -> None:
+    """Let the next start know what is lost for good, and let it forget what was there before."""
+    if mending.dry_run or not (mending.steps or mending.unmended):
+        return
+    gaps.write(gaps.content())
+    witness = f"{path}/{at_rest.FILE_NAME}"
+    if mending.disk.exists(witness):
+        mending.disk.remove(witness)
 
 
 def _bounds(mending: Mending, path: str, told: Report) -> None:

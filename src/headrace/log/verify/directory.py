@@ -1,9 +1,10 @@
 """A whole log directory: identity, checkpoints, every partition, and whether they agree."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import closing, suppress
 
 from headrace.log import bounds, files, names
+from headrace.log.gaps import Gaps
 from headrace.log.identity import read_identity
 from headrace.log.recover import read_file
 from headrace.log.verify.partition import (
@@ -77,6 +78,28 @@ class Checkpoints:
                 self._offsets[name] = {}
                 self.broken.append(name)
                 report.damage(Kind.CHECKPOINT, where, str(error).removeprefix(f"{where}: "))
+        self.gaps = Gaps(disk, path)
+        self.gaps.read()
+        boot = read_file(disk, f"{path}/{names.BOOT_ID}") or b""
+        same_boot = files.read_boot_id(boot) == disk.boot_id() != ""
+        self._own_files = self.gaps.known and not report.live and (self.clean or same_boot)
+
+    def missing(
+        self, disk: Disk, path: str, found: Container[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Partitions without a directory, and up to where their records were flushed.
+
+        In a directory of ours: a Kafka leaves checkpoints of deleted partitions.
+        """
+        if not self.gaps.known:
+            return {}
+        there = {names.stem_of(one) for one in disk.list(path) if names.is_deleted(one)}
+        flushed = self._offsets[names.RECOVERY_POINTS]
+        return {
+            place: end
+            for place, end in flushed.items()
+            if end > 0 and place not in found and names.deletion_stem(place) not in there
+        }
 
     def offset(self, name: str, place: TopicPartition) -> int | None:
         """What the checkpoint `name` says of a partition."""
@@ -94,7 +117,14 @@ class Checkpoints:
             start_offset=self.offset(names.LOG_STARTS, place) or 0,
             high_watermark=self.offset(names.HIGH_WATERMARKS, place),
             compacted=bool(self.offset(names.CLEANER_OFFSETS, place)),
+            gaps_below=self._gaps_below(place),
+            own_files=self._own_files,
         )
+
+    def _gaps_below(self, place: TopicPartition) -> int | None:
+        if not self.gaps.known:
+            return None
+        return max(self.gaps.below(place), self.offset(names.CLEANER_OFFSETS, place) or 0)
 
 
 def verify_directory(disk: Disk, path: str, report: Report) -> Iterator[PartitionFacts]:
@@ -108,6 +138,10 @@ def verify_directory(disk: Disk, path: str, report: Report) -> Iterator[Partitio
         if name.endswith(names.DELETE_SUFFIX) and disk.is_directory(f"{path}/{name}"):
             text = "a deleted partition; the next start removes it"
             report.remark(Kind.LEFTOVER, f"{path}/{name}", text)
+    if not report.live:
+        for place, end in checkpoints.missing(disk, path, found).items():
+            text = f"is gone, and with it the offsets up to {end - 1} that were flushed"
+            report.damage(Kind.GAP, f"{path}/{place}", text)
     for place, where in found.items():
         around = checkpoints.around(place)
         try:

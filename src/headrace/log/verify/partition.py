@@ -32,6 +32,10 @@ class Surroundings:
     high_watermark: int | None = None
     compacted: bool = False
     """Whether the cleaner has been here."""
+    gaps_below: int | None = None
+    """Below it compaction may have left gaps; None: not known, as in a Kafka's own directory."""
+    own_files: bool = False
+    """Whether the small files beside the log are as a broker of ours has written them last."""
 
 
 @dataclass(slots=True)
@@ -91,6 +95,7 @@ class _PartitionCheck:
         bases = sorted(base for base, suffix in self._present.values() if suffix == names.LOG)
         facts.end = bases[0] if bases else self._around.start_offset
         self._begin_producers(facts.end)
+        self._look_before(facts.end)
         for base in bases:
             self._segment(base, last=base == bases[-1])
         self._meet_snapshots(facts.end + 1)
@@ -128,14 +133,26 @@ class _PartitionCheck:
             return
         facts.end = max(facts.end, check.facts.end)
 
+    def _look_before(self, first: int) -> None:
+        """Segments from before `first`: what moves a log's start cuts its epochs first."""
+        saved, around = self._saved_epochs, self._around
+        if saved is None or not saved.entries or not around.own_files:
+            return
+        begins = saved.entries[0][1]
+        if begins < first:
+            text = f"offsets {begins} to {first - 1} are missing before it"
+            self._report.damage(Kind.GAP, self._file(first, names.LOG), text)
+
     def _gap(self, base: int) -> None:
         facts, around = self._facts, self._around
         before = facts.segments[-1]
-        if before.bad is not None or facts.compacted or around.compacted:
+        known = around.gaps_below
+        compacted = facts.compacted or around.compacted if known is None else base <= known
+        if before.bad is not None or compacted:
             return
         text = f"offsets {facts.end} to {base - 1} are missing before it"
         path = self._file(base, names.LOG)
-        if facts.end == before.base and before.size == 0:
+        if known is None and facts.end == before.base and before.size == 0:
             return
         if not around.clean and base > around.recovery_point:
             text += ": lost with the power, and the next start cuts off what lies behind"

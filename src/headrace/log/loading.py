@@ -1,0 +1,340 @@
+"""From the files of a `log.dir` to its logs: what was left there is judged, and taken up.
+
+The half of `directory.LogDirectory` that starts; the other half runs and ends. Boot ids tell what
+the page cache is worth, checkpoints and `gaps` what must be there, `recover` what is.
+"""
+
+import errno
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from headrace.config.topic import LogConfig
+from headrace.log import files, names
+from headrace.log.at_rest import AtRest
+from headrace.log.bounds import ReadBounds
+from headrace.log.checkpoints import Checkpoints
+from headrace.log.flusher import Flusher, Strategy
+from headrace.log.gaps import Gaps
+from headrace.log.housekeeping import Hold, Periods
+from headrace.log.identity import Identity
+from headrace.log.log import Log
+from headrace.log.recover import open_log, read_file
+from headrace.log.shared import Known, Shared
+from headrace.model.errors import CorruptLogError, StorageError
+from headrace.model.nouns import TopicPartition
+from headrace.world.clock import Clock, Random
+from headrace.world.disk import Disk
+
+_logger = logging.getLogger(__name__)
+_CHUNK_LOGS = 64
+_SYNCED_SINGLY_MAX = 64
+"""More files than that are made durable by one sync of all there is in the file system."""
+
+Loaded = list[tuple[TopicPartition, Log | CorruptLogError]]
+
+
+class LoadedDirectory:
+    """What a log directory holds, and how it got there."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        path: str,
+        *,
+        periods: Periods,
+        strategy: Strategy,
+    ) -> None:
+        """Use `open`."""
+        self.path = path
+        self.disk = disk
+        self.clock = clock
+        self.random = random
+        self.periods = periods
+        self.shared = Shared(disk, random)
+        self.flusher = Flusher(self.shared, clock, strategy)
+        self.logs: dict[TopicPartition, Log] = {}
+        self.quarantined: dict[TopicPartition, CorruptLogError] = {}
+        """Partitions out of service: damaged below what was surely flushed. Left as they are."""
+        self.missing: dict[TopicPartition, CorruptLogError] = {}
+        """Partitions with flushed records and without a directory, until the duties begin: those
+        that are still wanted by then were lost (`refused`), the others' topics are gone."""
+        self.identity = Identity()
+        self.was_clean = False
+        """Whether the stop before this start was a clean one."""
+        self.same_boot = False
+        """Whether the machine has run on since the directory was last used."""
+        self.power_lost = False
+        """Whether it went down meanwhile, without a clean stop before."""
+        self.doubted = False
+        """Whether a flush has failed since: the page cache is not believed."""
+        self.used_before = False
+        """Whether a broker of ours has had it."""
+        self.hold: Hold = lambda _: None
+        """Asked before retention deletes; the first offset a partition still wants, or None."""
+        self.on_failure: Callable[[OSError], None] | None = None
+        """Told once, when the directory is fenced."""
+        self.checkpoints = Checkpoints(self.shared, path)
+        self.at_rest = AtRest(self.shared, path)
+        self.bounds = ReadBounds(self.shared, path)
+        self.gaps = Gaps(disk, path)
+        self._prepared: dict[TopicPartition, Log] = {}
+        self._unlock: Callable[[], None] | None = None
+        self._closed = False
+        self._checkpoints = 0
+
+    def _know_the_boot(self) -> None:
+        """Tell whether the machine was down since the last start here; after `gaps` was read."""
+        path = f"{self.path}/{names.BOOT_ID}"
+        content = read_file(self.disk, path)
+        before = "" if content is None else files.read_boot_id(content)
+        now = self.disk.boot_id()
+        self.used_before = content is not None or self.gaps.known
+        if before == files.DOUBTED or (content is None and self.gaps.known):
+            self.doubted = not self.was_clean
+            before = ""
+        self.same_boot = bool(now) and before == now
+        self.power_lost = bool(now and before) and before != now and not self.was_clean
+        if self.doubted:
+            _logger.warning(
+                "%s: a flush has failed before this start: what was not flushed before is read "
+                "from the disk itself above its recovery points, and any part may be missing",
+                self.path,
+            )
+        if self.power_lost:
+            _logger.warning(
+                "%s: the machine went down without a clean stop of the broker: of what was not "
+                "flushed any part may be missing; it is read again above its recovery points",
+                self.path,
+            )
+
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the directory is fenced; None while it works."""
+        return self.shared.failure
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the directory has failed."""
+        return self.shared.failure is not None
+
+    # --- loading -----------------------------------------------------------------------------
+
+    def _doubt(self) -> None:
+        """Have the next start believe no cached page, if the disk still takes a word. Blocking."""
+        path = f"{self.path}/{names.BOOT_ID}"
+        try:
+            self.disk.replace(path, files.write_boot_id(files.DOUBTED))
+        except OSError:
+            with suppress(OSError):
+                self.disk.remove(path)
+
+    def found(self) -> list[TopicPartition]:
+        """Partitions that have a directory here. Cleans up what deletions left. Blocking."""
+        partitions = []
+        deleted = []
+        for name in self.disk.list(self.path):
+            path = f"{self.path}/{name}"
+            if name == names.KRAFT_METADATA or not self.disk.is_directory(path):
+                continue
+            if name.endswith(names.DELETE_SUFFIX):
+                deleted.append(name)
+                continue
+            partition = names.parse_directory(name)
+            if partition is None:
+                _logger.warning("%s: not a partition's directory, left alone", path)
+                continue
+            partitions.append(partition)
+        self._forget_what_is_gone(partitions, deleted)
+        return partitions
+
+    def _forget_what_is_gone(self, present: list[TopicPartition], deleted: list[str]) -> None:
+        """Remove deleted logs, once no checkpoint says a word of them.
+
+        What was flushed of a deleted log would else be held against a new one of that name. After a
+        kill an entry may be either's; a clean stop has written them all anew.
+        """
+        stems = set() if self.was_clean else {names.stem_of(name) for name in deleted}
+        there = set(present)
+        gone = [
+            partition
+            for partition in self.checkpoints.listed()
+            if partition not in there or names.deletion_stem(partition) in stems
+        ]
+        gone = [at for at in gone if names.deletion_stem(at) in stems or not self._miss(at)]
+        for partition in gone:
+            self.checkpoints.forget(partition)
+        try:
+            if gone:
+                self.checkpoints.write_now({})
+            for name in deleted:
+                self.disk.remove_tree(f"{self.path}/{name}")
+        except OSError as error:
+            _logger.warning("%s: deleted logs are left for the next start: %s", self.path, error)
+
+    def _miss(self, partition: TopicPartition) -> bool:
+        """Whether records of a partition without a directory were flushed; then it is noted."""
+        known = self._known(partition)
+        end = max(known.recovery_point, known.high_watermark)
+        if end > 0:
+            path = f"{self.path}/{partition}"
+            self.missing[partition] = CorruptLogError(
+                f"{path}: is gone, and with it the offsets up to {end - 1} that were flushed; "
+                f"restore it from a copy, or delete the topic"
+            )
+        return end > 0
+
+    def refused(self, partition: TopicPartition) -> CorruptLogError | None:
+        """Why a partition that is to be served is out of service here; None: it is not."""
+        lost = self.missing.pop(partition, None)
+        if lost is not None:
+            self._quarantine(partition, lost)
+        return self.quarantined.get(partition)
+
+    def load_blocking(self, config_of: Callable[[TopicPartition], LogConfig]) -> None:
+        """Load every log now."""
+        self._take(self._load_some(self.found(), config_of))
+        self._settle_recovery()
+
+    def _settle_recovery(self) -> None:
+        """Put on the platter what recovery went by, and the boot it was done in; blocking. OSError.
+
+        The boot is noted only now: a kill halfway leaves logs that still bear a power cut's marks.
+        """
+        unsynced, self.shared.unsynced = self.shared.unsynced, []
+        if len(unsynced) > _SYNCED_SINGLY_MAX:
+            self.disk.sync_all(self.path)
+        else:
+            _sync_each(self.disk, unsynced)
+        if not self.was_clean:
+            # A process killed before its first flush has left names that are not durable.
+            self.disk.sync_directory(self.path)
+        try:
+            if not self.same_boot:
+                self.checkpoints.write_now(self.logs)
+                boot_id = files.write_boot_id(self.disk.boot_id())
+                self.disk.replace(f"{self.path}/{names.BOOT_ID}", boot_id)
+                self.same_boot = True
+            # Last: with it all above the recovery points counts as appended by us.
+            self.gaps.write(self.gaps.content())
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            # To serve what is there takes no space; the next start does all of this again.
+            _logger.warning("%s: the start is not noted: %s", self.path, error)
+
+    def load(
+        self,
+        config_of: Callable[[TopicPartition], LogConfig],
+        done: Callable[[BaseException | None], None],
+        parallel: int = 2,
+    ) -> None:
+        """Load every log off the thread, `parallel` chunks at once; `done` with an error or None.
+
+        `config_of` is called off the thread too. Damaged logs end up in `quarantined`, which is no
+        error; an OSError is.
+        """
+        waiting: list[list[TopicPartition]] = []
+        running = 0
+        failed: list[BaseException] = []
+
+        def next_chunk() -> None:
+            nonlocal running
+            if waiting and not failed:
+                chunk = waiting.pop()
+                running += 1
+                self.disk.run(lambda: self._load_some(chunk, config_of), taken)
+            elif running == 0:
+                finish(failed[0] if failed else None)
+
+        def finish(error: BaseException | None) -> None:
+            if error is None:
+                self.disk.run(self._settle_recovery, done)
+            else:
+                done(error)
+
+        def taken(result: Loaded | BaseException) -> None:
+            nonlocal running
+            running -= 1
+            if isinstance(result, BaseException):
+                failed.append(result)
+            else:
+                self._take(result)
+            next_chunk()
+
+        def listed(result: list[TopicPartition] | BaseException) -> None:
+            if isinstance(result, BaseException):
+                done(result)
+                return
+            step = _CHUNK_LOGS
+            waiting.extend(result[at : at + step] for at in range(0, len(result), step))
+            for _ in range(max(1, min(parallel, len(waiting)))):
+                next_chunk()
+
+        self.disk.run(self.found, listed)
+
+    def _load_some(
+        self,
+        partitions: Sequence[TopicPartition],
+        config_of: Callable[[TopicPartition], LogConfig],
+    ) -> Loaded:
+        loaded: Loaded = []
+        for partition in partitions:
+            known = self._known(partition)
+            path = f"{self.path}/{partition}"
+            try:
+                config = config_of(partition)
+                log = self.at_rest.open(path, partition, config, known)
+                if log is None:
+                    log = open_log(self.shared, path, partition, config, known)
+                loaded.append((partition, log))
+            except CorruptLogError as error:
+                loaded.append((partition, error))
+        return loaded
+
+    def _known(self, partition: TopicPartition) -> Known:
+        known = self.checkpoints.known(
+            partition,
+            clean=self.was_clean,
+            same_boot=self.same_boot,
+            now_ms=self.clock.wall_ms(),
+            producer_expiration_ms=self.periods.producer_id_expiration_ms,
+        )
+        known = replace(
+            known,
+            gaps_below=max(known.gaps_below, self.gaps.below(partition)),
+            # A Kafka may have had the directory since our file was written.
+            gaps_known=self.gaps.known and not self.checkpoints.foreign,
+            doubted=self.doubted,
+        )
+        return self.at_rest.seen(partition, known)
+
+    def _take(self, loaded: Loaded) -> None:
+        for partition, result in loaded:
+            if isinstance(result, Log):
+                self.logs[partition] = result
+                self.checkpoints.forget(partition)
+            else:
+                self._quarantine(partition, result)
+
+    def _quarantine(self, partition: TopicPartition, why: CorruptLogError) -> None:
+        self.quarantined[partition] = why
+        _logger.error("%s: out of service: %s", partition, why)
+
+
+def _sync_each(disk: Disk, paths: Sequence[str]) -> None:
+    """Make files and their names durable; missing ones are passed over. Blocking. OSError."""
+    for path in paths:
+        try:
+            file = disk.open(path)
+        except FileNotFoundError:
+            continue
+        try:
+            file.sync()
+        finally:
+            file.close()
+    for parent in sorted({path.rpartition("/")[0] for path in paths}):
+        disk.sync_directory(parent)

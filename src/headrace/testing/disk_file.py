@@ -1,0 +1,148 @@
+"""The files of a SimDisk: nodes, what was done to them, and an open file."""
+
+import errno
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.world.disk import Buffer
+
+if TYPE_CHECKING:
+    from headrace.testing.disk import SimDisk
+
+
+class Op(NamedTuple):
+    """One recorded operation on the node `node`.
+
+    write (number: position, data) · truncate (number: size) · sync and dirsync (number: how many
+    operations before it are covered) · link (name, number: the child, directory) · unlink (name) ·
+    rename (name, number: the other directory, new_name).
+    """
+
+    kind: str
+    node: int
+    number: int = 0
+    data: bytes = b""
+    name: str = ""
+    new_name: str = ""
+    directory: bool = False
+
+    def apply(self, content: bytearray) -> None:
+        """Do a write or a truncation to `content`."""
+        if self.kind == "write":
+            put(content, self.number, self.data)
+        elif self.kind == "truncate":
+            del content[self.number :]
+            content.extend(bytes(self.number - len(content)))
+
+
+def put(content: bytearray, position: int, piece: bytes) -> None:
+    """Write `piece` at `position`; what lies between the end and there is zeros."""
+    content.extend(bytes(max(0, position - len(content))))
+    content[position : position + len(piece)] = piece
+
+
+CHANGES = count(1)
+
+
+@dataclass(slots=True)
+class Node:
+    """A file (`content`) or a directory (`entries`)."""
+
+    content: bytearray = field(default_factory=bytearray)
+    entries: dict[str, int] | None = None
+    mtime_ms: int = 0
+    changed: int = field(default_factory=CHANGES.__next__)
+    """Another number after each change: what a power cut leaves is never taken for what was."""
+
+
+class SimFile:
+    """An open file of a SimDisk."""
+
+    def __init__(self, disk: "SimDisk", path: str, node: int, writable: bool) -> None:
+        """Opened by `SimDisk.open`."""
+        self._disk = disk
+        self.path = path
+        self.node = node
+        self._writable = writable
+        self.closed = False
+
+    def _content(self) -> bytearray:
+        if self.closed:
+            raise OSError(errno.EBADF, "closed", self.path)
+        return self._disk.nodes[self.node].content
+
+    def fileno(self) -> int:
+        """There is none."""
+        return -1
+
+    def size(self) -> int:
+        """Bytes the file holds now."""
+        return len(self._content())
+
+    def mtime_ms(self) -> int:
+        """Last modification, milliseconds since 1970."""
+        return self._disk.nodes[self.node].mtime_ms
+
+    def set_mtime_ms(self, mtime_ms: int) -> None:
+        """Change that time."""
+        self._disk.nodes[self.node].mtime_ms = mtime_ms
+
+    def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
+        """Write; with a fault, part of it and an OSError."""
+        content = self._content()
+        if not self._writable:
+            raise OSError(errno.EBADF, "opened for reading", self.path)
+        data = b"".join(bytes(part) for part in parts)
+        fault = self._disk.fault("write")
+        kept = data if fault is None else data[: fault.partial]
+        if kept:
+            put(content, position, kept)
+            self._disk.nodes[self.node].mtime_ms = self._disk.now_ms()
+            self._disk.record(Op("write", self.node, position, kept))
+        if fault is not None:
+            raise OSError(fault.code, os.strerror(fault.code), self.path)
+        return len(data)
+
+    def read_cached(self, position: int, size: int) -> Buffer | None:
+        """As `read`, None while the disk plays cold."""
+        return None if self._disk.cold else self.read(position, size)
+
+    def read_cached_into(self, position: int, into: memoryview) -> int:
+        """As `read`, nothing while the disk plays cold."""
+        data = b"" if self._disk.cold else self.read(position, len(into))
+        into[: len(data)] = data
+        return len(data)
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes."""
+        return bytes(self._content()[position : position + size])
+
+    def forget(self, position: int, size: int) -> None:
+        """Count the bytes; pages that a failed sync left clean are gone then."""
+        self._content()
+        self._disk.forgotten += size
+        self._disk.drop_pages(self.node)
+
+    def truncate(self, size: int) -> None:
+        """Cut, or extend with zeros."""
+        content = self._content()
+        fault = self._disk.fault("write")
+        if fault is not None:
+            raise OSError(fault.code, os.strerror(fault.code), self.path)
+        del content[size:]
+        content.extend(bytes(size - len(content)))
+        self._disk.record(Op("truncate", self.node, size))
+
+    def sync(self) -> None:
+        """Make what was written durable."""
+        self._content()
+        self._disk.sync_nodes([self.node], len(self._disk.ops))
+
+    def close(self) -> None:
+        """Close."""
+        if not self.closed:
+            self.closed = True
+            self._disk.open_files -= 1

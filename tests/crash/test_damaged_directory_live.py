@@ -1,0 +1,118 @@
+"""A real broker's log directory with a file or directory missing, flipped or called otherwise.
+
+`test_damaged_directory` tries them by the hundred on a simulated disk; here the whole broker
+starts, its metadata store included, and a stock client looks.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.cluster.embedded.store import FILE_NAME as STORE
+from headrace.log import at_rest, bounds, gaps, names
+from tests.crash.test_damaged_files import RECORDS, fill, read, value_at
+from tests.support.process import BrokerProcess
+
+TOPICS = ["one", "two"]
+Damage = Callable[[Path], None]
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def missing(name: str) -> Damage:
+    def damage(log: Path) -> None:
+        path = log / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    return damage
+
+
+def flipped(name: str, marked: bytes) -> Damage:
+    """A bit of the byte behind `marked`."""
+
+    def damage(log: Path) -> None:
+        path = log / name
+        content = bytearray(path.read_bytes())
+        at = content.index(marked) + len(marked)
+        content[at] ^= 0x02
+        path.write_bytes(content)
+
+    return damage
+
+
+def called(name: str, other: str) -> Damage:
+    def damage(log: Path) -> None:
+        (log / name).rename(log / other)
+
+    return damage
+
+
+CASES: dict[str, Damage] = {
+    "partition missing": missing("one-0"),
+    "settings flipped": flipped(STORE, b'"retention.ms":"'),
+    "store missing": missing(STORE),
+    "partition called otherwise": called("one-0", "one-8"),
+    "segment called otherwise": lambda log: called(
+        f"one-0/{sorted((log / 'one-0').glob('*.log'))[1].name}", "one-0/00000000000000000003.log"
+    )(log),
+    "identity missing": missing(names.META_PROPERTIES),
+    "identity flipped": flipped(names.META_PROPERTIES, b"cluster.id="),
+    "recovery points missing": missing(names.RECOVERY_POINTS),
+    "recovery points flipped": flipped(names.RECOVERY_POINTS, b"one 0 "),
+    "high watermarks missing": missing(names.HIGH_WATERMARKS),
+    "high watermarks flipped": flipped(names.HIGH_WATERMARKS, b"one 0 "),
+    "boot id missing": missing(names.BOOT_ID),
+    "logs at rest missing": missing(at_rest.FILE_NAME),
+    "logs at rest flipped": flipped(at_rest.FILE_NAME, b'"one",0,'),
+    "read bounds missing": missing(bounds.NAME),
+    "gaps missing": missing(gaps.FILE_NAME),
+    "marker missing": missing(names.CLEAN_SHUTDOWN),
+    "lock missing": missing(names.LOCK),
+}
+TRIED = list(CASES) if os.environ.get("HEADRACE_LONG") else list(CASES)[:3]
+
+
+@pytest.fixture(scope="module", params=["stopped", "killed"])
+def left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log directory that a broker left."""
+    place = tmp_path_factory.mktemp("left")
+    broker = BrokerProcess(place, replica_high_watermark_checkpoint_interval_ms=200)
+    broker.start()
+    try:
+        fill(broker, TOPICS)
+        if request.param == "stopped":
+            assert broker.stop() == 0
+    finally:
+        broker.kill()
+    return place / "log"
+
+
+@pytest.mark.parametrize("name", TRIED)
+def test_nothing_is_lost_in_silence(left: Path, tmp_path: Path, name: str) -> None:
+    shutil.copytree(left, tmp_path / "log")
+    try:
+        CASES[name](tmp_path / "log")
+    except (FileNotFoundError, ValueError):
+        pytest.skip("not there after a kill")
+    broker = BrokerProcess(tmp_path)
+    try:
+        try:
+            broker.start()
+        except AssertionError:
+            assert "Traceback" not in broker.output, broker.output[-2000:]
+            assert str(tmp_path / "log") in broker.output, "refused without a reason"
+            return
+        for topic in TOPICS:
+            found = read(broker, topic, 0, patience=8)
+            assert found == {offset: value_at(topic, offset) for offset in found}
+            assert sorted(found) == list(range(len(found)))
+            assert len(found) == RECORDS or f"/{topic}-0" in broker.output, topic
+        if name.startswith("store"):
+            assert "their settings are lost" in broker.output
+    finally:
+        broker.kill()
