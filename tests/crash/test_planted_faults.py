@@ -1,12 +1,14 @@
 """Each kind of mistake a log can make is planted once; the enumeration must find it."""
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 import pytest
 
 from headrace.log import snapshot
 from headrace.log.checkpoints import Checkpoints
 from headrace.log.flusher import Done, Strategy, fdatasync_each
+from headrace.log.loading import LoadedDirectory
 from headrace.log.segment import Segment
 from headrace.log.shared import Known
 from headrace.model.nouns import TopicPartition
@@ -107,12 +109,12 @@ def test_a_checkpoint_ahead_of_the_flush_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_clean_stop_that_was_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Checkpoints.known
+    honest = LoadedDirectory._known
 
-    def believed(self: Checkpoints, *place: object, **how: object) -> Known:
-        return honest(self, *place, **{**how, "clean": True})  # type: ignore[arg-type]
+    def believed(self: LoadedDirectory, partition: TopicPartition) -> Known:
+        return replace(honest(self, partition), clean=True)
 
-    monkeypatch.setattr(Checkpoints, "known", believed)
+    monkeypatch.setattr(LoadedDirectory, "_known", believed)
     assert findings(stories.rolls)
 
 

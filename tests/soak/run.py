@@ -3,9 +3,14 @@
 `python -m tests.soak.run --seconds 600` (make soak) prints counts and a verdict; status 1: it does
 not hold. Small segments and short periods make rolls, retention, compaction and late removals
 happen all the time. RSS and descriptors are those of the broker and its worker processes together.
+
+The first minute, which the end is held against, begins once a log has been compacted: the process
+that does it is there then, with its kernel compiled. A segment that is there may be open, once, and
+how many are there follows the load: descriptors of those are told and not held against anything.
 """
 
 import argparse
+import re
 import sys
 import tempfile
 import time
@@ -41,12 +46,27 @@ COMPACTED = {
 }
 
 
+_SEGMENT = re.compile(r"/\d{20}\.log$")
+"""Not one that is deleted: then the link says so."""
+
+
 @dataclass
 class Use:
     """What a broker takes of the machine."""
 
     rss_kib: int = 0
     descriptors: int = 0
+    """Without one for each segment."""
+    segments: int = 0
+    """Segments that are open."""
+
+    def most(self, other: "Use") -> "Use":
+        """The greater of each."""
+        return Use(
+            max(self.rss_kib, other.rss_kib),
+            max(self.descriptors, other.descriptors),
+            max(self.segments, other.segments),
+        )
 
 
 @dataclass
@@ -83,6 +103,7 @@ class Verdict:
             ("restarts", str(self.restarts)),
             ("RSS, MiB", f"{self.early.rss_kib >> 10} -> {self.late.rss_kib >> 10}"),
             ("descriptors", f"{self.early.descriptors} -> {self.late.descriptors}"),
+            ("open segments besides", f"{self.early.segments} -> {self.late.segments}"),
         ]
         lines = [f"  {name:28} {value:>14}" for name, value in rows]
         problems = self.problems()
@@ -96,12 +117,22 @@ def use_of(pid: int) -> Use:
     for one in [pid, *_children(pid)]:
         try:
             status = Path(f"/proc/{one}/status").read_text()
-            total.descriptors += len(list(Path(f"/proc/{one}/fd").iterdir()))
+            opened = [_target(fd) for fd in Path(f"/proc/{one}/fd").iterdir()]
         except OSError:
             continue  # a worker that has just ended
         line = next((line for line in status.splitlines() if line.startswith("VmRSS:")), "0 0")
         total.rss_kib += int(line.split()[1])
+        segments = {path for path in opened if _SEGMENT.search(path)}
+        total.segments += len(segments)
+        total.descriptors += len(opened) - len(segments)
     return total
+
+
+def _target(fd: Path) -> str:
+    try:
+        return str(fd.readlink())
+    except OSError:
+        return ""  # closed meanwhile
 
 
 def _children(pid: int) -> list[int]:
@@ -166,7 +197,7 @@ class Soak:
         for worker in workers:
             worker.start()
         began = time.monotonic()
-        warm = min(WARM_SECONDS, self._seconds / 2)
+        warm = self._first_compaction(began) + min(WARM_SECONDS, self._seconds / 2)
         every = self._seconds / (self._restarts + 1)
         early, done = Use(), 0
         while (passed := time.monotonic() - began) < self._seconds:
@@ -177,9 +208,7 @@ class Soak:
                 self._broker.start()
             now = self._use()
             if passed < warm:
-                early = Use(
-                    max(early.rss_kib, now.rss_kib), max(early.descriptors, now.descriptors)
-                )
+                early = early.most(now)
         late = self._median_use()
         self._ledger.ending.set()
         for worker in workers:
@@ -187,6 +216,14 @@ class Soak:
             if worker.is_alive():
                 self._ledger.say(f"{worker.name} does not end")
         return early, late
+
+    def _first_compaction(self, began: float) -> float:
+        """Wait for it, a third of the time at most; how many seconds that took."""
+        while (passed := time.monotonic() - began) < self._seconds / 3:
+            if ": compacted up to" in self._broker.output:
+                break
+            time.sleep(0.2)
+        return passed
 
     def _use(self) -> Use:
         process = self._broker.process
@@ -202,6 +239,7 @@ class Soak:
         return Use(
             sorted(one.rss_kib for one in looks)[middle],
             sorted(one.descriptors for one in looks)[middle],
+            sorted(one.segments for one in looks)[middle],
         )
 
     # --- at the end ----------------------------------------------------------------------------

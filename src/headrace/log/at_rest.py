@@ -16,7 +16,6 @@ A partition that is out of service keeps its row, and with it the witness.
 import json
 import logging
 from collections.abc import Container, Iterable
-from dataclasses import replace
 from typing import Any
 
 from headrace.config.topic import LogConfig
@@ -42,6 +41,7 @@ SLICE_LOGS = 100
 _LEFTOVERS = (names.DELETED, names.CLEANED, names.SWAP, ".tmp")
 
 Row = list[Any]
+Seen = tuple[tuple[tuple[int, int], ...], bool, Offset | None]
 
 
 class AtRest:
@@ -88,17 +88,16 @@ class AtRest:
         self._held = {at: row for at, row in (known | self._held).items() if at in damaged}
         self._rows = {}
 
-    def seen(self, partition: TopicPartition, known: Known) -> Known:
-        """`known` with what the rows tell of the partition's segments."""
+    def seen(self, partition: TopicPartition) -> Seen:
+        """The segments when they were last written, whether that holds, and what gaps it had.
+
+        In the terms of `Known`.
+        """
         row = self._held.get(partition) or self._rows.get(partition)
         if row is None:
-            return known
-        return replace(
-            known,
-            seen=tuple((segment[0], segment[1]) for segment in row[9]),
-            seen_exact=self._exact or partition in self._held,
-            seen_gaps=Offset(row[13]),
-        )
+            return (), False, None
+        found = tuple((segment[0], segment[1]) for segment in row[9])
+        return found, self._exact or partition in self._held, Offset(row[13])
 
     def open(
         self, directory: str, partition: TopicPartition, config: LogConfig, known: Known

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from headrace.log import files, names
 from headrace.log.log import Log
 from headrace.log.recover import read_file
-from headrace.log.shared import Known, Shared
+from headrace.log.shared import Shared
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
 
@@ -75,29 +75,15 @@ class Checkpoints:
             _logger.warning("%s; taken for lost", error)
             return {}
 
-    def known(
-        self,
-        partition: TopicPartition,
-        *,
-        clean: bool,
-        same_boot: bool,
-        now_ms: int,
-        producer_expiration_ms: int,
-    ) -> Known:
-        """What they say of one partition."""
+    def of(self, partition: TopicPartition) -> tuple[Offset, Offset, Offset, Offset]:
+        """A partition's recovery point, log start, high watermark and cleaner's offset; 0: none."""
         none = Offset(0)
-        return Known(
-            clean,
-            self._known[names.RECOVERY_POINTS].get(partition, none),
-            self._known[names.LOG_STARTS].get(partition, none),
-            self._known[names.HIGH_WATERMARKS].get(partition, none),
-            now_ms,
-            producer_expiration_ms,
-            same_boot=same_boot,
-            recovery_point_lost=names.RECOVERY_POINTS in self._lost,
-            start_lost=names.LOG_STARTS in self._lost,
-            gaps_below=self._cleaned.get(partition, none),
-        )
+        recovery, start, mark = (self._known[name].get(partition, none) for name in _NAMES)
+        return recovery, start, mark, self._cleaned.get(partition, none)
+
+    def lost(self, name: str) -> bool:
+        """Whether the file was there and cannot be read."""
+        return name in self._lost
 
     def forget(self, partition: TopicPartition) -> None:
         """From now on the partition's log speaks for itself, or the partition is gone."""

@@ -8,7 +8,6 @@ import errno
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from headrace.config.topic import LogConfig
 from headrace.log import files, names
@@ -296,21 +295,26 @@ class LoadedDirectory:
         return loaded
 
     def _known(self, partition: TopicPartition) -> Known:
-        known = self.checkpoints.known(
-            partition,
-            clean=self.was_clean,
-            same_boot=self.same_boot,
+        recovery_point, start, mark, cleaned = self.checkpoints.of(partition)
+        seen, exact, seen_gaps = self.at_rest.seen(partition)
+        return Known(
+            self.was_clean,
+            recovery_point,
+            start,
+            mark,
             now_ms=self.clock.wall_ms(),
             producer_expiration_ms=self.periods.producer_id_expiration_ms,
-        )
-        known = replace(
-            known,
-            gaps_below=max(known.gaps_below, self.gaps.below(partition)),
+            same_boot=self.same_boot,
+            recovery_point_lost=self.checkpoints.lost(names.RECOVERY_POINTS),
+            start_lost=self.checkpoints.lost(names.LOG_STARTS),
+            gaps_below=max(cleaned, self.gaps.below(partition)),
             # A Kafka may have had the directory since our file was written.
             gaps_known=self.gaps.known and not self.checkpoints.foreign,
+            seen=seen,
+            seen_exact=exact,
+            seen_gaps=seen_gaps,
             doubted=self.doubted,
         )
-        return self.at_rest.seen(partition, known)
 
     def _take(self, loaded: Loaded) -> None:
         for partition, result in loaded:
