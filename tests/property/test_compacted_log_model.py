@@ -70,6 +70,12 @@ class CompactedLogModel(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         self.world.flush(self.log)
+        self.note_what_may_go()
+        compact_now(self.world, self.cleaner)
+        assert not self.cleaner.uncleanable
+
+    def note_what_may_go(self) -> None:
+        """Before the clock moves on, for that wakes the cleaner."""
         upper = self.log.segments[-1].base_offset
         later: set[bytes] = set()
         for offset in sorted((one for one in self.records if one < upper), reverse=True):
@@ -77,12 +83,11 @@ class CompactedLogModel(RuleBasedStateMachine):
             if key in later or value is None:
                 self.may_go.add(offset)
             later.add(key)
-        compact_now(self.world, self.cleaner)
-        assert not self.cleaner.uncleanable
 
     @rule(seconds=st.integers(1, 5))
     def wait(self, seconds: int) -> None:
         """Delete horizons pass, replaced segments go."""
+        self.note_what_may_go()
         self.world.clock.advance(seconds)
         self.world.settle()
 

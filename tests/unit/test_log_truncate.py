@@ -7,7 +7,7 @@ import pytest
 from headrace.model.nouns import Offset
 from headrace.testing.disk_crash import crash_states
 from tests.support.compaction import COMPACTED, batches_of, put, rows, with_gaps
-from tests.support.log import World
+from tests.support.log import World, append, values
 
 
 def begins_at(world: World, target: int) -> int:
@@ -70,3 +70,23 @@ def test_what_a_power_cut_leaves_of_a_truncation_into_a_gap_is_served() -> None:
                 ), (target, cut)
                 after.close()
         world.close()
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["stopped", "killed"])
+def test_a_truncation_of_the_batch_that_holds_the_log_s_start_leaves_a_log_that_is_served(
+    clean: bool,
+) -> None:
+    world = World()
+    log = world.log()
+    append(log, b"a", b"b", b"c", b"d")
+    world.flush(log)
+    log.delete_records(Offset(2))
+    world.settle()
+    log.truncate_to(Offset(3))
+    assert log.start_offset <= log.end_offset
+    for _ in range(2):
+        world.restart(clean=clean)
+        assert not world.directory.quarantined
+    append(world.log(), b"goes on")
+    assert list(values(world.log()).values()) == [b"goes on"]
+    world.close()

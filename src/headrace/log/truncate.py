@@ -29,6 +29,8 @@ def truncate_to(log: "Log", offset: Offset) -> None:
             # A recovery point above the log's end would be taken for damage after a crash. In a
             # gap that compaction left, the last batch ends before `offset`.
             log.flushed_offset = _end_before(log, offset)
+            # The batch that held the log's start may be the one that goes (Kafka's truncateTo).
+            log.start_offset = Offset(min(log.start_offset, log.flushed_offset))
             if log.shared.allow_gap is not None and log.flushed_offset < offset:
                 log.shared.allow_gap(log.topic_partition, offset)
             log.high_watermark = Offset(min(log.high_watermark, log.flushed_offset))
