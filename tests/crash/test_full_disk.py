@@ -1,4 +1,4 @@
-"""A disk that is really full: a file system of 1 MB, filled by a producer."""
+"""A disk that is really full: a file system of 8 MB, filled by a producer."""
 
 import subprocess
 import time
@@ -11,8 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.process import BrokerProcess
 
-DISK_BYTES = 1 << 20
-BALLAST_BYTES = 256 << 10
+DISK_BYTES = 8 << 20
+BALLAST_BYTES = 2 << 20
 """Of the disk, taken by something else at first: what the operator frees."""
 VALUE_BYTES = 10_000
 TOPIC = "fills"
@@ -111,9 +111,7 @@ def test_a_full_disk_is_refused_by_name_and_what_was_acknowledged_returns(
 ) -> None:
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(BALLAST_BYTES))
-    broker = BrokerProcess(
-        tmp_path / "broker", log_dirs=small_disk / "log", offsets_topic_num_partitions=1
-    )
+    broker = BrokerProcess(tmp_path / "broker", log_dirs=small_disk / "log")
     try:
         broker.start()
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
