@@ -21,7 +21,7 @@ from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import batch as wire
 from tests.support.compaction import COMPACTED, cleaner_of, compact_now, put
-from tests.support.log import CONFIG, NOW_MS, PLACE, World, append, append_marker, content
+from tests.support.log import CONFIG, NOW_MS, PLACE, TOPIC_ID, World, append, append_marker, content
 
 LONG = bool(os.environ.get("HEADRACE_LONG"))
 FLIPS_PER_FILE = 60 if LONG else 3
@@ -143,7 +143,7 @@ def wrong(disk: SimDisk, served: dict[TopicPartition, Batches], said: Callable[[
         for place in PLACES:
             log = world.directory.logs.get(place)
             if log is None:
-                if world.directory.refused(place) is None:
+                if world.directory.refused(place, TOPIC_ID) is None:
                     return f"{place} would be begun anew"
                 continue
             problem = differs(served[place], log)

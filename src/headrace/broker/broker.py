@@ -204,7 +204,7 @@ class Broker:
                 log.config = config
                 return directory, log
         for directory in self.directories:
-            refused = directory.refused(key)
+            refused = directory.refused(key, topic_id)
             if refused is not None:
                 raise refused
         prepared = [one for one in self.directories if one.prepared(key) and not one.fenced]

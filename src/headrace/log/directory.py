@@ -124,7 +124,9 @@ class LogDirectory(LoadedDirectory):
         Making a file may wait for the file system's journal. What could not be made is tried again
         by `create_log`, which says why not.
         """
-        missing = [one for one in wanted if one not in self.logs and not self.refused(one)]
+        missing = [
+            one for one in wanted if one not in self.logs and not self.refused(one, topic_id)
+        ]
         for one in missing:
             # Before the directory is there: nobody takes a former topic's checkpoints for its.
             self.bounds.add(topic_id, one.partition)
@@ -162,7 +164,7 @@ class LogDirectory(LoadedDirectory):
         """
         if self.shared.failure is not None:
             raise self.shared.failure
-        refused = self.refused(topic_partition)
+        refused = self.refused(topic_partition, topic_id)
         if refused is not None:
             raise refused
         invariant(topic_partition not in self.logs, f"{topic_partition} exists already")

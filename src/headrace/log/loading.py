@@ -179,16 +179,22 @@ class LoadedDirectory:
         known = self._known(partition)
         end = max(known.recovery_point, known.high_watermark)
         if end > 0:
-            path = f"{self.path}/{partition}"
-            self.missing[partition] = CorruptLogError(
-                f"{path}: is gone, and with it the offsets up to {end - 1} that were flushed; "
-                f"restore it from a copy, or delete the topic"
-            )
+            self.missing[partition] = self._gone(partition, end)
         return end > 0
 
-    def refused(self, partition: TopicPartition) -> CorruptLogError | None:
+    def _gone(self, partition: TopicPartition, end: int) -> CorruptLogError:
+        return CorruptLogError(
+            f"{self.path}/{partition}: is gone, and with it the offsets up to {end - 1} that were "
+            f"flushed; restore it from a copy, or delete the topic"
+        )
+
+    def refused(self, partition: TopicPartition, topic_id: bytes) -> CorruptLogError | None:
         """Why a partition that is to be served is out of service here; None: it is not."""
         lost = self.missing.pop(partition, None)
+        if lost is None and partition not in self.logs:
+            # Checkpoints are written now and then, this one with each flush.
+            end = self.bounds.end_of(topic_id, partition.partition)
+            lost = self._gone(partition, end) if end > 0 else None
         if lost is not None:
             self._quarantine(partition, lost)
         return self.quarantined.get(partition)
