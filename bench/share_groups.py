@@ -117,19 +117,18 @@ async def _measure(bootstrap: str, topic: str, seconds: float) -> Shared:
     await _begin_at_the_start(wires[0], group)
     members = [_Member(wire, group, topic) for wire in wires]
     await asyncio.gather(*(one.join() for one in members))
+    first = [await one.fetch([]) for one in members]  # sessions are opened, state is loaded
     for one in members:
-        await one.fetch([])  # sessions are opened, state is loaded
         one.records = 0
     started = time.monotonic()
 
-    async def run(one: _Member) -> None:
-        acks: list[AskedTopic] = []
+    async def run(one: _Member, acks: list[AskedTopic]) -> None:
         while acks or time.monotonic() < started + seconds:
             acks = await one.fetch(acks)
             if time.monotonic() > started + seconds:
                 break
 
-    await asyncio.gather(*(run(one) for one in members))
+    await asyncio.gather(*(run(one, acks) for one, acks in zip(members, first, strict=True)))
     took = time.monotonic() - started
     for wire in wires:
         wire.close()
