@@ -140,13 +140,14 @@ def test_what_was_not_in_the_page_cache_is_let_go_again_and_what_was_stays() -> 
 
 def test_segments_and_partitions_that_go_meanwhile_are_passed_over() -> None:
     world, log = filled(Periods(scrub_bytes_per_second=300, scrub_interval_ms=1000))
-    other = world.log(TopicPartition("u", 0))
+    gone = TopicPartition("u", 0)
+    other = world.directory.create_log(gone, b"another topic's.", world.config)
     append(other, b"x" * 500)
     world.flush(other)
     wait(world, 2)
     log.config = LogConfig(segment_bytes=1000, retention_bytes=500, file_delete_delay_ms=0)
     world.directory.apply_retention()
-    world.directory.delete_log(TopicPartition("u", 0))
+    world.directory.delete_log(gone)
     wait(world, 60)
     assert world.directory.shared.damaged == 0
     assert not world.directory.fenced
