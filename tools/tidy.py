@@ -1,4 +1,4 @@
-"""House rules that no linter knows: sizes, unfinished work, invariants that vanish.
+"""House rules that no linter knows: sizes, unfinished work, invariants that vanish, fetched files.
 
 Run from the repository's root: prints one line per finding and ends with status 1 if there is any.
 """
@@ -21,6 +21,13 @@ def tracked() -> list[Path]:
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
     return [path for name in sorted(set(names)) if (path := Path(name)).is_file()]
+
+
+def fetched() -> Iterator[str]:
+    """Files that are in git though .gitignore names them: what was fetched or built."""
+    command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    yield from (f"{name}:1: in git, though .gitignore names it" for name in names)
 
 
 def findings(path: Path) -> Iterator[str]:
@@ -47,7 +54,7 @@ def findings(path: Path) -> Iterator[str]:
 
 
 def main() -> int:
-    found = [finding for path in tracked() for finding in findings(path)]
+    found = [*fetched(), *(finding for path in tracked() for finding in findings(path))]
     print("\n".join(found) or "tidy: sizes and house rules hold")
     return bool(found)
 
