@@ -1,6 +1,8 @@
 # Headrace. `make` or `make help` lists what there is.
 PY := .venv/bin/python
 SHELL := /bin/bash
+# Much of a test run is waiting for brokers and clients: three processes keep two cores busy.
+PYTEST := $(PY) -m pytest -n $(or $(TEST_PROCESSES),3) --dist loadfile
 .DEFAULT_GOAL := help
 
 .PHONY: help
@@ -21,7 +23,7 @@ demo: setup ## nginx log -> topic -> Spark -> Parquet, a table and a picture
 
 .PHONY: test
 test: setup-dev ## All tests that belong to every change; prints the client x scenario matrix
-	@$(PY) -m pytest $(ARGS)
+	@$(PYTEST) $(ARGS)
 
 .PHONY: lint
 lint: setup-dev ## ruff, mypy --strict, import rules, sizes
@@ -38,7 +40,7 @@ fmt: setup-dev ## Format the code
 
 .PHONY: crash
 crash: setup-dev ## Every crash state enumerated and counted, damaged files, full disks, 100 x kill -9 under load
-	@HEADRACE_LONG=1 $(PY) -m pytest tests/crash tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
+	@HEADRACE_LONG=1 $(PYTEST) tests/crash tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
 
 .PHONY: compat

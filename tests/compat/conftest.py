@@ -12,7 +12,8 @@ import pytest
 
 from tests.support.process import BrokerProcess
 
-RESULTS = pytest.StashKey[dict[tuple[str, str], str]]()
+PROPERTY = "client x scenario"
+"""Marks the cells of the matrix among the tests' reports, which may come from other processes."""
 
 
 @pytest.fixture(scope="session")
@@ -34,19 +35,22 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Any:
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
     report: pytest.TestReport = yield
     cell = getattr(item, "callspec", None)
     if cell is not None and {"client", "scenario"} <= cell.params.keys():
-        results = item.config.stash.setdefault(RESULTS, {})
         key = (cell.params["scenario"], cell.params["client"])
-        if report.when == "call" or report.skipped or report.failed:
-            results[key] = report.outcome
+        report.user_properties.append((PROPERTY, key))
     return report
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    results = config.stash.get(RESULTS, None)
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    results: dict[tuple[str, str], str] = {}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == PROPERTY and (report.when == "call" or not report.passed):
+                    results[value[0], value[1]] = report.outcome
     if not results:
         return
     clients = sorted({client for _, client in results})

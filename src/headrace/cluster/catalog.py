@@ -84,15 +84,18 @@ class Catalog:
             with suppress(NodeExists):  # another broker was faster: see what it left
                 await self.store.multi(missing)
 
-    async def cluster_id(self, own: str) -> None:
-        """Make sure that the store is of cluster `own`, a new one's from now on. ConfigError."""
+    async def cluster_id(self, own: str, log_dirs: Sequence[str]) -> None:
+        """Make sure that the store is of cluster `own`, a new one's from now on.
+
+        `log_dirs` is where `own` was read, for the ConfigError where they differ.
+        """
         found = await self.known_cluster_id()
         if found is None:
             value = layout.encode_cluster_id(own)
             await self.store.create(layout.CLUSTER_ID, value, parents=True)
         elif own != found:
             raise ConfigError(
-                f"log.dirs belongs to cluster {own} (meta.properties),"
+                f"log.dirs={','.join(log_dirs)} belongs to cluster {own} (meta.properties),"
                 f" the metadata store to {found}"
             )
 

@@ -81,7 +81,7 @@ class Controller:
         broker, catalog = self.broker, self._catalog
         clock = broker.clock
         await catalog.prepare()
-        await catalog.cluster_id(broker.cluster_id)
+        await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
         rack = broker.config.broker_rack
         await catalog.register(
             broker.broker_id, Registration(tuple(endpoints), rack, clock.wall_ms())
