@@ -109,9 +109,12 @@ class Verdict:
             or self.duplicated
             or self.out_of_order
             or self.failed
-            or max(self.starts) > ANSWER_SECONDS_MAX
             or self.between_kills_min < ACKNOWLEDGED_BETWEEN_KILLS_MIN
         )
+
+    def prompt(self) -> bool:
+        """Every start was quick: asked of a machine with nothing else to do (`make crash`)."""
+        return max(self.starts) <= ANSWER_SECONDS_MAX
 
     def __str__(self) -> str:
         return (
@@ -193,7 +196,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="headrace-kill-") as directory:
         verdict = ride(Path(directory), arguments.kills, arguments.seed)
     print(f"{arguments.kills} kills: {verdict}")
-    return not verdict.holds()
+    return not (verdict.holds() and verdict.prompt())
 
 
 if __name__ == "__main__":
