@@ -64,15 +64,7 @@ NOT_SERVED: Mapping[str, tuple[str, ...]] = {
         "VOTE", "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "DESCRIBE_QUORUM", "FETCH_SNAPSHOT",
         "ADD_RAFT_VOTER", "REMOVE_RAFT_VOTER", "UPDATE_RAFT_VOTER", "UPDATE_FEATURES",
     ),
-    _LATER: (
-        "ADD_PARTITIONS_TO_TXN", "ADD_OFFSETS_TO_TXN", "END_TXN", "WRITE_TXN_MARKERS",
-        "TXN_OFFSET_COMMIT", "DESCRIBE_PRODUCERS", "DESCRIBE_TRANSACTIONS", "LIST_TRANSACTIONS",
-        "ELECT_LEADERS", "DESCRIBE_CLIENT_QUOTAS", "ALTER_CLIENT_QUOTAS",
-        "CONSUMER_GROUP_HEARTBEAT", "CONSUMER_GROUP_DESCRIBE", "GET_TELEMETRY_SUBSCRIPTIONS",
-        "PUSH_TELEMETRY", "LIST_CONFIG_RESOURCES", "SHARE_GROUP_HEARTBEAT", "SHARE_GROUP_DESCRIBE",
-        "SHARE_FETCH", "SHARE_ACKNOWLEDGE", "STREAMS_GROUP_HEARTBEAT", "STREAMS_GROUP_DESCRIBE",
-        "DESCRIBE_SHARE_GROUP_OFFSETS", "ALTER_SHARE_GROUP_OFFSETS", "DELETE_SHARE_GROUP_OFFSETS",
-    ),
+    _LATER: ("STREAMS_GROUP_HEARTBEAT", "STREAMS_GROUP_DESCRIBE"),
 }  # fmt: skip
 """Why an API of Kafka 4.3 is not served. One that is served needs no reason: it has its line."""
 
@@ -146,7 +138,7 @@ def reason_of(key: ApiKey) -> str:
 
 def covers(api: Api) -> str:
     """What the implementing module says of itself; "" where it says nothing."""
-    module = inspect.getmodule(api.handle)
+    module = inspect.getmodule(api.load())
     paragraphs = inspect.cleandoc((module and module.__doc__) or "").split("\n\n")
     _, _, first = " ".join(paragraphs[0].split()).partition(": ")
     found = [first[:1].upper() + first[1:]] if first else []

@@ -15,13 +15,23 @@ import pytest
 
 from headrace.config.topic import LogConfig
 from headrace.log import names
-from headrace.log.log import Log, ReadResult
+from headrace.log.log import Log
 from headrace.model.errors import ApiError, ConfigError, CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import batch as wire
 from tests.support.compaction import COMPACTED, cleaner_of, compact_now, put
-from tests.support.log import CONFIG, NOW_MS, PLACE, TOPIC_ID, World, append, append_marker, content
+from tests.support.log import (
+    CONFIG,
+    NOW_MS,
+    PLACE,
+    TOPIC_ID,
+    World,
+    append,
+    append_marker,
+    content,
+    read,
+)
 
 LONG = bool(os.environ.get("HEADRACE_LONG"))
 FLIPS_PER_FILE = 60 if LONG else 3
@@ -59,11 +69,10 @@ def stored(log: Log) -> Batches:
     at = log.start_offset
     while at < log.end_offset:
         try:
-            result = log.read(at, 1, below=log.end_offset)
+            result = read(log, at, 1, below=log.end_offset)
         except ApiError:
             at = Offset(at + 1)
             continue
-        assert isinstance(result, ReadResult)
         data = bytes(result.data)
         if not data:
             break

@@ -14,11 +14,12 @@ import pytest
 from headrace.config.topic import LogConfig
 from headrace.log.directory import LogDirectory, read_identity
 from headrace.log.dump import Row, UnknownFile, dump, kind_of
-from headrace.log.log import Log, ReadResult
+from headrace.log.log import Log
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import batch as wire
+from tests.support.log import read
 
 GOLDEN = Path(__file__).parent
 BROKERS = ["kafka-3.9.2-clean", "kafka-4.3.1-clean"]
@@ -93,8 +94,7 @@ def batches(log: Log, end: int) -> list[tuple[wire.BatchHeader, bytes]]:
     found = []
     at = log.start_offset
     while at < end:
-        result = log.read(at, 100_000, below=Offset(end))
-        assert isinstance(result, ReadResult)
+        result = read(log, at, 100_000, below=Offset(end))
         assert result.data
         data = bytes(result.data)
         for position, header in wire.iterate(data):

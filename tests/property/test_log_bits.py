@@ -2,10 +2,9 @@
 
 import pytest
 
-from headrace.log.log import ReadResult
 from headrace.model.errors import ApiError
 from headrace.model.nouns import Offset
-from tests.support.log import World, append, records_of
+from tests.support.log import World, append, read, records_of
 
 BATCHES = 12
 LOG_FILE = "/data/t-0/00000000000000000000.log"
@@ -46,8 +45,7 @@ def misread(world: World, start: int, max_bytes: int) -> list[str]:
     at, expected = Offset(start), start
     try:
         while at < BATCHES:
-            result = log.read(at, max_bytes, below=Offset(BATCHES))
-            assert isinstance(result, ReadResult)
+            result = read(log, at, max_bytes, below=Offset(BATCHES))
             for record in records_of(bytes(result.data)):
                 if record.offset < at:
                     continue

@@ -27,6 +27,7 @@ from headrace.wire.kafka.batch import Record, build, parse_header
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.hot import produce
 from tests.support.broker import Room, play, room
+from tests.support.served import served
 
 NOW = 1_780_000_000_000
 TOPICS = {
@@ -149,7 +150,9 @@ class Stream:
 
 async def serve(here: Room, frames: list[bytes], in_runs: bool) -> Outcome:
     """What a connection does with what one read brought."""
-    dispatcher = Dispatcher(here.broker, here.controller, [produce_api.API], here.broker.metrics)
+    dispatcher = Dispatcher(
+        here.broker, here.controller, [served(produce_api)], here.broker.metrics
+    )
     nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1)
     session = KafkaSession(dispatcher, nobody)
     view = memoryview(bytearray(b"".join(frames)))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from hypothesis.stateful import initialize as begin_with
 
-from headrace.broker.txn.decide import ProducerEpoch
+from headrace.broker.txn.producers import ProducerEpoch
 from headrace.log.producers import Begins
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition

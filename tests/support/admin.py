@@ -34,7 +34,7 @@ def nested(api: Api, version: int, entity: str, /, **fields: Any) -> Any:
 
 async def ask(here: Room, api: Api, version: int, **fields: Any) -> Any:
     """One request; the answer as a client reads it."""
-    return await here.ask(api.handle, api.key, version, **fields)
+    return await here.ask(api.load(), api.key, version, **fields)
 
 
 def versions(api: Api) -> range:

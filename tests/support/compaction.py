@@ -9,11 +9,11 @@ from headrace.log.compact.job import Counts, Done, Event, Job
 from headrace.log.compact.order import CleanerSettings
 from headrace.log.compact.records import PlainRecords, Records
 from headrace.log.compact.worker import InlineWorker
-from headrace.log.log import Appended, Log, Origin, ReadResult
+from headrace.log.log import Appended, Log, Origin
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import batch as wire
-from tests.support.log import NOW_MS, World
+from tests.support.log import NOW_MS, World, read
 
 Row = tuple[int, bytes | None, bytes | None]
 """Offset, key, value."""
@@ -56,8 +56,7 @@ def batches_of(log: Log, start: int | None = None) -> list[tuple[wire.BatchHeade
     found = []
     at = Offset(log.start_offset if start is None else start)
     while at < log.end_offset:
-        result = log.read(at, 1 << 20, below=log.end_offset)
-        assert isinstance(result, ReadResult)
+        result = read(log, at, 1 << 20, below=log.end_offset)
         if not result.data:
             break
         data = bytes(result.data)

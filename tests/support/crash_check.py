@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from headrace.log.log import Log, ReadResult
+from headrace.log.log import Log
 from headrace.log.producers import BATCHES_KEPT, Duplicate
 from headrace.model.errors import ApiError
 from headrace.model.nouns import Offset
 from headrace.wire.kafka import batch as wire
-from tests.support.log import NOW_MS
+from tests.support.log import NOW_MS, read
 
 if TYPE_CHECKING:
     from tests.support.crash import History
@@ -32,8 +32,7 @@ def stored_batches(log: Log) -> list[Batch]:
     """Every batch a reader gets from the log's start on, in order."""
     at, found = log.start_offset, []
     while at < log.end_offset:
-        result = log.read(at, 400, below=log.end_offset)
-        assert isinstance(result, ReadResult)
+        result = read(log, at, 400, below=log.end_offset)
         if not result.data:
             break
         data = bytes(result.data)
@@ -92,8 +91,7 @@ def _every_offset_is_found(log: Log, found: list[Batch]) -> Iterator[str]:
     for header, data in found:
         for offset in {max(header.base_offset, log.start_offset), _last(header)}:
             log.forget_positions()
-            result = log.read(Offset(offset), 1, below=log.end_offset)
-            assert isinstance(result, ReadResult)
+            result = read(log, Offset(offset), 1, below=log.end_offset)
             if bytes(result.data) != data:
                 yield f"reading from {offset} gives another batch"
 

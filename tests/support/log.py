@@ -7,7 +7,7 @@ from headrace.config.topic import LogConfig
 from headrace.log.at_rest import FILE_NAME
 from headrace.log.directory import LogDirectory, Periods
 from headrace.log.flusher import Strategy, fdatasync_each
-from headrace.log.log import Appended, Log, Origin, ReadResult
+from headrace.log.log import Appended, Log, NeedsDisk, Origin, ReadResult
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
@@ -167,14 +167,21 @@ def append_marker(
     return log.append(view, header, LeaderEpoch(leader_epoch), NOW_MS, Origin.COORDINATOR)
 
 
+def read(log: Log, at: Offset, max_bytes: int, *, below: Offset) -> ReadResult:
+    """What a reader gets from `at` on, by a thread where the broker's own must not wait."""
+    found = log.read(at, max_bytes, below=below)
+    if isinstance(found, NeedsDisk):
+        return log.read_from_disk(at, max_bytes, below=below)
+    return found
+
+
 def values(log: Log, start: int | None = None, below: int | None = None) -> dict[int, bytes | None]:
     """Offset to value of every record, as a reader from `start` on gets them."""
     at = Offset(log.start_offset if start is None else start)
     end = Offset(log.end_offset if below is None else below)
     found: dict[int, bytes | None] = {}
     while at < end:
-        result = log.read(at, 300, below=end)
-        assert isinstance(result, ReadResult)
+        result = read(log, at, 300, below=end)
         assert result.next_offset > at or not result.data
         if not result.data:
             break

@@ -26,26 +26,29 @@ from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import VERSIONS, ApiKey
 from tests.support.admin import MINUTE, ask, codes, nested, tell, versions
 from tests.support.broker import Room, play, room
+from tests.support.served import served
 
 ALL = (
-    alter_configs.API,
-    create_partitions.API,
-    create_topics.API,
-    delete_records.API,
-    delete_topics.API,
-    describe_cluster.API,
-    describe_configs.API,
-    describe_log_dirs.API,
-    describe_topic_partitions.API,
-    incremental_alter_configs.API,
-    init_producer_id.API,
+    served(alter_configs),
+    served(create_partitions),
+    served(create_topics),
+    served(delete_records),
+    served(delete_topics),
+    served(describe_cluster),
+    served(describe_configs),
+    served(describe_log_dirs),
+    served(describe_topic_partitions),
+    served(incremental_alter_configs),
+    served(init_producer_id),
 )
 
 
 def wanted(version: int, name: str, **fields: Any) -> Any:
     """A topic to create."""
     given = {"num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
-    return nested(create_topics.API, version, "CreatableTopic", name=name, **{**given, **fields})
+    return nested(
+        served(create_topics), version, "CreatableTopic", name=name, **{**given, **fields}
+    )
 
 
 @pytest.mark.parametrize("api", ALL, ids=lambda api: api.key.name)
@@ -53,14 +56,14 @@ def test_every_version_of_kafka_4_3_is_served(api: Api) -> None:
     assert (api.min_version, api.max_version) == VERSIONS[ApiKey(api.key)]
 
 
-@pytest.mark.parametrize("version", versions(create_topics.API))
+@pytest.mark.parametrize("version", versions(served(create_topics)))
 def test_create_topics_answers_each_topic_for_itself(tmp_path: Path, version: int) -> None:
     async def story(here: Room) -> None:
         config = nested(
-            create_topics.API, version, "CreatableTopicConfig", name="retention.ms", value="x"
+            served(create_topics), version, "CreatableTopicConfig", name="retention.ms", value="x"
         )
         assigned = nested(
-            create_topics.API,
+            served(create_topics),
             version,
             "CreatableReplicaAssignment",
             partition_index=0,
@@ -69,7 +72,7 @@ def test_create_topics_answers_each_topic_for_itself(tmp_path: Path, version: in
         manual = {"num_partitions": -1, "replication_factor": -1, "assignments": (assigned,)}
         answer = await ask(
             here,
-            create_topics.API,
+            served(create_topics),
             version,
             topics=(
                 wanted(version, "good", num_partitions=3),
@@ -127,7 +130,7 @@ def test_create_topics_has_the_defaults_in_every_version(tmp_path: Path) -> None
             name = f"t{version}"
             topic = wanted(version, name, num_partitions=-1, replication_factor=-1)
             answer = await ask(
-                here, create_topics.API, version, topics=(topic,), timeout=MINUTE,
+                here, served(create_topics), version, topics=(topic,), timeout=MINUTE,
                 validate_only=False,
             )  # fmt: skip
             assert codes(answer.topics) == ["NONE"]
@@ -140,7 +143,7 @@ def test_more_partitions_than_allowed_are_refused_before_anything_is_made(tmp_pa
     async def story(here: Room) -> None:
         topics = (wanted(7, "t", num_partitions=2**31 - 1), wanted(7, "u", num_partitions=11))
         answer = await ask(
-            here, create_topics.API, 7, topics=topics, timeout=MINUTE, validate_only=False
+            here, served(create_topics), 7, topics=topics, timeout=MINUTE, validate_only=False
         )
         assert codes(answer.topics) == ["POLICY_VIOLATION"] * 2
         assert here.broker.image.topics == {}
@@ -148,7 +151,7 @@ def test_more_partitions_than_allowed_are_refused_before_anything_is_made(tmp_pa
     tell(tmp_path, story, partitions_per_topic_max="1000", partitions_max="10")
 
 
-@pytest.mark.parametrize("version", versions(delete_topics.API))
+@pytest.mark.parametrize("version", versions(served(delete_topics)))
 def test_delete_topics_by_name_and_by_id(tmp_path: Path, version: int) -> None:
     async def story(here: Room) -> None:
         expected: dict[str | None, str]
@@ -162,7 +165,9 @@ def test_delete_topics_by_name_and_by_id(tmp_path: Path, version: int) -> None:
                      ("nope", UUID(int=0)), ("both", UUID(int=6))]  # fmt: skip
             fields = {
                 "topics": tuple(
-                    nested(delete_topics.API, version, "DeleteTopicState", name=name, topic_id=one)
+                    nested(
+                        served(delete_topics), version, "DeleteTopicState", name=name, topic_id=one
+                    )
                     for name, one in asked
                 )
             }
@@ -173,7 +178,7 @@ def test_delete_topics_by_name_and_by_id(tmp_path: Path, version: int) -> None:
                 "nope": "UNKNOWN_TOPIC_OR_PARTITION",
                 "both": "INVALID_REQUEST",
             }
-        answer = await ask(here, delete_topics.API, version, timeout=MINUTE, **fields)
+        answer = await ask(here, served(delete_topics), version, timeout=MINUTE, **fields)
         names = [one.name for one in answer.responses]
         assert dict(zip(names, codes(answer.responses), strict=True)) == expected
         assert set(here.broker.image.topics) == ({"u"} if version < 6 else set())
@@ -187,25 +192,27 @@ def test_delete_topics_by_name_and_by_id(tmp_path: Path, version: int) -> None:
 def test_deletion_can_be_turned_off(tmp_path: Path, version: int, code: str) -> None:
     async def story(here: Room) -> None:
         await here.controller.create_topics([NewTopic("t", 1)])
-        answer = await ask(here, delete_topics.API, version, topic_names=("t",), timeout=MINUTE)
+        answer = await ask(here, served(delete_topics), version, topic_names=("t",), timeout=MINUTE)
         assert codes(answer.responses) == [code]
         assert "t" in here.broker.image.topics
 
     tell(tmp_path, story, delete_topic_enable="false")
 
 
-@pytest.mark.parametrize("version", versions(create_partitions.API))
+@pytest.mark.parametrize("version", versions(served(create_partitions)))
 def test_create_partitions_grows_and_refuses(tmp_path: Path, version: int) -> None:
     async def story(here: Room) -> None:
         await here.controller.create_topics([NewTopic("t", 1), NewTopic("u", 2)])
 
         def grow(name: str, count: int, *assigned: tuple[int, ...]) -> Any:
             assignments = tuple(
-                nested(create_partitions.API, version, "CreatePartitionsAssignment", broker_ids=one)
+                nested(
+                    served(create_partitions), version, "CreatePartitionsAssignment", broker_ids=one
+                )
                 for one in assigned
             )
             return nested(
-                create_partitions.API, version, "CreatePartitionsTopic", name=name, count=count,
+                served(create_partitions), version, "CreatePartitionsTopic", name=name, count=count,
                 assignments=assignments or None,
             )  # fmt: skip
 
@@ -217,7 +224,7 @@ def test_create_partitions_grows_and_refuses(tmp_path: Path, version: int) -> No
             ((grow("t", 9), grow("t", 8)), ["INVALID_REQUEST"]),
         ):  # fmt: skip
             answer = await ask(
-                here, create_partitions.API, version, topics=topics, timeout=MINUTE,
+                here, served(create_partitions), version, topics=topics, timeout=MINUTE,
                 validate_only=False,
             )  # fmt: skip
             assert codes(answer.results) == expected
@@ -227,7 +234,7 @@ def test_create_partitions_grows_and_refuses(tmp_path: Path, version: int) -> No
     tell(tmp_path, story)
 
 
-@pytest.mark.parametrize("version", versions(describe_cluster.API))
+@pytest.mark.parametrize("version", versions(served(describe_cluster)))
 def test_describe_cluster_shows_the_asking_listeners_addresses(
     tmp_path: Path, version: int
 ) -> None:
@@ -235,14 +242,14 @@ def test_describe_cluster_shows_the_asking_listeners_addresses(
         fields: dict[str, Any] = {"include_fenced_brokers": False} if version >= 2 else {}
         kind: dict[str, Any] = {"endpoint_type": 1} if version >= 1 else {}
         answer = await ask(
-            here, describe_cluster.API, version, include_cluster_authorized_operations=False,
+            here, served(describe_cluster), version, include_cluster_authorized_operations=False,
             **fields, **kind,
         )  # fmt: skip
         assert (answer.cluster_id, answer.controller_id) == (here.broker.cluster_id, 0)
         assert [(one.host, one.port) for one in answer.brokers] == [("127.0.0.1", 9092)]
         if version >= 1:
             answer = await ask(
-                here, describe_cluster.API, version, endpoint_type=2,
+                here, served(describe_cluster), version, endpoint_type=2,
                 include_cluster_authorized_operations=False, **fields,
             )  # fmt: skip
             assert answer.error_code.name == "mismatched_endpoint_type"
@@ -251,12 +258,12 @@ def test_describe_cluster_shows_the_asking_listeners_addresses(
     tell(tmp_path, story)
 
 
-@pytest.mark.parametrize("version", versions(init_producer_id.API))
+@pytest.mark.parametrize("version", versions(served(init_producer_id)))
 def test_every_producer_is_given_an_id_of_its_own_at_epoch_0(tmp_path: Path, version: int) -> None:
     async def story(here: Room) -> None:
         async def init(**fields: Any) -> tuple[int, int, str]:
             given = {"transactional_id": None, "transaction_timeout": MINUTE, **fields}
-            answer = await ask(here, init_producer_id.API, version, **given)
+            answer = await ask(here, served(init_producer_id), version, **given)
             code = ErrorCode(int(answer.error_code)).name
             return answer.producer_id, answer.producer_epoch, code
 
@@ -278,7 +285,7 @@ def test_describe_topic_partitions_pages_through_everything_once(tmp_path: Path)
         pages = 0
         while True:
             answer = await ask(
-                here, describe_topic_partitions.API, 0, topics=(), response_partition_limit=2,
+                here, served(describe_topic_partitions), 0, topics=(), response_partition_limit=2,
                 cursor=cursor,
             )  # fmt: skip
             pages += 1
@@ -288,18 +295,18 @@ def test_describe_topic_partitions_pages_through_everything_once(tmp_path: Path)
             if answer.next_cursor is None:
                 break
             cursor = nested(
-                describe_topic_partitions.API, 0, "Cursor",
+                served(describe_topic_partitions), 0, "Cursor",
                 topic_name=answer.next_cursor.topic_name,
                 partition_index=answer.next_cursor.partition_index,
             )  # fmt: skip
         assert seen == [(name, at) for name, size in sizes.items() for at in range(size)]
         assert pages == 4
         asked = tuple(
-            nested(describe_topic_partitions.API, 0, "TopicRequest", name=name)
+            nested(served(describe_topic_partitions), 0, "TopicRequest", name=name)
             for name in ("b", "nope", "a/b")
         )
         answer = await ask(
-            here, describe_topic_partitions.API, 0, topics=asked, response_partition_limit=2000,
+            here, served(describe_topic_partitions), 0, topics=asked, response_partition_limit=2000,
             cursor=None,
         )  # fmt: skip
         expected = {
@@ -313,7 +320,7 @@ def test_describe_topic_partitions_pages_through_everything_once(tmp_path: Path)
     tell(tmp_path, story)
 
 
-@pytest.mark.parametrize("version", versions(delete_records.API))
+@pytest.mark.parametrize("version", versions(served(delete_records)))
 def test_deleted_records_do_not_come_back_after_a_kill(tmp_path: Path, version: int) -> None:
     disk = SimDisk()
 
@@ -327,13 +334,15 @@ def test_deleted_records_do_not_come_back_after_a_kill(tmp_path: Path, version: 
                 here.broker.clock.turn()  # type: ignore[attr-defined]
                 disk.settle()
             parts = tuple(
-                nested(delete_records.API, version, "DeleteRecordsPartition",
+                nested(served(delete_records), version, "DeleteRecordsPartition",
                        partition_index=index, offset=offset)
                 for index, offset in ((0, 3), (1, 0))
             )  # fmt: skip
-            topic = nested(delete_records.API, version, "DeleteRecordsTopic", name="t",
+            topic = nested(served(delete_records), version, "DeleteRecordsTopic", name="t",
                            partitions=parts)  # fmt: skip
-            answer = await ask(here, delete_records.API, version, topics=(topic,), timeout=MINUTE)
+            answer = await ask(
+                here, served(delete_records), version, topics=(topic,), timeout=MINUTE
+            )
             found = answer.topics[0].partitions
             assert codes(found) == ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
             assert [one.low_watermark for one in found] == [3, -1]
@@ -346,7 +355,7 @@ def test_deleted_records_do_not_come_back_after_a_kill(tmp_path: Path, version: 
     play(go_on())
 
 
-@pytest.mark.parametrize("version", versions(describe_log_dirs.API))
+@pytest.mark.parametrize("version", versions(served(describe_log_dirs)))
 def test_describe_log_dirs_shows_sizes_and_names_failed_directories(
     tmp_path: Path, version: int
 ) -> None:
@@ -355,7 +364,7 @@ def test_describe_log_dirs_shows_sizes_and_names_failed_directories(
         async with room(tmp_path, disk, directories=("/one", "/two")) as here:
             await here.controller.create_topics([NewTopic("t", 2)])
             here.write("t", 0)
-            answer = await ask(here, describe_log_dirs.API, version, topics=None)
+            answer = await ask(here, served(describe_log_dirs), version, topics=None)
             if version >= 4:
                 assert {(one.total_bytes, one.usable_bytes) for one in answer.results} == {
                     (disk.total_bytes("/one"), disk.free_bytes("/one"))
@@ -372,7 +381,7 @@ def test_describe_log_dirs_shows_sizes_and_names_failed_directories(
             with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
                 here.write("t", 0)
             disk.heal()
-            answer = await ask(here, describe_log_dirs.API, version, topics=None)
+            answer = await ask(here, served(describe_log_dirs), version, topics=None)
             assert sorted(codes(answer.results)) == ["KAFKA_STORAGE_ERROR", "NONE"]
 
     play(story())

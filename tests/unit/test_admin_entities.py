@@ -18,6 +18,7 @@ from headrace.frontends.kafka.config_resources import ResourceType
 from headrace.testing.disk import SimDisk
 from tests.support.admin import MINUTE, ask, codes, nested, tell, versions
 from tests.support.broker import Room, play, room
+from tests.support.served import served
 
 SET, DELETE, APPEND = 0, 1, 2
 GROUP, METRICS, LOGGER = ResourceType.GROUP, ResourceType.CLIENT_METRICS, ResourceType.BROKER_LOGGER
@@ -28,7 +29,7 @@ async def alter(
     here: Room, kind: ResourceType, name: str, *changes: tuple[str, int, str | None], **fields: Any
 ) -> tuple[str, str | None]:
     """IncrementalAlterConfigs of one resource: code and message."""
-    api, version = incremental_alter_configs.API, 1
+    api, version = served(incremental_alter_configs), 1
     configs = tuple(
         nested(api, version, "AlterableConfig", name=one, config_operation=how, value=value)
         for one, how, value in changes
@@ -45,7 +46,7 @@ async def alter(
 
 async def describe(here: Room, kind: ResourceType, name: str) -> dict[str, Any]:
     """DescribeConfigs of one resource: its entries by name; its error code as a KeyError."""
-    api, version = describe_configs.API, 4
+    api, version = served(describe_configs), 4
     resource = nested(
         api, version, "DescribeConfigsResource", resource_type=kind, resource_name=name,
         configuration_keys=None,
@@ -62,7 +63,7 @@ async def describe(here: Room, kind: ResourceType, name: str) -> dict[str, Any]:
 
 async def listed(here: Room, *kinds: int, version: int = 1) -> list[tuple[int, str]]:
     fields: dict[str, Any] = {"resource_types": kinds} if version >= 1 else {}
-    answer = await ask(here, list_config_resources.API, version, **fields)
+    answer = await ask(here, served(list_config_resources), version, **fields)
     assert codes([answer]) == ["NONE"]
     if version == 0:
         return [(METRICS, one.resource_name) for one in answer.config_resources]
@@ -161,7 +162,7 @@ def test_a_subscriptions_lists_grow_and_its_settings_are_shown(tmp_path: Path) -
     tell(tmp_path, story)
 
 
-@pytest.mark.parametrize("version", versions(list_config_resources.API))
+@pytest.mark.parametrize("version", versions(served(list_config_resources)))
 def test_what_has_settings_is_listed_by_kind(tmp_path: Path, version: int) -> None:
     async def story(here: Room) -> None:
         await here.controller.create_topics([NewTopic("t", 1)])
@@ -173,7 +174,7 @@ def test_what_has_settings_is_listed_by_kind(tmp_path: Path, version: int) -> No
         everything = [(2, "t"), (4, "0"), (8, "0"), (16, "m"), (32, "g")]
         assert await listed(here) == everything
         assert await listed(here, 32, 2) == [(2, "t"), (32, "g")]
-        answer = await ask(here, list_config_resources.API, version, resource_types=(2, 3))
+        answer = await ask(here, served(list_config_resources), version, resource_types=(2, 3))
         assert codes([answer]) == ["UNSUPPORTED_VERSION"]
 
     tell(tmp_path, story)
@@ -195,29 +196,33 @@ def test_loggers_are_shown_and_told_how_much_to_say(tmp_path: Path) -> None:
         with pytest.raises(KeyError, match="INVALID_REQUEST"):
             await describe(here, LOGGER, "")
         resource = nested(
-            alter_configs.API, 2, "AlterConfigsResource", resource_type=LOGGER,
+            served(alter_configs), 2, "AlterConfigsResource", resource_type=LOGGER,
             resource_name="0", configs=(),
         )  # fmt: skip
-        answer = await ask(here, alter_configs.API, 2, resources=(resource,), validate_only=False)
+        answer = await ask(
+            here, served(alter_configs), 2, resources=(resource,), validate_only=False
+        )
         assert codes(answer.responses) == ["INVALID_REQUEST"]
 
     tell(tmp_path, story)
 
 
-@pytest.mark.parametrize("version", versions(elect_leaders.API))
+@pytest.mark.parametrize("version", versions(served(elect_leaders)))
 def test_one_broker_needs_no_election(tmp_path: Path, version: int) -> None:
     async def story(here: Room) -> None:
         await here.controller.create_topics([NewTopic("t", 2)])
 
         async def elect(*wanted: tuple[str, tuple[int, ...]], kind: int = 0) -> Any:
             topics = tuple(
-                nested(elect_leaders.API, version, "TopicPartitions", topic=name, partitions=some)
+                nested(
+                    served(elect_leaders), version, "TopicPartitions", topic=name, partitions=some
+                )
                 for name, some in wanted
             )
             fields: dict[str, Any] = {"election_type": kind} if version >= 1 else {}
             answer = await ask(
-                here, elect_leaders.API, version, topic_partitions=topics or None, timeout=MINUTE,
-                **fields,
+                here, served(elect_leaders), version, topic_partitions=topics or None,
+                timeout=MINUTE, **fields,
             )  # fmt: skip
             if version >= 1 and codes([answer]) != ["NONE"]:
                 return codes([answer])

@@ -9,26 +9,27 @@ from headrace.cluster.creation import NewTopic
 from headrace.frontends.kafka import alter_configs, describe_configs, incremental_alter_configs
 from tests.support.admin import ask, codes, nested, tell, versions
 from tests.support.broker import Room
+from tests.support.served import served
 
 TOPIC, BROKER, UNKNOWN = 2, 4, 99
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
-@pytest.mark.parametrize("version", versions(describe_configs.API))
+@pytest.mark.parametrize("version", versions(served(describe_configs)))
 def test_describe_configs_says_where_values_come_from(tmp_path: Path, version: int) -> None:
     async def story(here: Room) -> None:
         await here.controller.create_topics([NewTopic("t", 1, config={"retention.ms": "42"})])
 
         def of(kind: int, name: str, *keys: str) -> Any:
             return nested(
-                describe_configs.API, version, "DescribeConfigsResource", resource_type=kind,
+                served(describe_configs), version, "DescribeConfigsResource", resource_type=kind,
                 resource_name=name, configuration_keys=keys or None,
             )  # fmt: skip
 
         fields = {"include_documentation": True} if version >= 3 else {}
         answer = await ask(
             here,
-            describe_configs.API,
+            served(describe_configs),
             version,
             resources=(
                 of(TOPIC, "t", "retention.ms", "cleanup.policy", "no.such.key"),
@@ -73,30 +74,30 @@ def test_describe_configs_says_where_values_come_from(tmp_path: Path, version: i
     tell(tmp_path, story, num_partitions="6")
 
 
-@pytest.mark.parametrize("version", versions(alter_configs.API))
+@pytest.mark.parametrize("version", versions(served(alter_configs)))
 def test_alter_configs_replaces_all(tmp_path: Path, version: int) -> None:
     async def story(here: Room) -> None:
         await here.controller.create_topics([NewTopic("t", 1, config={"retention.ms": "42"})])
 
         def resource(name: str, **settings: str | None) -> Any:
             configs = tuple(
-                nested(alter_configs.API, version, "AlterableConfig",
+                nested(served(alter_configs), version, "AlterableConfig",
                        name=key.replace("_", "."), value=value)
                 for key, value in settings.items()
             )  # fmt: skip
             return nested(
-                alter_configs.API, version, "AlterConfigsResource", resource_type=TOPIC,
+                served(alter_configs), version, "AlterConfigsResource", resource_type=TOPIC,
                 resource_name=name, configs=configs,
             )  # fmt: skip
 
         answer = await ask(
-            here, alter_configs.API, version, validate_only=False,
+            here, served(alter_configs), version, validate_only=False,
             resources=(resource("t", segment_bytes="5000"), resource("nope")),
         )  # fmt: skip
         assert codes(answer.responses) == ["NONE", "UNKNOWN_TOPIC_OR_PARTITION"]
         assert here.broker.image.topics["t"].config == {"segment.bytes": "5000"}
         answer = await ask(
-            here, alter_configs.API, version, validate_only=False,
+            here, served(alter_configs), version, validate_only=False,
             resources=(resource("t", segment_bytes=None), resource("u"), resource("u")),
         )  # fmt: skip
         assert codes(answer.responses) == ["INVALID_CONFIG", "INVALID_REQUEST", "INVALID_REQUEST"]
@@ -104,7 +105,7 @@ def test_alter_configs_replaces_all(tmp_path: Path, version: int) -> None:
     tell(tmp_path, story)
 
 
-@pytest.mark.parametrize("version", versions(incremental_alter_configs.API))
+@pytest.mark.parametrize("version", versions(served(incremental_alter_configs)))
 def test_incremental_alter_configs_changes_single_keys(tmp_path: Path, version: int) -> None:
     async def story(here: Room) -> None:
         await here.controller.create_topics([NewTopic("t", 1, config={"retention.ms": "42"})])
@@ -112,16 +113,16 @@ def test_incremental_alter_configs_changes_single_keys(tmp_path: Path, version: 
         async def alter(*changes: tuple[str, int, str | None], kind: int = TOPIC,
                         name: str = "t") -> str:  # fmt: skip
             configs = tuple(
-                nested(incremental_alter_configs.API, version, "AlterableConfig", name=key,
+                nested(served(incremental_alter_configs), version, "AlterableConfig", name=key,
                        config_operation=operation, value=value)
                 for key, operation, value in changes
             )  # fmt: skip
             resource = nested(
-                incremental_alter_configs.API, version, "AlterConfigsResource",
+                served(incremental_alter_configs), version, "AlterConfigsResource",
                 resource_type=kind, resource_name=name, configs=configs,
             )  # fmt: skip
             answer = await ask(
-                here, incremental_alter_configs.API, version, resources=(resource,),
+                here, served(incremental_alter_configs), version, resources=(resource,),
                 validate_only=False,
             )  # fmt: skip
             return codes(answer.responses)[0]

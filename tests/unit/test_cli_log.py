@@ -156,6 +156,21 @@ def test_dump_in_kafkas_words_says_what_kafkas_tool_does_not_open(
     assert capsys.readouterr().err == f"Ignoring unknown file {path}\n"
 
 
+@pytest.mark.parametrize("format_", ["text", "json", "kafka"])
+def test_dump_of_a_directory_without_files_of_a_log_says_so_and_prints_the_others(
+    format_: str, logs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    if format_ != "kafka":
+        (empty / "holiday.jpg").write_bytes(b"jpg")
+    (segment,) = (logs / "g-txn-0").glob("*25.txnindex")
+    assert run(["log", "dump", "--format", format_, str(empty), str(segment)]) == 1
+    out, err = capsys.readouterr()
+    assert err.splitlines()[0].startswith(f"headrace: {empty}: no file of a log is in it")
+    assert segment.name in out
+
+
 def test_dump_prints_the_durable_read_bounds(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -21,6 +21,7 @@ from headrace.wire.kafka.hot import fetch, heartbeat, metadata, produce
 from headrace.wire.kafka.record import new_record
 from tests.support.admin import ask, codes, nested, tell, versions
 from tests.support.broker import Room, play, room
+from tests.support.served import served
 
 PRODUCE, FETCH, REQUEST = "producer_byte_rate", "consumer_byte_rate", "request_percentage"
 
@@ -115,7 +116,7 @@ def test_the_most_special_quota_decides_and_says_who_shares_it(
 async def alter(
     here: Room, version: int, entity: dict[str, str | None], **quotas: float | None
 ) -> tuple[str, str | None]:
-    api = alter_client_quotas.API
+    api = served(alter_client_quotas)
     ops = tuple(
         nested(api, version, "OpData", key=key, value=value or 0.0, remove=value is None)
         for key, value in quotas.items()
@@ -135,7 +136,7 @@ async def alter(
 async def described(
     here: Room, version: int, *components: tuple[str, int, str | None], strict: bool = False
 ) -> Any:
-    api = describe_client_quotas.API
+    api = served(describe_client_quotas)
     asked = tuple(
         nested(api, version, "ComponentData", entity_type=kind, match_type=how, match=name)
         for kind, how, name in components
@@ -153,7 +154,7 @@ async def described(
     )
 
 
-@pytest.mark.parametrize("version", versions(alter_client_quotas.API))
+@pytest.mark.parametrize("version", versions(served(alter_client_quotas)))
 def test_quotas_are_set_described_and_kept(tmp_path: Path, version: int) -> None:
     disk = SimDisk()
     everything = [

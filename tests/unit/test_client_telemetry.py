@@ -25,8 +25,9 @@ from headrace.wire.otlp import Point, points
 from tests.support.admin import ask, codes, tell
 from tests.support.broker import Room
 from tests.support.client import FrameClient
+from tests.support.served import served
 
-GET, PUSH = get_telemetry_subscriptions.API, push_telemetry.API
+GET, PUSH = served(get_telemetry_subscriptions), served(push_telemetry)
 CLIENT = Client("c-1", "librdkafka", "2.16.1", "10.1.2.3", 4711)
 
 

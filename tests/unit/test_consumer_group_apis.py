@@ -22,9 +22,10 @@ from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
 from tests.support.admin import tell, versions
 from tests.support.broker import Room
+from tests.support.served import served
 from tests.unit.test_groups_frontend import TOPIC_ID, Wire
 
-HEARTBEAT = consumer_group_heartbeat.API
+HEARTBEAT = served(consumer_group_heartbeat)
 
 
 class Newer(Wire):
@@ -80,12 +81,12 @@ def test_from_version_1_on_members_bring_their_ids() -> None:
     assert Newer().beat(1, member_id="").error_code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize("version", versions(consumer_group_describe.API))
+@pytest.mark.parametrize("version", versions(served(consumer_group_describe)))
 def test_describe_in_every_version(version: int) -> None:
     wire = Newer()
     wire.beat(1)
     answer = wire.ask(
-        consumer_group_describe.API,
+        served(consumer_group_describe),
         version,
         group_ids=("g", "nope"),
         include_authorized_operations=True,
@@ -103,12 +104,12 @@ def test_describe_in_every_version(version: int) -> None:
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-@pytest.mark.parametrize("version", versions(describe_groups.API))
+@pytest.mark.parametrize("version", versions(served(describe_groups)))
 def test_describe_groups_does_not_know_groups_of_the_newer_kind(version: int) -> None:
     wire = Newer()
     wire.beat(1)
     answer = wire.ask(
-        describe_groups.API, version, groups=("g",), include_authorized_operations=False
+        served(describe_groups), version, groups=("g",), include_authorized_operations=False
     )
     (group,) = answer.groups
     assert group.group_state == "Dead"
@@ -120,7 +121,7 @@ def test_describe_groups_does_not_know_groups_of_the_newer_kind(version: int) ->
 def test_offsets_are_fetched_at_the_members_epoch(version: int) -> None:
     wire = Newer()
     wire.beat(1)
-    api = offset_fetch.API
+    api = served(offset_fetch)
 
     def group(member: str | None, epoch: int) -> Any:
         return wire.nested(

@@ -32,6 +32,7 @@ from headrace.net.pending import Pending
 from headrace.wire.kafka import cold
 from headrace.wire.kafka.hot import heartbeat as heartbeat_codec
 from headrace.wire.kafka.hot import offset_commit as commit_codec
+from tests.support.served import served
 from tests.unit.groups_kit import CountingRandom, InlineDisk, Room
 
 TOPIC_ID = bytes(range(16))
@@ -89,7 +90,7 @@ class Wire:
         known = request_type.__dataclass_fields__
         request = request_type(**{name: one for name, one in values.items() if name in known})
         sent = cold.decode_request(api.key, version, memoryview(cold.encode_body(request)))
-        answer = api.handle(self.context(api, version), sent)
+        answer = api.load()(self.context(api, version), sent)
         return self.received(api, version, answer)
 
     def received(self, api: Api, version: int, answer: Any) -> Any:
@@ -111,11 +112,11 @@ class Wire:
         return part(**{key: one for key, one in values.items() if key in known})
 
 
-@pytest.mark.parametrize("version", versions(join_group.API))
+@pytest.mark.parametrize("version", versions(served(join_group)))
 def test_join_sync_and_leave_in_every_version(version: int) -> None:
     wire = Wire()
     protocol = wire.nested(
-        join_group.API, version, "JoinGroupRequestProtocol", name="range", metadata=b"m"
+        served(join_group), version, "JoinGroupRequestProtocol", name="range", metadata=b"m"
     )
     values: dict[str, Any] = {
         "group_id": "g",
@@ -127,20 +128,20 @@ def test_join_sync_and_leave_in_every_version(version: int) -> None:
         "protocols": (protocol,),
         "reason": "for the test",
     }
-    joined = wire.ask(join_group.API, version, **values)
+    joined = wire.ask(served(join_group), version, **values)
     if version >= 4:
         assert joined.error_code == ErrorCode.MEMBER_ID_REQUIRED
         assert joined.protocol_name == (None if version >= 7 else "")
-        joined = wire.ask(join_group.API, version, **{**values, "member_id": joined.member_id})
+        joined = wire.ask(served(join_group), version, **{**values, "member_id": joined.member_id})
     assert joined.error_code == ErrorCode.NONE
     assert (joined.generation_id, joined.leader) == (1, joined.member_id)
     assert [one.metadata for one in joined.members] == [b"m"]
-    synced(wire, min(version, sync_group.API.max_version), joined.member_id)
-    left(wire, min(version, leave_group.API.max_version), joined.member_id)
+    synced(wire, min(version, served(sync_group).max_version), joined.member_id)
+    left(wire, min(version, served(leave_group).max_version), joined.member_id)
 
 
 def synced(wire: Wire, version: int, member: str) -> None:
-    api = sync_group.API
+    api = served(sync_group)
     assignment = wire.nested(
         api, version, "SyncGroupRequestAssignment", member_id=member, assignment=b"all"
     )
@@ -152,7 +153,7 @@ def synced(wire: Wire, version: int, member: str) -> None:
 
 
 def left(wire: Wire, version: int, member: str) -> None:
-    api = leave_group.API
+    api = served(leave_group)
     if version < 3:
         wrong = wire.ask(api, version, group_id="g", member_id="who")
         assert wrong.error_code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -174,20 +175,20 @@ def left(wire: Wire, version: int, member: str) -> None:
 
 def test_a_sync_that_names_no_protocol_is_refused_since_it_must() -> None:
     answer = Wire().ask(
-        sync_group.API, 5, group_id="g", generation_id=1, member_id="m", group_instance_id=None,
+        served(sync_group), 5, group_id="g", generation_id=1, member_id="m", group_instance_id=None,
         protocol_type=None, protocol_name=None, assignments=(),
     )  # fmt: skip
     assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-@pytest.mark.parametrize("version", versions(heartbeat.API))
+@pytest.mark.parametrize("version", versions(served(heartbeat)))
 def test_heartbeat_in_every_version(version: int) -> None:
     wire = Wire()
     (member,), generation = wire.room.stable()
     for name, expected in ((member, ErrorCode.NONE), ("who", ErrorCode.UNKNOWN_MEMBER_ID)):
         request = heartbeat_codec.HeartbeatRequest("g", generation, name)
         body = memoryview(heartbeat_codec.encode_request(version, request))
-        answer = heartbeat.handle(wire.context(heartbeat.API, version), body)
+        answer = heartbeat.handle(wire.context(served(heartbeat), version), body)
         assert heartbeat_codec.decode_response(version, memoryview(answer)).error_code == expected
 
 
@@ -203,7 +204,7 @@ def commit(wire: Wire, version: int, group: str = "g", generation: int = -1) -> 
     ]
     request = commit_codec.OffsetCommitRequest(group, generation, "", topics)
     body = memoryview(commit_codec.encode_request(version, request))
-    answer = offset_commit.handle(wire.context(offset_commit.API, version), body)
+    answer = offset_commit.handle(wire.context(served(offset_commit), version), body)
     assert isinstance(answer, Pending)
     wire.room.clock.advance()
     assert isinstance(answer.body, bytes)
@@ -211,7 +212,7 @@ def commit(wire: Wire, version: int, group: str = "g", generation: int = -1) -> 
     return [[one.error_code for one in topic.partitions] for topic in response.topics]
 
 
-@pytest.mark.parametrize("version", versions(offset_commit.API))
+@pytest.mark.parametrize("version", versions(served(offset_commit)))
 def test_offset_commit_in_every_version(version: int) -> None:
     wire = Wire()
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -234,7 +235,7 @@ def test_a_commit_to_unknown_topics_alone_does_not_bother_the_coordinator() -> N
         [commit_codec.TopicRequest("u", NO_ID.bytes, [commit_codec.PartitionRequest(0, 1)])],
     )
     body = memoryview(commit_codec.encode_request(8, request))
-    answer = offset_commit.handle(wire.context(offset_commit.API, 8), body)
+    answer = offset_commit.handle(wire.context(served(offset_commit), 8), body)
     assert isinstance(answer, bytes)
     (one,) = commit_codec.decode_response(8, memoryview(answer)).topics
     assert one.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -244,7 +245,7 @@ def fetch(
     wire: Wire, version: int, topics: Any, *, group: str = "g", stable: bool = False
 ) -> tuple[int, dict[Any, list[tuple[int, int, int]]]]:
     """OffsetFetch of one group: its error, and (partition, offset, error) by topic."""
-    api = offset_fetch.API
+    api = served(offset_fetch)
     if topics is not None:
         plural = "s" if version >= 8 else ""
         topics = tuple(
@@ -273,7 +274,7 @@ def fetch(
     }
 
 
-@pytest.mark.parametrize("version", versions(offset_fetch.API))
+@pytest.mark.parametrize("version", versions(served(offset_fetch)))
 def test_offset_fetch_in_every_version(version: int) -> None:
     wire = Wire()
     commit(wire, 8)
@@ -302,25 +303,25 @@ def test_a_stable_fetch_waits_for_what_is_being_committed() -> None:
     wire = Wire()
     wire.room.partition.hold = True
     wire.room.commit()
-    api, version = offset_fetch.API, 9
+    api, version = served(offset_fetch), 9
     asked = wire.nested(
         api, version, "OffsetFetchRequestGroup",
         group_id="g", member_id=None, member_epoch=-1, topics=None,
     )  # fmt: skip
     request = cold.request_type(api.key, version)(groups=(asked,), require_stable=True)
-    answer = api.handle(wire.context(api, version), request)
+    answer: Any = api.load()(wire.context(api, version), request)
     assert not answer.done
     wire.room.partition.flush()
     response = wire.received(api, version, answer)
     assert response.groups[0].topics[0].partitions[0].committed_offset == 7
 
 
-@pytest.mark.parametrize("version", versions(describe_groups.API))
+@pytest.mark.parametrize("version", versions(served(describe_groups)))
 def test_describe_groups_in_every_version(version: int) -> None:
     wire = Wire()
     (member,), _ = wire.room.stable()
     answer = wire.ask(
-        describe_groups.API, version, groups=("g", "none"), include_authorized_operations=True
+        served(describe_groups), version, groups=("g", "none"), include_authorized_operations=True
     )
     known, unknown = answer.groups
     assert (known.group_state, known.protocol_type, known.protocol_data) == (
@@ -336,7 +337,7 @@ def test_describe_groups_in_every_version(version: int) -> None:
     assert unknown.error_code == expected
 
 
-@pytest.mark.parametrize("version", versions(list_groups.API))
+@pytest.mark.parametrize("version", versions(served(list_groups)))
 def test_list_groups_in_every_version(version: int) -> None:
     wire = Wire()
     wire.room.stable()
@@ -344,7 +345,7 @@ def test_list_groups_in_every_version(version: int) -> None:
 
     def listed(**asked: tuple[str, ...]) -> list[str]:
         asked = {"states_filter": (), "types_filter": (), **asked}
-        return [one.group_id for one in wire.ask(list_groups.API, version, **asked).groups]
+        return [one.group_id for one in wire.ask(served(list_groups), version, **asked).groups]
 
     assert listed() == ["g", "simple"]
     if version >= 4:
@@ -355,24 +356,24 @@ def test_list_groups_in_every_version(version: int) -> None:
         assert listed(types_filter=("consumer",)) == []
 
 
-@pytest.mark.parametrize("version", versions(delete_groups.API))
+@pytest.mark.parametrize("version", versions(served(delete_groups)))
 def test_delete_groups_in_every_version(version: int) -> None:
     wire = Wire()
     wire.room.stable()
     wire.room.commit(group="simple")
-    answer = wire.ask(delete_groups.API, version, groups_names=("g", "simple", "none"))
+    answer = wire.ask(served(delete_groups), version, groups_names=("g", "simple", "none"))
     assert [(one.group_id, one.error_code) for one in answer.results] == [
         ("g", ErrorCode.NON_EMPTY_GROUP),
         ("simple", ErrorCode.NONE),
         ("none", ErrorCode.GROUP_ID_NOT_FOUND),
     ]
-    assert wire.ask(delete_groups.API, version, groups_names=()).results == ()
+    assert wire.ask(served(delete_groups), version, groups_names=()).results == ()
 
 
 def test_offset_delete_answers_for_each_partition_and_for_the_group() -> None:
     wire = Wire()
     commit(wire, 8)
-    api = offset_delete.API
+    api = served(offset_delete)
 
     def delete(group: str) -> Any:
         partitions = tuple(
@@ -394,13 +395,13 @@ def test_offset_delete_answers_for_each_partition_and_for_the_group() -> None:
     assert delete("").error_code == ErrorCode.INVALID_GROUP_ID
 
 
-@pytest.mark.parametrize("version", versions(find_coordinator.API))
+@pytest.mark.parametrize("version", versions(served(find_coordinator)))
 def test_find_coordinator_in_every_version(version: int) -> None:
     wire = Wire()
 
     def find(key_type: int = 0) -> Any:
         answer = wire.ask(
-            find_coordinator.API, version, key="g", key_type=key_type, coordinator_keys=("g",)
+            served(find_coordinator), version, key="g", key_type=key_type, coordinator_keys=("g",)
         )
         return answer if version < 4 else answer.coordinators[0]
 
@@ -424,7 +425,7 @@ def test_the_first_question_makes_the_topic() -> None:
     wire = Wire()
     wire.broker.image = wire.broker.image.without_topics([OFFSETS_TOPIC])
     wire.controller.ensure_internal_topic = made(wire)
-    answer = wire.ask(find_coordinator.API, 2, key="g", key_type=0)
+    answer = wire.ask(served(find_coordinator), 2, key="g", key_type=0)
     assert (answer.error_code, answer.port) == (0, 9092)
 
 
@@ -436,5 +437,5 @@ def test_a_topic_that_cannot_be_made_means_no_coordinator_yet() -> None:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
 
     wire.controller.ensure_internal_topic = refuse
-    answer = wire.ask(find_coordinator.API, 4, key_type=0, coordinator_keys=("g",))
+    answer = wire.ask(served(find_coordinator), 4, key_type=0, coordinator_keys=("g",))
     assert answer.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE

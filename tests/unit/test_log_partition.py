@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.config.topic import LogConfig
-from headrace.log.log import ReadResult
+from headrace.log.log import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.wire.kafka import batch as wire
@@ -201,6 +201,22 @@ def test_a_reader_at_the_tail_goes_on_across_a_roll() -> None:
         append(log, b"%d" % at * 30)
         assert values(log, at) == {at: b"%d" % at * 30}
     assert len(log.segments) > 2
+    world.close()
+
+
+def test_the_index_of_a_sealed_segment_is_loaded_by_a_thread_not_by_who_must_not_wait() -> None:
+    world = World(at_rest=True)
+    for at in range(20):
+        append(world.log(), b"%d" % at * 30)
+    world.restart(clean=True)
+    log = world.log()
+    assert log.read(Offset(1), 10, below=Offset(20)) == NeedsDisk(Offset(1))
+    assert log.serve(Offset(1), 1 << 20, below=Offset(20)) == NeedsDisk(Offset(1))
+    assert not log.segments[0].index.loaded
+    there = log.read_from_disk(Offset(1), 10, below=Offset(20))
+    assert there.data
+    assert log.read(Offset(1), 10, below=Offset(20)) == there
+    assert isinstance(log.read(Offset(19), 10, below=Offset(20)), ReadResult)
     world.close()
 
 

@@ -9,8 +9,9 @@ from headrace.frontends.kafka import offset_for_leader_epoch
 from headrace.testing.disk import SimDisk
 from tests.support.admin import ask, codes, nested, versions
 from tests.support.broker import Room, play, room
+from tests.support.served import served
 
-API = offset_for_leader_epoch.API
+API = served(offset_for_leader_epoch)
 
 
 async def asked(here: Room, version: int, epoch: int, current: int = -1) -> tuple[str, int, int]:

@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.broker.txn import records
-from headrace.broker.txn.decide import ProducerEpoch
 from headrace.broker.txn.describe import Filter
+from headrace.broker.txn.producers import ProducerEpoch
 from headrace.broker.txn.state import EPOCH_LAST, TransactionState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from headrace.broker.coordinator.shard import World
 from headrace.broker.metadata import MetadataImage
 from headrace.broker.txn.coordinators import TransactionCoordinators
-from headrace.broker.txn.decide import ProducerEpoch
+from headrace.broker.txn.producers import ProducerEpoch
 from headrace.broker.txn.shard import GiveProducerId, TransactionShard
 from headrace.broker.txn.state import TransactionState
 from headrace.log.producers import Begins, ProducerStates

@@ -6,15 +6,14 @@ opens, serves and drops the partitions it is told to.
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.flush_intervals import FlushIntervals
 from headrace.broker.metadata import NO_LEADER, MetadataImage
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import Quotas
-from headrace.broker.telemetry import Telemetry
 from headrace.config.broker import BrokerConfig
 from headrace.config.entities import EntityConfigs, group_configs
 from headrace.config.keys_entities import CLIENT_METRICS
@@ -31,6 +30,7 @@ from headrace.world.disk import Disk
 if TYPE_CHECKING:
     from headrace.broker.groups.coordinators import GroupCoordinators
     from headrace.broker.share.service import ShareService
+    from headrace.broker.telemetry import Telemetry
     from headrace.broker.txn.coordinators import TransactionCoordinators
 
 _logger = logging.getLogger(__name__)
@@ -38,13 +38,27 @@ _logger = logging.getLogger(__name__)
 PartitionWatcher = Callable[[Partition], None]
 
 
+class Coordinators(Protocol):
+    """Who keeps groups and transactions; each is made when it is first asked for."""
+
+    @property
+    def groups(self) -> "GroupCoordinators":
+        """Consumer groups."""
+
+    @property
+    def transactions(self) -> "TransactionCoordinators":
+        """Transactional ids."""
+
+    @property
+    def share(self) -> "ShareService":
+        """Share groups."""
+
+
 class Broker:
     """What this process serves. All calls on the deciding thread."""
 
-    groups: "GroupCoordinators"
-    transactions: "TransactionCoordinators"
-    share: "ShareService"
-    """All set by the server's wiring once the coordinators exist."""
+    coordinators: Coordinators
+    """Set by the server's wiring."""
 
     def __init__(
         self,
@@ -76,13 +90,6 @@ class Broker:
         """What groups were told by name (`value(group, key, config)`); filled by the controller."""
         self.metrics_subscriptions = EntityConfigs(CLIENT_METRICS)
         """Which client metrics are wanted (KIP-714); filled by the controller."""
-        self.telemetry = Telemetry(
-            self.metrics_subscriptions,
-            clock,
-            random,
-            config.telemetry_max_bytes,
-            config.telemetry_series_max,
-        )
         self.quotas = Quotas(
             clock.monotonic, config.quota_window_num, config.quota_window_size_seconds
         )
@@ -95,6 +102,34 @@ class Broker:
         self._intervals = FlushIntervals(self)
         for directory in self.directories:
             directory.on_failure = partial(self._directory_failed, directory)
+
+    @property
+    def groups(self) -> "GroupCoordinators":
+        """Consumer groups."""
+        return self.coordinators.groups
+
+    @property
+    def transactions(self) -> "TransactionCoordinators":
+        """Transactional ids."""
+        return self.coordinators.transactions
+
+    @property
+    def share(self) -> "ShareService":
+        """Share groups."""
+        return self.coordinators.share
+
+    @cached_property
+    def telemetry(self) -> "Telemetry":
+        """What clients push of themselves (KIP-714)."""
+        from headrace.broker.telemetry import Telemetry
+
+        return Telemetry(
+            self.metrics_subscriptions,
+            self.clock,
+            self.random,
+            self.config.telemetry_max_bytes,
+            self.config.telemetry_series_max,
+        )
 
     # --- partitions ----------------------------------------------------------------------------
 

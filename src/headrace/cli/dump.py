@@ -124,33 +124,47 @@ def dump(
     return EXIT_FAILED if printer.print_all(paths) else None
 
 
-def _expanded(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+def _expanded(path: Path) -> Iterator[tuple[Path, bool]]:
     """Files, and whether they were named; a directory stands for the files in it."""
-    for path in paths:
-        if path.is_dir():
-            yield from ((one, False) for one in sorted(path.iterdir()) if one.is_file())
-        else:
-            yield path, True
+    if path.is_dir():
+        yield from ((one, False) for one in sorted(path.iterdir()) if one.is_file())
+    else:
+        yield path, True
+
+
+def _note_nothing(path: Path) -> None:
+    note(f"headrace: {path}: no file of a log is in it; name a partition's directory, or files")
 
 
 def _print_as_kafka(paths: Iterable[Path], options: KafkaOptions) -> bool:
-    """DumpLogSegments' answer; whether a file was damaged."""
+    """DumpLogSegments' answer; whether a file was damaged, or a directory empty."""
     kafka = KafkaDump(RealDisk(None), options)
-    damaged = False
-    for path, _ in _expanded(paths):
-        if not KafkaDump.knows(path.name):
-            print_line(f"Dumping {path}")
-            note(f"Ignoring unknown file {path}")
-            continue
-        try:
-            for line in kafka.lines(str(path.absolute()), str(path)):
-                print_line(line)
-        except (CorruptLogError, MissingKey) as error:
-            note(f"headrace: damaged data: {error}")
-            damaged = True
+    failed = False
+    for path in paths:
+        files = [file for file, _ in _expanded(path)]
+        if not files:
+            _note_nothing(path)
+            failed = True
+        for file in files:
+            failed = not _print_one_as_kafka(kafka, file) or failed
     for line in kafka.remarks():
         note(line)
-    return damaged
+    return failed
+
+
+def _print_one_as_kafka(kafka: KafkaDump, path: Path) -> bool:
+    """Whether it was sound, as far as it was looked at."""
+    if not KafkaDump.knows(path.name):
+        print_line(f"Dumping {path}")
+        note(f"Ignoring unknown file {path}")
+        return True
+    try:
+        for line in kafka.lines(str(path.absolute()), str(path)):
+            print_line(line)
+    except (CorruptLogError, MissingKey) as error:
+        note(f"headrace: damaged data: {error}")
+        return False
+    return True
 
 
 class _Printer:
@@ -162,19 +176,26 @@ class _Printer:
         self._topic = topic
 
     def print_all(self, paths: Iterable[Path]) -> bool:
-        """Print files and directories; whether one was damaged."""
-        damaged = False
-        for path, chosen in _expanded(paths):
-            try:
-                self._print_file(path)
-            except CorruptLogError as error:
-                note(f"headrace: damaged data: {error}")
-                damaged = True
-            except UnknownFile as error:
-                # In a directory other files may lie about; one that was named must be known.
-                if chosen:
-                    raise CommandError(str(error), EXIT_FAILED) from None
-        return damaged
+        """Print files and directories; whether one was damaged, or no directory of a log."""
+        failed = False
+        for path in paths:
+            known = False
+            for file, chosen in _expanded(path):
+                try:
+                    self._print_file(file)
+                except CorruptLogError as error:
+                    note(f"headrace: damaged data: {error}")
+                    failed = True
+                except UnknownFile as error:
+                    # In a directory other files may lie about; one that was named must be known.
+                    if chosen:
+                        raise CommandError(str(error), EXIT_FAILED) from None
+                    continue
+                known = True
+            if not known:
+                _note_nothing(path)
+                failed = True
+        return failed
 
     def _print_file(self, path: Path) -> None:
         # The directory's name says which topic it is: `log dump 0….log` is run in it, too.

@@ -18,9 +18,11 @@ from headrace.cli.output import counted, note, print_json
 from headrace.client.client import Client
 from headrace.client.producer import Producer
 from headrace.client.sync import run
+from headrace.model.errors import HeadraceError
 from headrace.wire.kafka.compression import Codec
 
 CHUNK_BYTES = 1 << 20
+_PLACES_MAX = 4
 
 Acks = Literal["all", "-1", "1", "0"]
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -141,10 +143,15 @@ def produce(
         producer = records.producer(client)
         began = time.monotonic()
         run(producer.partitions(topic))
-        if records.tombstone:
-            run(_tombstone(producer, topic, parser, records.partition))
-        else:
-            _produce_files(producer, topic, files, parser, records.partition)
+        try:
+            if records.tombstone:
+                run(_tombstone(producer, topic, parser, records.partition))
+            else:
+                _produce_files(producer, topic, files, parser, records.partition)
+        except HeadraceError:
+            # Which input to send again is for its owner to find out: this is where to begin.
+            note(f"acknowledged: {counted(producer.acknowledged, 'record')}{_places(producer)}")
+            raise
     _report(producer, topic, time.monotonic() - began, json=json)
 
 
@@ -253,8 +260,8 @@ def _progress(whole: int | None) -> Iterator[Progress]:
 
 
 def _report(producer: Producer, topic: str, seconds: float, *, json: bool) -> None:
-    offsets = {one.partition: offset for one, offset in sorted(producer.offsets.items())}
     if json:
+        offsets = {one.partition: offset for one, offset in sorted(producer.offsets.items())}
         print_json(
             {
                 "topic": topic,
@@ -265,9 +272,14 @@ def _report(producer: Producer, topic: str, seconds: float, *, json: bool) -> No
             }
         )
         return
-    places = ", ".join(f"{topic}-{number}@{offset}" for number, offset in offsets.items())
-    where = f", last at {places}" if 0 < len(offsets) <= 4 else ""
-    note(f"{counted(producer.acknowledged, 'record')} to {topic} in {seconds:.2f} s{where}")
+    records = counted(producer.acknowledged, "record")
+    note(f"{records} to {topic} in {seconds:.2f} s{_places(producer)}")
+
+
+def _places(producer: Producer) -> str:
+    """Where the last records went, where that is short to say."""
+    places = [f"{one}@{offset}" for one, offset in sorted(producer.offsets.items())]
+    return f", last at {', '.join(places)}" if 0 < len(places) <= _PLACES_MAX else ""
 
 
 def now_ms() -> int:

@@ -14,7 +14,7 @@ from headrace.config.definitions import (
     nearest_broker_key,
 )
 from headrace.config.kinds import LONG_MAX, Value
-from headrace.config.listeners import Listener, parse_address, parse_listeners, parse_protocols
+from headrace.config.listeners import LISTENER_KEYS, Listener, configured, parse_address
 from headrace.config.properties import parse
 from headrace.model.errors import ConfigError
 
@@ -354,62 +354,11 @@ def _combine_times(config: BrokerConfig, values: Mapping[str, Value]) -> None:
 
 
 def _combine_listeners(config: BrokerConfig, values: Mapping[str, Value]) -> list[str]:
-    problems: list[str] = []
-    config.listeners = config.advertised_listeners = ()
-    name = "listener.security.protocol.map"
-    try:
-        protocols = parse_protocols(_words(values[name]))
-        name = "listeners"
-        skipped = {word.upper() for word in _words(values["controller.listener.names"])}
-        entries = [
-            entry
-            for entry in _words(values["listeners"])
-            if entry.partition("://")[0].upper() not in skipped
-        ]
-        config.listeners = parse_listeners(entries, protocols)
-        name = "advertised.listeners"
-        config.advertised_listeners = _advertised(config.listeners, values, protocols, skipped)
-    except ValueError as error:
-        problems.append(_problem(name, ",".join(_words(values[name])), str(error)))
-    for listener in config.listeners:
-        reason = _refusal(listener, insecure=config.insecure_listeners)
-        if reason:
-            problems.append(_problem("listeners", str(listener), reason))
-    return problems
-
-
-def _advertised(
-    listeners: tuple[Listener, ...],
-    values: Mapping[str, Value],
-    protocols: Mapping[str, str],
-    skipped: set[str],
-) -> tuple[Listener, ...]:
-    entries = [
-        entry
-        for entry in _words(values["advertised.listeners"])
-        if entry.partition("://")[0].upper() not in skipped
-    ]
-    said = {one.name: one for one in parse_listeners(entries, protocols)} if entries else {}
-    for one in said.values():
-        if one.name not in {listener.name for listener in listeners}:
-            raise ValueError(f"there is no listener named {one.name}")
-        if one.everywhere:
-            raise ValueError(f"{one}: clients cannot connect to all interfaces, name a host")
-    return tuple(
-        said.get(one.name, one._replace(host="") if one.everywhere else one) for one in listeners
+    given = {key: _words(values[key]) for key in LISTENER_KEYS}
+    config.listeners, config.advertised_listeners, wrong = configured(
+        given, insecure=config.insecure_listeners
     )
-
-
-def _refusal(listener: Listener, *, insecure: bool) -> str | None:
-    """Why `listener` must not be opened, or None."""
-    if listener.protocol != "PLAINTEXT":
-        return f"{listener.protocol} is not served yet; only PLAINTEXT is"
-    if insecure or listener.loopback:
-        return None
-    return (
-        "open to other machines without encryption and authentication; to allow that, start with"
-        " --insecure or set insecure.listeners=true"
-    )
+    return [_problem(*one) for one in wrong]
 
 
 def _warnings(config: BrokerConfig) -> list[str]:

@@ -4,8 +4,7 @@
 docs/configuration.md is generated from.
 """
 
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
 
 from headrace.config.keys_groups import GROUPS
 from headrace.config.keys_headrace import HEADRACE
@@ -54,13 +53,18 @@ def known_but_unused(name: str) -> bool:
 
 def nearest_broker_key(name: str) -> str | None:
     """The used key most like `name`, for whoever mistyped it; None where none is like it."""
-    near = get_close_matches(name, BROKER, n=1, cutoff=0.75)
-    return near[0] if near else None
+    return _nearest(name, BROKER, 0.75)
 
 
 def nearest_topic_key(name: str) -> str | None:
     """The topic key most like `name`, the broker's name of a topic key being the likest."""
     if name in TOPIC_KEY_OF_BROKER_KEY:
         return TOPIC_KEY_OF_BROKER_KEY[name]
-    near = get_close_matches(name, TOPIC, n=1, cutoff=0.7)
+    return _nearest(name, TOPIC, 0.7)
+
+
+def _nearest(name: str, known: Iterable[str], cutoff: float) -> str | None:
+    from difflib import get_close_matches  # not where no name was wrong
+
+    near = get_close_matches(name, known, n=1, cutoff=cutoff)
     return near[0] if near else None

@@ -1,11 +1,15 @@
-"""Lists of listeners: `NAME://host:port,NAME://[v6]:port`."""
+"""Lists of listeners: `NAME://host:port,NAME://[v6]:port`; and which ones a broker opens."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import ip_address
 from typing import NamedTuple
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+LISTENERS, ADVERTISED = "listeners", "advertised.listeners"
+PROTOCOL_MAP, CONTROLLERS = "listener.security.protocol.map", "controller.listener.names"
+LISTENER_KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, CONTROLLERS)
+"""The configuration's keys that speak of listeners; lists all of them."""
 _FORM = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://"
     r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/ ]*)):(?P<port>[0-9]+)"
@@ -40,6 +44,71 @@ class Listener(NamedTuple):
             return ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+class Configured(NamedTuple):
+    """What comes of `LISTENER_KEYS`."""
+
+    listeners: tuple[Listener, ...]
+    advertised: tuple[Listener, ...]
+    """One for each of them, in their order."""
+    wrong: list[tuple[str, str, str]]
+    """What is wrong: the key, what it says, and why not."""
+
+
+def configured(given: Mapping[str, Sequence[str]], *, insecure: bool) -> Configured:
+    """The listeners of a configuration, those that KRaft controllers would have left out.
+
+    `insecure`: other machines may reach one without encryption and authentication.
+    """
+    listeners: tuple[Listener, ...] = ()
+    advertised: tuple[Listener, ...] = ()
+    wrong: list[tuple[str, str, str]] = []
+    skipped = {word.upper() for word in given[CONTROLLERS]}
+    name = PROTOCOL_MAP
+    try:
+        protocols = parse_protocols(given[PROTOCOL_MAP])
+        name = LISTENERS
+        listeners = parse_listeners(_without(given[LISTENERS], skipped), protocols)
+        name = ADVERTISED
+        entries = _without(given[ADVERTISED], skipped)
+        advertised = _advertised(listeners, parse_listeners(entries, protocols) if entries else ())
+    except ValueError as error:
+        wrong.append((name, ",".join(given[name]), str(error)))
+    for listener in listeners:
+        reason = _refusal(listener, insecure=insecure)
+        if reason:
+            wrong.append((LISTENERS, str(listener), reason))
+    return Configured(listeners, advertised, wrong)
+
+
+def _without(entries: Sequence[str], skipped: Collection[str]) -> list[str]:
+    return [one for one in entries if one.partition("://")[0].upper() not in skipped]
+
+
+def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tuple[Listener, ...]:
+    """What clients are told of each listener; ValueError."""
+    said = {one.name: one for one in given}
+    for one in said.values():
+        if one.name not in {listener.name for listener in listeners}:
+            raise ValueError(f"there is no listener named {one.name}")
+        if one.everywhere:
+            raise ValueError(f"{one}: clients cannot connect to all interfaces, name a host")
+    return tuple(
+        said.get(one.name, one._replace(host="") if one.everywhere else one) for one in listeners
+    )
+
+
+def _refusal(listener: Listener, *, insecure: bool) -> str | None:
+    """Why `listener` must not be opened, or None."""
+    if listener.protocol != "PLAINTEXT":
+        return f"{listener.protocol} is not served yet; only PLAINTEXT is"
+    if insecure or listener.loopback:
+        return None
+    return (
+        "open to other machines without encryption and authentication; to allow that, start with"
+        " --insecure or set insecure.listeners=true"
+    )
 
 
 def parse_protocols(entries: Sequence[str]) -> dict[str, str]:

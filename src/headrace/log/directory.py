@@ -37,20 +37,9 @@ AT_REST_EVERY = 12
 class LogDirectory(LoadedDirectory):
     """One log directory. All calls on the deciding thread."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        clock: Clock,
-        random: Random,
-        path: str,
-        *,
-        periods: Periods,
-        strategy: Strategy,
-    ) -> None:
-        """Use `open`."""
-        super().__init__(disk, clock, random, path, periods=periods, strategy=strategy)
-        self._housekeeping = Housekeeping(self)
-        self.scrub = Scrub(self)
+    scrub: Scrub
+    """Reads what is cold again, a piece at a time, looking for damage."""
+    _housekeeping: Housekeeping
 
     @classmethod
     def open(
@@ -71,6 +60,8 @@ class LogDirectory(LoadedDirectory):
         CorruptLogError: a checkpoint file that is none. OSError.
         """
         self = cls(disk, clock, random, path, periods=periods or Periods(), strategy=strategy)
+        self._housekeeping = Housekeeping(self)
+        self.scrub = Scrub(self)
         _make_durably(disk, path)
         try:
             self._unlock = disk.lock(f"{path}/{names.LOCK}")

@@ -22,7 +22,7 @@ from headrace.log.log import Log
 from headrace.log.recover import open_log, read_file
 from headrace.log.shared import Known, Shared
 from headrace.model.errors import CorruptLogError, StorageError
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import Offset, TopicPartition
 from headrace.world.clock import Clock, Random
 from headrace.world.disk import Disk
 
@@ -58,9 +58,10 @@ class LoadedDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.quarantined: dict[TopicPartition, CorruptLogError] = {}
         """Partitions out of service: damaged below what was surely flushed. Left as they are."""
-        self.missing: dict[TopicPartition, CorruptLogError] = {}
-        """Partitions with flushed records and without a directory, until the duties begin: those
-        that are still wanted by then were lost (`refused`), the others' topics are gone."""
+        self.missing: dict[TopicPartition, Offset] = {}
+        """Partitions without a directory of which the checkpoints know flushed records, and where
+        those ended; until the duties begin. Those still wanted by then were lost (`refused`), the
+        others' topics are gone."""
         self.identity = Identity()
         self.was_clean = False
         """Whether the stop before this start was a clean one."""
@@ -163,7 +164,12 @@ class LoadedDirectory:
             for partition in self.checkpoints.listed()
             if partition not in there or names.deletion_stem(partition) in stems
         ]
-        gone = [at for at in gone if names.deletion_stem(at) in stems or not self._miss(at)]
+        for partition in gone:
+            known = self._known(partition)
+            end = max(known.recovery_point, known.high_watermark)
+            if end > 0 and names.deletion_stem(partition) not in stems:
+                self.missing[partition] = end
+        gone = [partition for partition in gone if partition not in self.missing]
         for partition in gone:
             self.checkpoints.forget(partition)
         try:
@@ -174,30 +180,23 @@ class LoadedDirectory:
         except OSError as error:
             _logger.warning("%s: deleted logs are left for the next start: %s", self.path, error)
 
-    def _miss(self, partition: TopicPartition) -> bool:
-        """Whether records of a partition without a directory were flushed; then it is noted."""
-        known = self._known(partition)
-        end = max(known.recovery_point, known.high_watermark)
-        if end > 0:
-            self.missing[partition] = self._gone(partition, end)
-        return end > 0
+    def refused(self, partition: TopicPartition, topic_id: bytes) -> CorruptLogError | None:
+        """Why a partition that is to be served is out of service here; None: it is not."""
+        if partition not in self.logs and partition not in self.quarantined:
+            # Checkpoints are written now and then, the read bounds with each flush.
+            end = max(
+                self.missing.pop(partition, Offset(0)),
+                self.bounds.end_of(topic_id, partition.partition),
+            )
+            if end > 0:
+                self._quarantine(partition, self._gone(partition, end))
+        return self.quarantined.get(partition)
 
-    def _gone(self, partition: TopicPartition, end: int) -> CorruptLogError:
+    def _gone(self, partition: TopicPartition, end: Offset) -> CorruptLogError:
         return CorruptLogError(
             f"{self.path}/{partition}: is gone, and with it the offsets up to {end - 1} that were "
             f"flushed; restore it from a copy, or delete the topic"
         )
-
-    def refused(self, partition: TopicPartition, topic_id: bytes) -> CorruptLogError | None:
-        """Why a partition that is to be served is out of service here; None: it is not."""
-        lost = self.missing.pop(partition, None)
-        if lost is None and partition not in self.logs:
-            # Checkpoints are written now and then, this one with each flush.
-            end = self.bounds.end_of(topic_id, partition.partition)
-            lost = self._gone(partition, end) if end > 0 else None
-        if lost is not None:
-            self._quarantine(partition, lost)
-        return self.quarantined.get(partition)
 
     def load_blocking(self, config_of: Callable[[TopicPartition], LogConfig]) -> None:
         """Load every log now."""

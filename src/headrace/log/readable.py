@@ -212,6 +212,8 @@ class ReadableLog:
         while at < len(segments):
             segment = segments[at]
             if segment.size:
+                if cached and segment is not segments[-1] and not segment.index.loaded:
+                    raise NotCached  # a full index takes a tenth of a second to load
                 file = segment.file
                 found = segment.find(offset, file.read_cached if cached else file.read)
                 if found is not None:

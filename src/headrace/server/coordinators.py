@@ -1,78 +1,128 @@
-"""The coordinators of one broker: made, and told of the partitions that come and go."""
+"""The coordinators of one broker: made when first needed, and told of partitions that come and go.
+
+A broker that nobody asks about groups, share groups or transactions, and that leads no partition
+with their state, never imports their code.
+"""
 
 import asyncio
 import logging
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.broker import Broker
-from headrace.broker.coordinator.shard import World
-from headrace.broker.groups.coordinators import GroupCoordinators
 from headrace.broker.partition import Partition
-from headrace.broker.share.service import ShareService
-from headrace.broker.txn.coordinators import TransactionCoordinators
-from headrace.broker.txn.participants import LocalParticipants
-from headrace.broker.txn.shard import GiveProducerId
 from headrace.cluster.controller import Controller
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.broker.coordinator.led import LedShards
+    from headrace.broker.groups.context import ShardContext
+    from headrace.broker.groups.coordinators import GroupCoordinators
+    from headrace.broker.share.service import ShareService
+    from headrace.broker.txn.coordinators import TransactionCoordinators
+    from headrace.broker.txn.shard import GiveProducerId
 
 log = logging.getLogger(__name__)
 
 
 class Coordinators:
-    """Groups, share groups and transactions, while the broker runs."""
+    """Groups, share groups and transactions, while the broker runs. `broker.Coordinators`."""
 
     def __init__(self, broker: Broker, controller: Controller) -> None:
-        """Set the broker's coordinators, and follow what the broker leads."""
+        """Be the broker's coordinators, and follow what the broker leads."""
         self._broker = broker
         self._controller = controller
+        self._begun = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self.groups = broker.groups = GroupCoordinators.of(broker)
-        self.transactions = broker.transactions = TransactionCoordinators(
+        self._led: dict[str, Callable[[], LedShards[Any]]] = {
+            OFFSETS_TOPIC: lambda: self.groups.led,
+            TRANSACTIONS_TOPIC: lambda: self.transactions.led,
+            SHARE_STATE_TOPIC: lambda: self.share.states.led,
+        }
+        broker.coordinators = self
+        broker.opened.append(self._opened)
+        broker.closed.append(self._closed)
+
+    @cached_property
+    def groups(self) -> "GroupCoordinators":
+        """Consumer groups of both protocols, and where share groups' members are kept."""
+        from headrace.broker.groups.coordinators import GroupCoordinators
+
+        made = GroupCoordinators.of(self._broker)
+        made.share_revived = self._share_revived
+        return made
+
+    @cached_property
+    def transactions(self) -> "TransactionCoordinators":
+        """Transactional ids."""
+        from headrace.broker.coordinator.shard import World
+        from headrace.broker.txn.coordinators import TransactionCoordinators
+        from headrace.broker.txn.participants import LocalParticipants
+
+        broker = self._broker
+        made = TransactionCoordinators(
             world=World(broker.clock, broker.random, broker.disk),
             config=lambda: broker.config,
             image=lambda: broker.image,
             participants=LocalParticipants(broker),
             new_producer_id=self._new_producer_id,
         )
-        self.share = broker.share = ShareService(broker)
-        led: tuple[LedShards[Any], ...] = (
-            self.groups.led, self.transactions.led, self.share.states.led,
-        )  # fmt: skip
-        self._led = {one.topic: one for one in led}
-        broker.opened.append(self._opened)
-        broker.closed.append(self._closed)
+        if self._begun:
+            made.begin()
+        return made
+
+    @cached_property
+    def share(self) -> "ShareService":
+        """Share groups."""
+        from headrace.broker.share.service import ShareService
+
+        return ShareService(self._broker)
+
+    def _made(self, name: str) -> bool:
+        """Whether that coordinator has been needed."""
+        return name in vars(self)
 
     def begin(self) -> None:
         """The cluster is joined, its topics are known."""
-        self.transactions.begin()
+        self._begun = True
+        if self._made("transactions"):
+            self.transactions.begin()
 
     def close(self) -> None:
         """Whoever waits is told to look for another coordinator."""
         for task in self._tasks:
             task.cancel()
-        self.transactions.close()
-        self.share.close()
-        self.groups.close()
+        if self._made("transactions"):
+            self.transactions.close()
+        if self._made("share"):
+            self.share.close()
+        if self._made("groups"):
+            self.groups.close()
 
     def _opened(self, partition: Partition) -> None:
         topic, index = partition.topic_partition
-        shards = self._led.get(topic)
-        if shards is not None:
-            shards.lead(index, partition, partition.leader_epoch)
+        led = self._led.get(topic)
+        if led is not None:
+            led().lead(index, partition, partition.leader_epoch)
 
     def _closed(self, partition: Partition) -> None:
         topic, index = partition.topic_partition
-        shards = self._led.get(topic)
-        if shards is not None:
-            shards.resign(index)
-        elif partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        led = self._led.get(topic)
+        if led is not None:
+            led().resign(index)
+        elif partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._made("groups"):
             self.groups.topic_deleted(topic)
-        self.share.partition_closed(partition)
+        if self._made("share"):
+            self.share.partition_closed(partition)
 
-    def _new_producer_id(self, give: GiveProducerId) -> None:
+    def _share_revived(self, shard: "ShardContext") -> None:
+        if shard.share:
+            self.share.revive(shard)
+
+    def _new_producer_id(self, give: "GiveProducerId") -> None:
         """At once out of the block at hand; a new block is asked of the metadata store."""
         taken = self._broker.producer_ids.take()
         if taken is not None:
@@ -82,7 +132,7 @@ class Coordinators:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _reserve(self, give: GiveProducerId) -> None:
+    async def _reserve(self, give: "GiveProducerId") -> None:
         try:
             given: int | ApiError = await self._controller.next_producer_id()
         except ApiError as error:

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Collection
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata import Endpoint
@@ -13,8 +14,6 @@ from headrace.cluster.controller import Controller
 from headrace.cluster.embedded.store import FILE_NAME, EmbeddedStore
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import Listener as ConfiguredListener
-from headrace.frontends.http import gauges
-from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
 from headrace.frontends.kafka.dispatch import Dispatcher
 from headrace.frontends.kafka.registry import APIS
 from headrace.log.compact.cleaner import LogCleaner
@@ -33,8 +32,10 @@ from headrace.server.disk import RealDisk
 from headrace.server.open_files import raise_limit
 from headrace.server.threads import Workers
 from headrace.server.writer import Failures
-from headrace.wire.kafka import cold
 from headrace.world.disk import Disk, DiskFile
+
+if TYPE_CHECKING:
+    from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +43,6 @@ STOP_FLUSH_SECONDS_MAX = 10.0
 """How long a stop waits for flushes under way, so that what they hold is acknowledged."""
 STOP_SEND_SECONDS_MAX = 2.0
 """How long a stop waits for clients to take their last answers."""
-WARM_SECONDS = 0.5
-"""After start, when the codecs of cold APIs are imported on a thread."""
 LAG_SECONDS = 0.5
 """How often the event loop's lateness is measured."""
 
@@ -116,7 +115,6 @@ class Server:
         except BaseException:
             await self._undo()
             raise
-        self.clock.call_later(WARM_SECONDS, self._warm)
         self._measure_lag(self.clock.monotonic())
 
     # opening
@@ -271,6 +269,9 @@ class Server:
         address = self.config.metrics_address
         if address is None:
             return
+        from headrace.frontends.http import gauges
+        from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
+
         gauges.register(self.broker, self.table)
         gauges.register_cleaner(self.metrics, self.cleaner)
         self.metrics.gauge(
@@ -284,15 +285,6 @@ class Server:
         log.info("metrics at http://%s:%d/metrics", host, port)
 
     # while running
-
-    def _warm(self) -> None:
-        """Import cold APIs' codecs before somebody waits for them."""
-        keys = self.dispatcher.cold_keys()
-        self.disk.run(lambda: cold.warm(keys), self._warmed)
-
-    def _warmed(self, result: BaseException | None) -> None:
-        if isinstance(result, BaseException):
-            log.warning("codecs could not be imported ahead", exc_info=result)
 
     def _measure_lag(self, expected: float) -> None:
         if self._stopping:

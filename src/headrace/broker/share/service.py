@@ -62,7 +62,6 @@ class ShareService:
             self.states, self.partitions, lambda: broker.image, broker.partition_by_id
         )
         self._deleted: set[bytes] = set()
-        broker.groups.share_revived = lambda shard: heartbeat.revive(shard, self._members)
 
     @property
     def limits(self) -> ShareLimits:
@@ -73,6 +72,10 @@ class ShareService:
         return self._limits
 
     # What the broker tells
+
+    def revive(self, shard: "ShardContext") -> None:
+        """A shard of groups has been replayed: its share groups' members are to be heard of."""
+        heartbeat.revive(shard, self._members)
 
     def partition_closed(self, partition: "Partition") -> None:
         """A partition is served no more; if its topic is gone, so is all state of it."""

@@ -8,9 +8,9 @@ from headrace.broker.coordinator.led import LedShards
 from headrace.broker.coordinator.shard import ShardPartition, World
 from headrace.broker.metadata import MetadataImage
 from headrace.broker.txn import decide, describe
-from headrace.broker.txn.decide import ProducerEpoch
 from headrace.broker.txn.limits import TransactionConfig, TransactionLimits
 from headrace.broker.txn.markers import Participants
+from headrace.broker.txn.producers import ProducerEpoch
 from headrace.broker.txn.shard import Done, NewProducerId, TransactionShard
 from headrace.broker.txn.state import TransactionState
 from headrace.broker.txn.timers import TransactionTimers

@@ -6,15 +6,9 @@ a producer id and was given none raises `NeedsProducerId`. Nothing here is chang
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from headrace.broker.txn.state import (
-    DECIDED,
-    EPOCH_LAST,
-    NO_EPOCH,
-    TV2,
-    TransactionState,
-)
+from headrace.broker.txn.producers import NO_EPOCH, TV2, ProducerEpoch
+from headrace.broker.txn.state import DECIDED, EPOCH_LAST, TransactionState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import NO_PRODUCER_ID, TopicPartition
 from headrace.wire.kafka.records.transaction_state import TransactionStatus
@@ -31,13 +25,6 @@ class UnderWay(ApiError):
 
 class NeedsProducerId(Exception):
     """Ask again with a producer id that was never given before."""
-
-
-class ProducerEpoch(NamedTuple):
-    """Who a producer says it is."""
-
-    producer_id: int
-    epoch: int
 
 
 def initialize(

@@ -13,9 +13,10 @@ from headrace.broker.coordinator.shard import (
     World,
 )
 from headrace.broker.txn import decide, records
-from headrace.broker.txn.decide import NeedsProducerId, ProducerEpoch, UnderWay
+from headrace.broker.txn.decide import NeedsProducerId, UnderWay
 from headrace.broker.txn.limits import TransactionLimits
 from headrace.broker.txn.markers import Markers, Participants
+from headrace.broker.txn.producers import ProducerEpoch
 from headrace.broker.txn.state import DECIDED, NEXT, TransactionState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TRANSACTIONS_TOPIC, TopicPartition

@@ -3,15 +3,13 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+from headrace.broker.txn.producers import NO_EPOCH, TV2
 from headrace.model.invariant import invariant
 from headrace.model.nouns import NO_PRODUCER_ID, TopicPartition
 from headrace.wire.kafka.records.transaction_state import TransactionStatus
 
-NO_EPOCH = -1
 EPOCH_LAST = (1 << 15) - 2
 """The last epoch a client may use. The one behind it is kept, so that it can always be fenced."""
-TV0, TV2 = 0, 2
-"""Transaction versions of clients (KIP-890): with 2 every transaction has an epoch of its own."""
 
 _S = TransactionStatus
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sized
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError
+from headrace.model.nouns import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -95,6 +96,8 @@ def healthy(broker: "Broker") -> bool:
 
 
 def _groups(broker: "Broker") -> float:
+    if OFFSETS_TOPIC not in broker.image.topics:
+        return 0  # nobody has asked for a group: nor is their code loaded
     try:
         return len(broker.groups.list_groups())
     except ApiError:

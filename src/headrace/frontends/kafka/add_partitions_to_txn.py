@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from headrace.broker.txn.decide import ProducerEpoch
-from headrace.broker.txn.state import TV0
+from headrace.broker.txn.producers import TV0, ProducerEpoch
 from headrace.frontends.kafka.entities import Entity, Make, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.frontends.kafka.transactional import code_for, producer_of, resolve, when_all
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 
 _FENCED_SINCE = 2
 _SEVERAL_SINCE = 4
@@ -134,12 +132,3 @@ def _results(make: Make, topics: Iterable[Entity], codes: Codes) -> tuple[Any, .
         )
         for one in topics
     )
-
-
-API = Api(
-    ApiKey.ADD_PARTITIONS_TO_TXN,
-    0,
-    5,
-    handle,
-    proof="tests/unit/test_txn_frontend.py::test_a_transaction_commits_in_every_version",
-)

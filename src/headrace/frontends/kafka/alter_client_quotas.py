@@ -9,8 +9,7 @@ v1 flexible
 
 from headrace.cluster.quotas import Alteration, QuotaChange
 from headrace.frontends.kafka.entities import Entity, error_fields, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
-from headrace.wire.kafka.api import ApiKey
+from headrace.frontends.kafka.handler import RequestContext
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -37,12 +36,3 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         for one, error in zip(alterations, outcomes, strict=True)
     )
     return make(None, entries=entries)
-
-
-API = Api(
-    ApiKey.ALTER_CLIENT_QUOTAS,
-    0,
-    1,
-    handle,
-    proof="tests/unit/test_client_quotas.py::test_quotas_are_set_described_and_kept",
-)

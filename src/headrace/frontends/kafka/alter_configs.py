@@ -6,9 +6,8 @@ Settings are taken at once, without a restart. v2 flexible
 
 from headrace.frontends.kafka.config_resources import alter
 from headrace.frontends.kafka.entities import Entity
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -23,12 +22,3 @@ def _whole(resource: Entity) -> dict[str, str | None]:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{one.name} is there twice")
         settings[one.name] = one.value
     return settings
-
-
-API = Api(
-    ApiKey.ALTER_CONFIGS,
-    0,
-    2,
-    handle,
-    proof="tests/unit/test_admin_settings.py::test_alter_configs_replaces_all",
-)

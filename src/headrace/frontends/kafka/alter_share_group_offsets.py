@@ -6,9 +6,8 @@
 from typing import TYPE_CHECKING
 
 from headrace.frontends.kafka.entities import Entity, error_fields, maker, uuid_of
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.frontends.kafka.later import answered
-from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,12 +50,3 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         for one in outcomes
     )
     return make(None, responses=responses, **error_fields(error))
-
-
-API = Api(
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
-    0,
-    0,
-    handle,
-    proof="tests/unit/test_share_admin.py::test_offsets_are_described_altered_and_deleted",
-)

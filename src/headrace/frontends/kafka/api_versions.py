@@ -67,14 +67,3 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         finalized=_FINALIZED,
     )
     return encode_response(context.version, response)
-
-
-API = Api(
-    ApiKey.API_VERSIONS,
-    0,
-    4,
-    handle,
-    hot=True,
-    proof="tests/security/test_hostile_frames.py"
-    "::test_api_versions_of_the_future_is_answered_in_version_0",
-)

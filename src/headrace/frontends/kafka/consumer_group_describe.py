@@ -14,9 +14,8 @@ from headrace.broker.groups.consumer.messages import (
 )
 from headrace.frontends.kafka.describe_groups import ALL_OPERATIONS
 from headrace.frontends.kafka.entities import OPERATIONS_UNKNOWN, Entity, Make, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 _CLASSIC, _CONSUMER = 0, 1
 
@@ -80,12 +79,3 @@ def _assignment(make: Make, topics: Iterable[DescribedTopic]) -> Entity:
             for one in topics
         ),
     )
-
-
-API = Api(
-    ApiKey.CONSUMER_GROUP_DESCRIBE,
-    0,
-    1,
-    handle,
-    proof="tests/unit/test_consumer_group_apis.py::test_describe_in_every_version",
-)

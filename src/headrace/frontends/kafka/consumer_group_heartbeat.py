@@ -13,10 +13,9 @@ from functools import partial
 from headrace.broker.groups.assignors.spec import Partitions
 from headrace.broker.groups.consumer.messages import HeartbeatAnswer, HeartbeatRequest
 from headrace.frontends.kafka.entities import Entity, Make, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.net.pending import Pending
 from headrace.wire.kafka import cold
-from headrace.wire.kafka.api import ApiKey
 
 _CLIENT_IDS_SINCE = 1
 _MILLISECOND = timedelta(milliseconds=1)
@@ -75,13 +74,3 @@ def _assignment(make: Make, assigned: Mapping[bytes, Iterable[int]]) -> Entity:
         for topic_id, parts in assigned.items()
     )
     return make("Assignment", topic_partitions=topics)
-
-
-API = Api(
-    ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    0,
-    1,
-    handle,
-    proof="tests/unit/test_consumer_group_apis.py"
-    "::test_a_member_joins_stays_and_leaves_in_every_version",
-)

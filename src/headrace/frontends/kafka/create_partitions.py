@@ -7,9 +7,8 @@ import asyncio
 
 from headrace.cluster.creation import duplicates
 from headrace.frontends.kafka.entities import Entity, error_fields, maker, timeout_seconds
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -47,12 +46,3 @@ def _assignments(topic: Entity) -> list[tuple[int, ...]] | None:
     if topic.assignments is None:
         return None
     return [tuple(one.broker_ids) for one in topic.assignments]
-
-
-API = Api(
-    ApiKey.CREATE_PARTITIONS,
-    0,
-    3,
-    handle,
-    proof="tests/unit/test_admin_apis.py::test_create_partitions_grows_and_refuses",
-)

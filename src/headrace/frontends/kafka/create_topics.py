@@ -23,9 +23,8 @@ from headrace.frontends.kafka.entities import (
     maker,
     timeout_seconds,
 )
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 CONFIGS_SINCE = 5
 
@@ -111,12 +110,3 @@ def _config(make: Make, entry: ConfigEntry) -> Entity:
         config_source=int(entry.source),
         is_sensitive=entry.definition.sensitive,
     )
-
-
-API = Api(
-    ApiKey.CREATE_TOPICS,
-    2,
-    7,
-    handle,
-    proof="tests/unit/test_admin_apis.py::test_create_topics_answers_each_topic_for_itself",
-)

@@ -7,11 +7,10 @@ v2 flexible
 from functools import partial
 
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka import cold
-from headrace.wire.kafka.api import ApiKey
 
 
 def handle(context: RequestContext, request: Entity) -> Pending:
@@ -48,12 +47,3 @@ def _answer(
     )
     response = make(None, results=results)
     pending.resolve(cold.encode_body(response))
-
-
-API = Api(
-    ApiKey.DELETE_GROUPS,
-    0,
-    2,
-    handle,
-    proof="tests/unit/test_groups_frontend.py::test_delete_groups_in_every_version",
-)

@@ -8,9 +8,8 @@ import asyncio
 
 from headrace.cluster.waiting import called_back
 from headrace.frontends.kafka.entities import Entity, maker, timeout_seconds
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 NO_OFFSET = -1
 CHECKPOINT_SECONDS_MAX = 30.0
@@ -54,12 +53,3 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         for topic in request.topics
     )
     return make(None, topics=topics)
-
-
-API = Api(
-    ApiKey.DELETE_RECORDS,
-    0,
-    2,
-    handle,
-    proof="tests/unit/test_admin_apis.py::test_deleted_records_do_not_come_back_after_a_kill",
-)

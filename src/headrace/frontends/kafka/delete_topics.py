@@ -16,9 +16,8 @@ from headrace.frontends.kafka.entities import (
     maker,
     timeout_seconds,
 )
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 BY_ID_SINCE = 6
 DISABLED_SINCE = 3
@@ -86,12 +85,3 @@ def _asked(context: RequestContext, request: Entity) -> Sequence[_Asked]:
     if context.version >= BY_ID_SINCE:
         return [(topic.name, topic.topic_id or NO_UUID) for topic in request.topics]
     return [(name, NO_UUID) for name in request.topic_names]
-
-
-API = Api(
-    ApiKey.DELETE_TOPICS,
-    1,
-    6,
-    handle,
-    proof="tests/unit/test_admin_apis.py::test_delete_topics_by_name_and_by_id",
-)

@@ -11,9 +11,8 @@ from enum import IntEnum
 
 from headrace.cluster.quotas import entity_names
 from headrace.frontends.kafka.entities import Entity, Make, error_fields, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 _TYPES = ("user", "client-id", "ip")
 
@@ -87,12 +86,3 @@ def _entry(make: Make, names: dict[str, str | None], limits: dict[str, float]) -
         ),
         values=tuple(make("ValueData", key=key, value=value) for key, value in limits.items()),
     )
-
-
-API = Api(
-    ApiKey.DESCRIBE_CLIENT_QUOTAS,
-    0,
-    1,
-    handle,
-    proof="tests/unit/test_client_quotas.py::test_quotas_are_set_described_and_kept",
-)

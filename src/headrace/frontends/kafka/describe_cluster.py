@@ -5,9 +5,8 @@ which there are none of: a broker without a session is not in the picture.
 """
 
 from headrace.frontends.kafka.entities import OPERATIONS_UNKNOWN, Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -48,13 +47,3 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         brokers=brokers,
         cluster_authorized_operations=OPERATIONS_UNKNOWN,
     )
-
-
-API = Api(
-    ApiKey.DESCRIBE_CLUSTER,
-    0,
-    2,
-    handle,
-    proof="tests/unit/test_admin_apis.py"
-    "::test_describe_cluster_shows_the_asking_listeners_addresses",
-)

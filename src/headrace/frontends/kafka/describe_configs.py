@@ -15,11 +15,10 @@ from headrace.frontends.kafka.config_resources import (
     described_name,
 )
 from headrace.frontends.kafka.entities import Entity, Make, error_fields, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import topic_name_problem
 from headrace.observe import logs
-from headrace.wire.kafka.api import ApiKey
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
@@ -99,12 +98,3 @@ def _entry(make: Make, entry: ConfigEntry, synonyms: bool, documented: bool) -> 
         config_type=int(entry.definition.kind),
         documentation=(entry.definition.doc or None) if documented else None,
     )
-
-
-API = Api(
-    ApiKey.DESCRIBE_CONFIGS,
-    1,
-    4,
-    handle,
-    proof="tests/unit/test_admin_settings.py::test_describe_configs_says_where_values_come_from",
-)

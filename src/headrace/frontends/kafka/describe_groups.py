@@ -6,9 +6,8 @@ v1 throttle · v3 authorized operations · v4 static members · v5 flexible · v
 
 from headrace.broker.groups.messages import DescribedGroup
 from headrace.frontends.kafka.entities import Entity, Make, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 _NOT_FOUND_SINCE = 6
 _OPERATIONS_NOT_ASKED = -(1 << 31)
@@ -61,12 +60,3 @@ def _group(
         members=members,
         authorized_operations=operations if error is ErrorCode.NONE else _OPERATIONS_NOT_ASKED,
     )
-
-
-API = Api(
-    ApiKey.DESCRIBE_GROUPS,
-    0,
-    6,
-    handle,
-    proof="tests/unit/test_groups_frontend.py::test_describe_groups_in_every_version",
-)

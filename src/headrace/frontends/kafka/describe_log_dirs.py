@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 
 from headrace.broker.broker import Broker
 from headrace.frontends.kafka.entities import Entity, Make, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.log.directory import LogDirectory
 from headrace.model.errors import ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 UNKNOWN_BYTES = -1
 
@@ -66,13 +65,3 @@ def _told(ask: Callable[[str], int], directory: LogDirectory) -> int:
         return ask(directory.path)
     except OSError:
         return UNKNOWN_BYTES
-
-
-API = Api(
-    ApiKey.DESCRIBE_LOG_DIRS,
-    1,
-    5,
-    handle,
-    proof="tests/unit/test_admin_apis.py"
-    "::test_describe_log_dirs_shows_sizes_and_names_failed_directories",
-)

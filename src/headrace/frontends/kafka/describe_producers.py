@@ -1,9 +1,8 @@
 """DescribeProducers (key 61, v0): who writes to a partition, with what open (KIP-664)."""
 
 from headrace.frontends.kafka.entities import Entity, Make, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
@@ -52,12 +51,3 @@ def _partition(context: RequestContext, make: Make, topic: str, index: int) -> E
         error_message=None,
         active_producers=active,
     )
-
-
-API = Api(
-    ApiKey.DESCRIBE_PRODUCERS,
-    0,
-    0,
-    handle,
-    proof="tests/unit/test_txn_frontend.py::test_a_hanging_transaction_is_found_and_ended",
-)

@@ -7,9 +7,8 @@ v1 lag (KIP-1226)
 
 from headrace.broker.share.offsets import TopicSeen
 from headrace.frontends.kafka.entities import Entity, Make, maker, uuid_of
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
@@ -55,12 +54,3 @@ def _topic(make: Make, topic: TopicSeen) -> Entity:
             for one in topic.partitions
         ),
     )
-
-
-API = Api(
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
-    0,
-    1,
-    handle,
-    proof="tests/unit/test_share_admin.py::test_offsets_are_described_altered_and_deleted",
-)

@@ -10,10 +10,9 @@ from uuid import UUID
 
 from headrace.broker.metadata import PartitionInfo, TopicInfo
 from headrace.frontends.kafka.entities import NO_UUID, OPERATIONS_UNKNOWN, Entity, Make, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import topic_name_problem
-from headrace.wire.kafka.api import ApiKey
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
@@ -87,13 +86,3 @@ def _partition(make: Make, partition: PartitionInfo) -> Entity:
         last_known_elr=(),
         offline_replicas=partition.offline,
     )
-
-
-API = Api(
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-    0,
-    0,
-    handle,
-    proof="tests/unit/test_admin_apis.py"
-    "::test_describe_topic_partitions_pages_through_everything_once",
-)

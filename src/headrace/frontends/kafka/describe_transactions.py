@@ -6,9 +6,8 @@
 from datetime import UTC, datetime, timedelta
 
 from headrace.frontends.kafka.entities import Entity, Make, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -52,12 +51,3 @@ def _state(context: RequestContext, make: Make, transactional_id: str) -> Entity
             for topic, indexes in topics.items()
         ),
     )
-
-
-API = Api(
-    ApiKey.DESCRIBE_TRANSACTIONS,
-    0,
-    0,
-    handle,
-    proof="tests/unit/test_txn_frontend.py::test_transactions_are_described_and_listed",
-)

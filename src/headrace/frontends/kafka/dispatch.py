@@ -6,7 +6,6 @@ APIs there is no task and no object per request.
 """
 
 import asyncio
-import logging
 import struct
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
@@ -14,33 +13,27 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
-from headrace.frontends.kafka import api_versions, refusals
+from headrace.frontends.kafka import api_versions, cold_calls
 from headrace.frontends.kafka.commit_group import CommitGroup
-from headrace.frontends.kafka.handler import Api, HotHandler, RequestContext
+from headrace.frontends.kafka.handler import Api, RequestContext
 from headrace.frontends.kafka.produce_run import ProduceRuns
+from headrace.frontends.kafka.route import Route, pack_plain, pack_tagged
 from headrace.frontends.kafka.shared import Shared
 from headrace.frontends.kafka.throttling import Throttle, told
-from headrace.model.errors import ApiError, ErrorCode, Malformed
-from headrace.model.invariant import InvariantError
+from headrace.model.errors import Malformed
 from headrace.net.connection import CloseConnection, Run
 from headrace.net.pending import Body, Pending
-from headrace.observe.metrics import ApiStats, Metrics
-from headrace.wire.kafka import cold
-from headrace.wire.kafka.api import ApiKey, is_flexible, response_header_version
+from headrace.observe.metrics import Metrics
+from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_request
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller import Controller
     from headrace.net.connection import Connection
-    from headrace.world.ranges import Part
-
-log = logging.getLogger(__name__)
 
 _HEAD_BYTES = 10
 _unpack_head = struct.Struct(">iih").unpack_from
-_pack_plain = struct.Struct(">ii").pack
-_pack_tagged = struct.Struct(">iix").pack
 _LATENCY_SAMPLE_MASK = 15
 """One request in sixteen is timed: a histogram for each would cost more than a heartbeat does."""
 
@@ -56,46 +49,6 @@ class Gathering(Protocol):
 
         None: they are being done, and `later` is told how it went, in the order of the passes.
         """
-
-
-class Route:
-    """One version of one API: all that is known before a request comes."""
-
-    __slots__ = (
-        "flexible",
-        "handle",
-        "hot",
-        "is_produce",
-        "key",
-        "stats",
-        "tagged_head",
-        "version",
-    )
-
-    def __init__(self, api: Api, version: int, stats: ApiStats) -> None:
-        self.key = api.key
-        self.version = version
-        self.handle: HotHandler = api.handle
-        self.hot = api.hot
-        self.is_produce = api.key == ApiKey.PRODUCE
-        self.flexible = is_flexible(api.key, version)
-        self.tagged_head = response_header_version(api.key, version) == 1
-        self.stats = stats
-
-    def framed(self, correlation_id: int, body: Body) -> Body:
-        """The answer with length and response header before it."""
-        if body is None:
-            return None
-        size = len(body) if isinstance(body, bytes) else sum(map(len, body))
-        self.stats.bytes_out += size
-        if self.tagged_head:
-            head = _pack_tagged(size + 5, correlation_id)
-        else:
-            head = _pack_plain(size + 4, correlation_id)
-        if isinstance(body, bytes):
-            return head + body
-        whole: list[Part] = [head, *body]
-        return whole
 
 
 class Dispatcher:
@@ -164,10 +117,6 @@ class Dispatcher:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def cold_keys(self) -> list[int]:
-        """Keys whose codecs are imported when first met: warm them after start."""
-        return [api.key for api in self.apis if not api.hot]
 
     async def stop(self) -> None:
         """End the requests still being worked on; their clients see the connection close."""
@@ -276,8 +225,8 @@ class KafkaSession:
                 stats.latency.add(perf_counter() - began)
             stats.bytes_out += len(answer)
             if route.tagged_head:
-                return _pack_tagged(len(answer) + 5, correlation_id) + answer
-            return _pack_plain(len(answer) + 4, correlation_id) + answer
+                return pack_tagged(len(answer) + 5, correlation_id) + answer
+            return pack_plain(len(answer) + 4, correlation_id) + answer
         if type(answer) is CommitGroup:
             return self._join(route, correlation_id, answer)
         shared.group = None
@@ -293,9 +242,9 @@ class KafkaSession:
         body = group.latest
         route.stats.bytes_out += len(body)
         if route.tagged_head:
-            group.answers.append(_pack_tagged(len(body) + 5, correlation_id) + body)
+            group.answers.append(pack_tagged(len(body) + 5, correlation_id) + body)
         else:
-            group.answers.append(_pack_plain(len(body) + 4, correlation_id) + body)
+            group.answers.append(pack_plain(len(body) + 4, correlation_id) + body)
         return group if len(group.answers) == 1 else None
 
     @staticmethod
@@ -321,7 +270,7 @@ class KafkaSession:
         if header.api_key == ApiKey.API_VERSIONS:
             # KIP-511: a client of the future learns from this what it may ask instead.
             body = api_versions.unsupported(self._dispatcher.apis)
-            return _pack_plain(len(body) + 4, header.correlation_id) + body
+            return pack_plain(len(body) + 4, header.correlation_id) + body
         name = f"API {header.api_key}"
         if header.api_key in ApiKey.__members__.values():
             name = ApiKey(header.api_key).name
@@ -345,22 +294,16 @@ class KafkaSession:
             throttle=shared.throttle,
             on_close=shared.on_close,
         )
-        request = cold.decode_request(route.key, route.version, body)
-        try:
-            answer: Any = route.handle(context, request)
-        except Exception as error:  # noqa: BLE001 - every kind is told apart there
-            return route.framed(correlation_id, _answer_to_error(route, error))
-        if isinstance(answer, Coroutine):
-            pending = Pending()
-            pending.head = partial(self._late, route, correlation_id, began)
-            self._dispatcher.spawn(_await_cold(route, answer, pending))
-            return pending
+        spawn = self._dispatcher.spawn
+        answer = (
+            cold_calls.call(route, context, body, spawn=spawn)
+            if route.loaded
+            else cold_calls.call_first(route, context, body, spawn=spawn, disk=shared.broker.disk)
+        )
         if isinstance(answer, Pending):
             answer.head = partial(self._late, route, correlation_id, began)
             return answer
-        if began:
-            route.stats.latency.add(perf_counter() - began)
-        return route.framed(correlation_id, cold.encode_body(answer))
+        return self._late(route, correlation_id, began, answer)
 
     def pass_done(self) -> Pending | None:
         """The writes of the pass are done before its answers leave."""
@@ -375,31 +318,3 @@ class KafkaSession:
 
 def _not_written() -> CloseConnection:
     return CloseConnection("what it was about to be told was written could not be")
-
-
-async def _await_cold(route: Route, work: Coroutine[Any, Any, Any], pending: Pending) -> None:
-    try:
-        body = cold.encode_body(await work)
-    except asyncio.CancelledError:
-        raise
-    except Exception as error:  # noqa: BLE001 - every kind is told apart there
-        try:
-            body = _answer_to_error(route, error)
-        except Exception as unanswerable:  # noqa: BLE001 - the connection is told to end
-            pending.fail(unanswerable)
-            return
-    pending.resolve(body)
-
-
-def _answer_to_error(route: Route, error: Exception) -> bytes:
-    """A response that says what went wrong, or raise what ends the connection."""
-    if isinstance(error, InvariantError):
-        raise error
-    code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
-    body = None if isinstance(error, Malformed) else refusals.body(route.key, route.version, code)
-    if body is None:
-        raise error
-    if not isinstance(error, ApiError):
-        log.error("%s v%d met a bug", route.key.name, route.version, exc_info=error)
-    route.stats.failed(code)
-    return body

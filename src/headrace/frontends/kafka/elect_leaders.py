@@ -10,9 +10,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from headrace.frontends.kafka.entities import Entity, error_fields, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,12 +66,3 @@ def _elect(context: RequestContext, kind: ElectionType, name: str, index: int) -
     if kind is ElectionType.UNCLEAN:
         return ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     return ApiError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE)
-
-
-API = Api(
-    ApiKey.ELECT_LEADERS,
-    0,
-    2,
-    handle,
-    proof="tests/unit/test_admin_entities.py::test_one_broker_needs_no_election",
-)

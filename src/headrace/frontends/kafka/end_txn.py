@@ -7,9 +7,9 @@
 v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE · v5 epoch bump
 """
 
-from headrace.broker.txn.decide import ProducerEpoch
+from headrace.broker.txn.producers import ProducerEpoch
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.frontends.kafka.transactional import (
     producer_of,
     resolve_producer,
@@ -18,7 +18,6 @@ from headrace.frontends.kafka.transactional import (
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import NO_PRODUCER_ID
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 
 _FENCED_SINCE = 2
 _BUMPS_SINCE = 5
@@ -43,12 +42,3 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         ended,
     )
     return pending
-
-
-API = Api(
-    ApiKey.END_TXN,
-    0,
-    5,
-    handle,
-    proof="tests/unit/test_txn_frontend.py::test_a_transaction_commits_in_every_version",
-)

@@ -22,12 +22,11 @@ from headrace.frontends.kafka.fetch_sessions import (
     Key,
     keys_of,
 )
-from headrace.frontends.kafka.handler import Answer, Api, RequestContext
+from headrace.frontends.kafka.handler import Answer, RequestContext
 from headrace.log.log import NeedsDisk, Served
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot.fetch import FetchPartition, FetchRequest, decode_request
 from headrace.wire.kafka.hot.fetch_response import (
     AbortedTransaction,
@@ -317,14 +316,3 @@ class _Fetch:
         ]
         session_id = 0 if session is None else session.session_id
         return encode_response(self.version, FetchResponse(0, 0, session_id, topics))
-
-
-API = Api(
-    ApiKey.FETCH,
-    4,
-    18,
-    handle,
-    hot=True,
-    proof="tests/unit/test_server_requests.py"
-    "::test_every_fetch_version_gives_the_bytes_that_were_written",
-)

@@ -10,9 +10,9 @@ v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from headrace.frontends.kafka.entities import Entity, Make, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
+from headrace.frontends.kafka.later import imported
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
     from headrace.broker.coordinator.led import LedShards
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 _SHARE_KEY_PARTS = 3
 _SEVERAL_SINCE = 4
+_KEPT_BY = {
+    GROUP: "headrace.broker.groups.coordinators",
+    TRANSACTION: "headrace.broker.txn.coordinators",
+    SHARE: "headrace.broker.share.service",
+}
 
 
 class _Found(NamedTuple):
@@ -36,6 +41,8 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer for each key; makes the internal topic where it is missing."""
     key_type = getattr(request, "key_type", GROUP)
     make = maker(context)
+    if key_type in _KEPT_BY:
+        await imported(context.broker.disk, _KEPT_BY[key_type])
     if context.version < _SEVERAL_SINCE:
         found = await _find(context, key_type, request.key)
         return _entity(make, None, found)
@@ -84,12 +91,3 @@ async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
     if endpoint is None:
         return _Found(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the coordinator's broker is not there")
     return _Found(ErrorCode.NONE, None, int(leader), endpoint.host, endpoint.port)
-
-
-API = Api(
-    ApiKey.FIND_COORDINATOR,
-    0,
-    6,
-    handle,
-    proof="tests/unit/test_groups_frontend.py::test_find_coordinator_in_every_version",
-)

@@ -9,9 +9,8 @@ from uuid import UUID
 
 from headrace.broker.telemetry import ACCEPTED_CODECS, Client
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 
 def client_of(context: RequestContext) -> Client:
@@ -36,12 +35,3 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         delta_temporality=True,
         requested_metrics=found.metrics,
     )
-
-
-API = Api(
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-    0,
-    0,
-    handle,
-    proof="tests/unit/test_client_telemetry.py::test_a_client_is_asked_for_what_matches_it",
-)

@@ -20,6 +20,7 @@ UNKNOWN_SERVER_ERROR where the response has a place for that; else that connecti
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.net.pending import Body, Pending
@@ -66,18 +67,28 @@ class RequestContext:
 
 
 HotHandler = Callable[[RequestContext, memoryview], Answer]
+Handler = HotHandler | Callable[[RequestContext, Any], Any]
+"""What answers: `HotHandler`, or one that takes and returns kio's entities."""
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One served API: its key, the versions served (inclusive) and the code that answers."""
+    """One served API: its key and the versions served (inclusive).
+
+    The code that answers is `handle` in the module named as the key is, in lower case.
+    """
 
     key: ApiKey
     min_version: int
     max_version: int
-    handle: Callable[..., Any]
     hot: bool = False
-    """Whether `handle` is a `HotHandler`; otherwise it takes and returns kio's entities."""
+    """Whether its handler is a `HotHandler`."""
     proof: str = ""
-    """The test that shows it, by pytest's id. With the first sentence of the docstring of
-    `handle`'s module it makes the API's line in docs/protocol.md (tools/gen_protocol_docs.py)."""
+    """The test that shows it, by pytest's id. With the first sentence of its module's docstring
+    it makes the API's line in docs/protocol.md (tools/gen_protocol_docs.py)."""
+
+    def load(self) -> Handler:
+        """The code that answers, imported the first time (1 to 20 ms). Any thread."""
+        module = import_module(f"{__package__}.{self.key.name.lower()}")
+        handle: Handler = module.handle
+        return handle

@@ -4,8 +4,7 @@
 v1 throttle · v3 static members · v4 flexible
 """
 
-from headrace.frontends.kafka.handler import Api, RequestContext
-from headrace.wire.kafka.api import ApiKey
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.wire.kafka.hot import heartbeat as codec
 
 
@@ -17,13 +16,3 @@ def handle(context: RequestContext, body: memoryview) -> bytes:
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )
     return codec.encode_response(version, codec.HeartbeatResponse(error))
-
-
-API = Api(
-    ApiKey.HEARTBEAT,
-    0,
-    4,
-    handle,
-    hot=True,
-    proof="tests/unit/test_groups_frontend.py::test_heartbeat_in_every_version",
-)

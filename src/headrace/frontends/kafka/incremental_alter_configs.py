@@ -6,9 +6,8 @@ Settings are taken at once, without a restart. v1 flexible
 from headrace.cluster.configs import Alteration, AlterOperation
 from headrace.frontends.kafka.config_resources import alter
 from headrace.frontends.kafka.entities import Entity
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -27,12 +26,3 @@ def _single(resource: Entity) -> list[Alteration]:
             ) from None
         changes.append(Alteration(one.name, operation, one.value))
     return changes
-
-
-API = Api(
-    ApiKey.INCREMENTAL_ALTER_CONFIGS,
-    0,
-    1,
-    handle,
-    proof="tests/unit/test_admin_settings.py::test_incremental_alter_configs_changes_single_keys",
-)

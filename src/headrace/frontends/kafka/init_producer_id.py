@@ -10,14 +10,13 @@
 v2 flexible · v3 epoch bump · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE
 """
 
-from headrace.broker.txn.decide import ProducerEpoch
+from headrace.broker.txn.producers import ProducerEpoch
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.frontends.kafka.transactional import resolve_producer
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import NO_PRODUCER_ID
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 
 NO_PRODUCER_EPOCH = -1
 _FENCED_SINCE = 4
@@ -61,12 +60,3 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         done,
     )
     return pending
-
-
-API = Api(
-    ApiKey.INIT_PRODUCER_ID,
-    0,
-    5,
-    handle,
-    proof="tests/unit/test_admin_apis.py::test_every_producer_is_given_an_id_of_its_own_at_epoch_0",
-)

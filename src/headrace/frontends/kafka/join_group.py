@@ -11,10 +11,9 @@ from functools import partial
 
 from headrace.broker.groups.messages import JoinAnswer, JoinRequest
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.net.pending import Pending
 from headrace.wire.kafka import cold
-from headrace.wire.kafka.api import ApiKey
 
 _NEEDS_MEMBER_ID_SINCE = 4
 _NULLABLE_PROTOCOL_SINCE = 7
@@ -75,12 +74,3 @@ def _answer(context: RequestContext, pending: Pending, answer: JoinAnswer) -> No
         members=members,
     )
     pending.resolve(cold.encode_body(response))
-
-
-API = Api(
-    ApiKey.JOIN_GROUP,
-    0,
-    9,
-    handle,
-    proof="tests/unit/test_groups_frontend.py::test_join_sync_and_leave_in_every_version",
-)

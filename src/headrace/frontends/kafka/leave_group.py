@@ -5,9 +5,8 @@ v1 throttle · v3 several members, by instance id too (KIP-345) · v4 flexible �
 
 from headrace.broker.groups.messages import Leaver
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 _SEVERAL_SINCE = 3
 
@@ -46,12 +45,3 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         error_code=error,
         members=members,
     )
-
-
-API = Api(
-    ApiKey.LEAVE_GROUP,
-    0,
-    5,
-    handle,
-    proof="tests/unit/test_groups_frontend.py::test_join_sync_and_leave_in_every_version",
-)

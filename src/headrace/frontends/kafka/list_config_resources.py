@@ -9,9 +9,8 @@ from collections.abc import Iterable
 
 from headrace.frontends.kafka.config_resources import ResourceType
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
@@ -43,12 +42,3 @@ def _names(context: RequestContext, kind: ResourceType) -> Iterable[str]:
             return settings.client_metrics.names()
         case ResourceType.GROUP:
             return settings.groups.names()
-
-
-API = Api(
-    ApiKey.LIST_CONFIG_RESOURCES,
-    0,
-    1,
-    handle,
-    proof="tests/unit/test_admin_entities.py::test_what_has_settings_is_listed_by_kind",
-)

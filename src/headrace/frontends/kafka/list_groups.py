@@ -6,9 +6,8 @@ v1 throttle · v3 flexible · v4 states, and a filter for them · v5 types, and 
 from headrace.broker.groups.messages import ListedGroup
 from headrace.broker.share.service import PROTOCOL
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
@@ -39,12 +38,3 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         error_code=error,
         groups=groups,
     )
-
-
-API = Api(
-    ApiKey.LIST_GROUPS,
-    0,
-    5,
-    handle,
-    proof="tests/unit/test_groups_frontend.py::test_list_groups_in_every_version",
-)

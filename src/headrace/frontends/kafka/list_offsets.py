@@ -9,11 +9,10 @@
 
 from typing import TYPE_CHECKING
 
-from headrace.frontends.kafka.handler import Answer, Api, RequestContext
+from headrace.frontends.kafka.handler import Answer, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets as wire
 from headrace.wire.kafka.hot.list_offsets import (
     ListOffsetsRequest,
@@ -139,14 +138,3 @@ def _encode(
         for topic, partitions in zip(request.topics, answers, strict=True)
     ]
     return wire.encode_response(version, ListOffsetsResponse(topics))
-
-
-API = Api(
-    ApiKey.LIST_OFFSETS,
-    1,
-    11,
-    handle,
-    hot=True,
-    proof="tests/unit/test_server_requests.py"
-    "::test_list_offsets_knows_the_ends_times_and_the_newest",
-)

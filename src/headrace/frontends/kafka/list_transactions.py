@@ -6,9 +6,8 @@ v1 a filter for how long they have been running · v2 a filter for their ids: RE
 from headrace.broker.groups.consumer import regex
 from headrace.broker.txn.describe import Filter
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka.api import ApiKey
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
@@ -50,12 +49,3 @@ def _filter(request: Entity) -> Filter:
     if not pattern:
         return Filter.of(*asked)
     return Filter.of(*asked, regex.matcher(pattern, "TransactionalIdPattern"))
-
-
-API = Api(
-    ApiKey.LIST_TRANSACTIONS,
-    0,
-    2,
-    handle,
-    proof="tests/unit/test_txn_frontend.py::test_transactions_are_described_and_listed",
-)

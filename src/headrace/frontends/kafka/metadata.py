@@ -11,11 +11,10 @@ v4 allow creation · v8 authorized operations · v10 topic ids · v12 asked by i
 from typing import TYPE_CHECKING
 
 from headrace.broker.metadata import MetadataImage, PartitionInfo, TopicInfo
-from headrace.frontends.kafka.handler import Answer, Api, RequestContext
+from headrace.frontends.kafka.handler import Answer, RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import topic_name_problem
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot.metadata import (
     OPERATIONS_UNKNOWN,
     BrokerResponse,
@@ -154,14 +153,3 @@ def _partition(partition: PartitionInfo) -> PartitionResponse:
         list(partition.isr),
         list(partition.offline),
     )
-
-
-API = Api(
-    ApiKey.METADATA,
-    0,
-    13,
-    handle,
-    hot=True,
-    proof="tests/unit/test_server_requests.py"
-    "::test_every_metadata_version_names_the_broker_and_the_topic",
-)

@@ -10,10 +10,9 @@ from functools import partial
 
 from headrace.broker.groups.messages import CommitRequest, OffsetToCommit
 from headrace.broker.metadata import MetadataImage, TopicInfo
-from headrace.frontends.kafka.handler import Answer, Api, RequestContext
+from headrace.frontends.kafka.handler import Answer, RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import offset_commit as codec
 
 _NONE = ErrorCode.NONE
@@ -104,13 +103,3 @@ def _encode(
         for at, topic in enumerate(request.topics)
     ]
     return codec.encode_response(version, codec.OffsetCommitResponse(topics))
-
-
-API = Api(
-    ApiKey.OFFSET_COMMIT,
-    2,
-    10,
-    handle,
-    hot=True,
-    proof="tests/unit/test_groups_frontend.py::test_offset_commit_in_every_version",
-)

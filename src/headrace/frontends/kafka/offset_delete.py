@@ -8,11 +8,10 @@
 from functools import partial
 
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka import cold
-from headrace.wire.kafka.api import ApiKey
 
 _Place = tuple[str, int]
 
@@ -69,13 +68,3 @@ def _answer(
         topics=topics if error is ErrorCode.NONE else (),
     )
     pending.resolve(cold.encode_body(response))
-
-
-API = Api(
-    ApiKey.OFFSET_DELETE,
-    0,
-    0,
-    handle,
-    proof="tests/unit/test_groups_frontend.py"
-    "::test_offset_delete_answers_for_each_partition_and_for_the_group",
-)

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from headrace.broker.groups.offsets import Committed, OffsetStore
 from headrace.frontends.kafka.entities import Entity, Make, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka import cold
-from headrace.wire.kafka.api import ApiKey
 
 _ERROR_FOR_GROUP_SINCE = 2
 _SEVERAL_SINCE = 8
@@ -191,12 +190,3 @@ def _topic(context: RequestContext, make: Make, topic: _Asked, found: list[_Read
         topic_id=topic.topic_id,
         partitions=partitions,
     )
-
-
-API = Api(
-    ApiKey.OFFSET_FETCH,
-    1,
-    10,
-    handle,
-    proof="tests/unit/test_groups_frontend.py::test_offset_fetch_in_every_version",
-)

@@ -7,7 +7,7 @@
 
 from typing import Any
 
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch
 from headrace.wire.kafka import cold
@@ -57,12 +57,3 @@ def _no_time() -> Any:  # noqa: ANN401
     from datetime import timedelta
 
     return timedelta(0)
-
-
-API = Api(
-    ApiKey.OFFSET_FOR_LEADER_EPOCH,
-    2,
-    4,
-    handle,
-    proof="tests/unit/test_offset_for_leader_epoch.py::test_an_epochs_end_is_told_in_every_version",
-)

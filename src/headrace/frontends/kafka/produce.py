@@ -20,16 +20,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.broker.txn.decide import ProducerEpoch
+from headrace.broker.txn.producers import ProducerEpoch
 from headrace.frontends.kafka import inspection, produce_begin
-from headrace.frontends.kafka.handler import Answer, Api, RequestContext
+from headrace.frontends.kafka.handler import Answer, RequestContext
 from headrace.frontends.kafka.produce_begin import NONE_BEGUN, Begun, First
 from headrace.log.producers import Begins
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.net.connection import CloseConnection
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.batch import TRANSACTIONAL, check_produced, parse_header
 from headrace.wire.kafka.hot.produce import (
     PartitionData,
@@ -361,14 +360,3 @@ def _wait_for_all(
 
     context.shared.deadlines.add(pending, _seconds(batches.request.timeout_ms), timed_out)
     return pending
-
-
-API = Api(
-    ApiKey.PRODUCE,
-    3,
-    13,
-    handle,
-    hot=True,
-    proof="tests/unit/test_server_requests.py"
-    "::test_every_produce_version_appends_and_tells_the_offset",
-)

@@ -9,8 +9,7 @@ v12 on it is taken in by this very batch, and written once that is committed.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from headrace.broker.txn.decide import ProducerEpoch
-from headrace.broker.txn.state import TV2
+from headrace.broker.txn.producers import TV2, ProducerEpoch
 from headrace.frontends.kafka.handler import RequestContext
 from headrace.log.producers import Begins
 from headrace.model.errors import ApiError, ErrorCode

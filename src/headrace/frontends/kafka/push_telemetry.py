@@ -8,9 +8,8 @@ import asyncio
 
 from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.get_telemetry_subscriptions import client_of
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode, Malformed
-from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.compression import Codec, CorruptBatch, UnfoldsTooLarge, decompress
 from headrace.wire.otlp import Point, points
 
@@ -61,12 +60,3 @@ async def _read(context: RequestContext, payload: bytes, codec: Codec, limit: in
 
     context.broker.disk.run(work, done)
     return await read
-
-
-API = Api(
-    ApiKey.PUSH_TELEMETRY,
-    0,
-    0,
-    handle,
-    proof="tests/unit/test_client_telemetry.py::test_what_is_pushed_becomes_series",
-)

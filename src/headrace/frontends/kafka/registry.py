@@ -1,114 +1,165 @@
-"""Every Kafka API that is served. What is not in this list is not advertised and not answered.
+"""Every Kafka API that is served. What is not in this table is not advertised and not answered.
 
-One file an API; each ends with its `API` entry, and this list holds them all. `make docs` writes
-docs/protocol.md from it.
+One file an API, named as its key is. Its code is imported with the first request that asks for it
+(`Api.load`): a broker holds what its clients use. `make docs` writes docs/protocol.md from the
+table.
 """
 
-from headrace.frontends.kafka import (
-    add_offsets_to_txn,
-    add_partitions_to_txn,
-    alter_client_quotas,
-    alter_configs,
-    alter_share_group_offsets,
-    api_versions,
-    consumer_group_describe,
-    consumer_group_heartbeat,
-    create_partitions,
-    create_topics,
-    delete_groups,
-    delete_records,
-    delete_share_group_offsets,
-    delete_topics,
-    describe_client_quotas,
-    describe_cluster,
-    describe_configs,
-    describe_groups,
-    describe_log_dirs,
-    describe_producers,
-    describe_share_group_offsets,
-    describe_topic_partitions,
-    describe_transactions,
-    elect_leaders,
-    end_txn,
-    fetch,
-    find_coordinator,
-    get_telemetry_subscriptions,
-    heartbeat,
-    incremental_alter_configs,
-    init_producer_id,
-    join_group,
-    leave_group,
-    list_config_resources,
-    list_groups,
-    list_offsets,
-    list_transactions,
-    metadata,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-    offset_for_leader_epoch,
-    produce,
-    push_telemetry,
-    share_acknowledge,
-    share_fetch,
-    share_group_describe,
-    share_group_heartbeat,
-    sync_group,
-    txn_offset_commit,
-    write_txn_markers,
-)
 from headrace.frontends.kafka.handler import Api
+from headrace.wire.kafka.api import ApiKey
 
 APIS: tuple[Api, ...] = (
-    produce.API,
-    fetch.API,
-    list_offsets.API,
-    metadata.API,
-    offset_commit.API,
-    offset_fetch.API,
-    find_coordinator.API,
-    join_group.API,
-    heartbeat.API,
-    leave_group.API,
-    sync_group.API,
-    describe_groups.API,
-    list_groups.API,
-    api_versions.API,
-    create_topics.API,
-    delete_topics.API,
-    delete_records.API,
-    init_producer_id.API,
-    offset_for_leader_epoch.API,
-    add_partitions_to_txn.API,
-    add_offsets_to_txn.API,
-    end_txn.API,
-    write_txn_markers.API,
-    txn_offset_commit.API,
-    describe_configs.API,
-    alter_configs.API,
-    describe_log_dirs.API,
-    create_partitions.API,
-    delete_groups.API,
-    elect_leaders.API,
-    incremental_alter_configs.API,
-    offset_delete.API,
-    describe_client_quotas.API,
-    alter_client_quotas.API,
-    describe_cluster.API,
-    describe_producers.API,
-    describe_transactions.API,
-    list_transactions.API,
-    get_telemetry_subscriptions.API,
-    push_telemetry.API,
-    list_config_resources.API,
-    describe_topic_partitions.API,
-    consumer_group_heartbeat.API,
-    consumer_group_describe.API,
-    share_group_heartbeat.API,
-    share_group_describe.API,
-    share_fetch.API,
-    share_acknowledge.API,
-    describe_share_group_offsets.API,
-    alter_share_group_offsets.API,
-    delete_share_group_offsets.API,
-)
+    Api(ApiKey.PRODUCE, 3, 13, hot=True, proof=
+        "tests/unit/test_server_requests.py"
+        "::test_every_produce_version_appends_and_tells_the_offset"),
+    Api(ApiKey.FETCH, 4, 18, hot=True, proof=
+        "tests/unit/test_server_requests.py"
+        "::test_every_fetch_version_gives_the_bytes_that_were_written"),
+    Api(ApiKey.LIST_OFFSETS, 1, 11, hot=True, proof=
+        "tests/unit/test_server_requests.py"
+        "::test_list_offsets_knows_the_ends_times_and_the_newest"),
+    Api(ApiKey.METADATA, 0, 13, hot=True, proof=
+        "tests/unit/test_server_requests.py"
+        "::test_every_metadata_version_names_the_broker_and_the_topic"),
+    Api(ApiKey.OFFSET_COMMIT, 2, 10, hot=True, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_offset_commit_in_every_version"),
+    Api(ApiKey.OFFSET_FETCH, 1, 10, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_offset_fetch_in_every_version"),
+    Api(ApiKey.FIND_COORDINATOR, 0, 6, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_find_coordinator_in_every_version"),
+    Api(ApiKey.JOIN_GROUP, 0, 9, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_join_sync_and_leave_in_every_version"),
+    Api(ApiKey.HEARTBEAT, 0, 4, hot=True, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_heartbeat_in_every_version"),
+    Api(ApiKey.LEAVE_GROUP, 0, 5, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_join_sync_and_leave_in_every_version"),
+    Api(ApiKey.SYNC_GROUP, 0, 5, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_join_sync_and_leave_in_every_version"),
+    Api(ApiKey.DESCRIBE_GROUPS, 0, 6, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_describe_groups_in_every_version"),
+    Api(ApiKey.LIST_GROUPS, 0, 5, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_list_groups_in_every_version"),
+    Api(ApiKey.API_VERSIONS, 0, 4, hot=True, proof=
+        "tests/security/test_hostile_frames.py"
+        "::test_api_versions_of_the_future_is_answered_in_version_0"),
+    Api(ApiKey.CREATE_TOPICS, 2, 7, proof=
+        "tests/unit/test_admin_apis.py"
+        "::test_create_topics_answers_each_topic_for_itself"),
+    Api(ApiKey.DELETE_TOPICS, 1, 6, proof=
+        "tests/unit/test_admin_apis.py"
+        "::test_delete_topics_by_name_and_by_id"),
+    Api(ApiKey.DELETE_RECORDS, 0, 2, proof=
+        "tests/unit/test_admin_apis.py"
+        "::test_deleted_records_do_not_come_back_after_a_kill"),
+    Api(ApiKey.INIT_PRODUCER_ID, 0, 5, proof=
+        "tests/unit/test_admin_apis.py"
+        "::test_every_producer_is_given_an_id_of_its_own_at_epoch_0"),
+    Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4, proof=
+        "tests/unit/test_offset_for_leader_epoch.py"
+        "::test_an_epochs_end_is_told_in_every_version"),
+    Api(ApiKey.ADD_PARTITIONS_TO_TXN, 0, 5, proof=
+        "tests/unit/test_txn_frontend.py"
+        "::test_a_transaction_commits_in_every_version"),
+    Api(ApiKey.ADD_OFFSETS_TO_TXN, 0, 4, proof=
+        "tests/unit/test_txn_frontend.py"
+        "::test_offsets_count_if_their_transaction_commits"),
+    Api(ApiKey.END_TXN, 0, 5, proof=
+        "tests/unit/test_txn_frontend.py"
+        "::test_a_transaction_commits_in_every_version"),
+    Api(ApiKey.WRITE_TXN_MARKERS, 1, 2, proof=
+        "tests/unit/test_txn_frontend.py"
+        "::test_a_hanging_transaction_is_found_and_ended"),
+    Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, proof=
+        "tests/unit/test_txn_frontend.py"
+        "::test_offsets_count_if_their_transaction_commits"),
+    Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, proof=
+        "tests/unit/test_admin_settings.py"
+        "::test_describe_configs_says_where_values_come_from"),
+    Api(ApiKey.ALTER_CONFIGS, 0, 2, proof=
+        "tests/unit/test_admin_settings.py"
+        "::test_alter_configs_replaces_all"),
+    Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, proof=
+        "tests/unit/test_admin_apis.py"
+        "::test_describe_log_dirs_shows_sizes_and_names_failed_directories"),
+    Api(ApiKey.CREATE_PARTITIONS, 0, 3, proof=
+        "tests/unit/test_admin_apis.py"
+        "::test_create_partitions_grows_and_refuses"),
+    Api(ApiKey.DELETE_GROUPS, 0, 2, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_delete_groups_in_every_version"),
+    Api(ApiKey.ELECT_LEADERS, 0, 2, proof=
+        "tests/unit/test_admin_entities.py"
+        "::test_one_broker_needs_no_election"),
+    Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, proof=
+        "tests/unit/test_admin_settings.py"
+        "::test_incremental_alter_configs_changes_single_keys"),
+    Api(ApiKey.OFFSET_DELETE, 0, 0, proof=
+        "tests/unit/test_groups_frontend.py"
+        "::test_offset_delete_answers_for_each_partition_and_for_the_group"),
+    Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1, proof=
+        "tests/unit/test_client_quotas.py"
+        "::test_quotas_are_set_described_and_kept"),
+    Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, proof=
+        "tests/unit/test_client_quotas.py"
+        "::test_quotas_are_set_described_and_kept"),
+    Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, proof=
+        "tests/unit/test_admin_apis.py"
+        "::test_describe_cluster_shows_the_asking_listeners_addresses"),
+    Api(ApiKey.DESCRIBE_PRODUCERS, 0, 0, proof=
+        "tests/unit/test_txn_frontend.py"
+        "::test_a_hanging_transaction_is_found_and_ended"),
+    Api(ApiKey.DESCRIBE_TRANSACTIONS, 0, 0, proof=
+        "tests/unit/test_txn_frontend.py"
+        "::test_transactions_are_described_and_listed"),
+    Api(ApiKey.LIST_TRANSACTIONS, 0, 2, proof=
+        "tests/unit/test_txn_frontend.py"
+        "::test_transactions_are_described_and_listed"),
+    Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, 0, 0, proof=
+        "tests/unit/test_client_telemetry.py"
+        "::test_a_client_is_asked_for_what_matches_it"),
+    Api(ApiKey.PUSH_TELEMETRY, 0, 0, proof=
+        "tests/unit/test_client_telemetry.py"
+        "::test_what_is_pushed_becomes_series"),
+    Api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1, proof=
+        "tests/unit/test_admin_entities.py"
+        "::test_what_has_settings_is_listed_by_kind"),
+    Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0, proof=
+        "tests/unit/test_admin_apis.py"
+        "::test_describe_topic_partitions_pages_through_everything_once"),
+    Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1, proof=
+        "tests/unit/test_consumer_group_apis.py"
+        "::test_a_member_joins_stays_and_leaves_in_every_version"),
+    Api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1, proof=
+        "tests/unit/test_consumer_group_apis.py"
+        "::test_describe_in_every_version"),
+    Api(ApiKey.SHARE_GROUP_HEARTBEAT, 1, 1, proof=
+        "tests/unit/test_share_admin.py"
+        "::test_members_join_stay_and_leave"),
+    Api(ApiKey.SHARE_GROUP_DESCRIBE, 1, 1, proof=
+        "tests/unit/test_share_admin.py"
+        "::test_groups_are_described_listed_and_deleted"),
+    Api(ApiKey.SHARE_FETCH, 1, 2, hot=True, proof=
+        "tests/unit/test_share_server.py"
+        "::test_records_are_handed_out_and_accepted_ones_never_again"),
+    Api(ApiKey.SHARE_ACKNOWLEDGE, 1, 2, hot=True, proof=
+        "tests/unit/test_share_server.py"
+        "::test_released_records_come_again_before_new_ones_and_counted"),
+    Api(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, 0, 1, proof=
+        "tests/unit/test_share_admin.py"
+        "::test_offsets_are_described_altered_and_deleted"),
+    Api(ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, 0, proof=
+        "tests/unit/test_share_admin.py"
+        "::test_offsets_are_described_altered_and_deleted"),
+    Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, 0, proof=
+        "tests/unit/test_share_admin.py"
+        "::test_offsets_are_described_altered_and_deleted"),
+)  # fmt: skip

@@ -9,11 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, TopicPart
-from headrace.frontends.kafka.handler import Answer, Api, RequestContext
+from headrace.frontends.kafka.handler import Answer, RequestContext
 from headrace.frontends.kafka.share_acks import session_key, settle
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot.share_acknowledge import (
     SettledPartition,
     SettledTopic,
@@ -72,14 +71,3 @@ def _settled(
         pending.resolve(answer)
     else:
         service.end_session(final, partial(pending.resolve, answer))
-
-
-API = Api(
-    ApiKey.SHARE_ACKNOWLEDGE,
-    1,
-    2,
-    handle,
-    hot=True,
-    proof="tests/unit/test_share_server.py"
-    "::test_released_records_come_again_before_new_ones_and_counted",
-)

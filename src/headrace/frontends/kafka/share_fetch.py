@@ -19,12 +19,11 @@ from headrace.broker.share.sessions import (
     ShareSession,
     TopicPart,
 )
-from headrace.frontends.kafka.handler import Answer, Api, RequestContext
+from headrace.frontends.kafka.handler import Answer, RequestContext
 from headrace.frontends.kafka.share_acks import session_key, settle
 from headrace.frontends.kafka.share_reading import Fetched, ShareReading
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot.share_fetch import (
     SharedPartition,
     SharedTopic,
@@ -201,14 +200,3 @@ def _partition(
         records=() if taken is None else taken.records,
         acquired=() if taken is None else taken.acquired,
     )
-
-
-API = Api(
-    ApiKey.SHARE_FETCH,
-    1,
-    2,
-    handle,
-    hot=True,
-    proof="tests/unit/test_share_server.py"
-    "::test_records_are_handed_out_and_accepted_ones_never_again",
-)

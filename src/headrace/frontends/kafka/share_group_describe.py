@@ -3,8 +3,7 @@
 from headrace.broker.share.group import ShareMember, by_topic
 from headrace.broker.share.service import DescribedShareGroup
 from headrace.frontends.kafka.entities import OPERATIONS_UNKNOWN, Entity, Make, maker, uuid_of
-from headrace.frontends.kafka.handler import Api, RequestContext
-from headrace.wire.kafka.api import ApiKey
+from headrace.frontends.kafka.handler import RequestContext
 
 DEAD = "Dead"
 
@@ -60,12 +59,3 @@ def _member(context: RequestContext, make: Make, member: ShareMember) -> Entity:
             ),
         ),
     )
-
-
-API = Api(
-    ApiKey.SHARE_GROUP_DESCRIBE,
-    1,
-    1,
-    handle,
-    proof="tests/unit/test_share_admin.py::test_groups_are_described_listed_and_deleted",
-)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from headrace.broker.share.group import by_topic
 from headrace.broker.share.heartbeat import JOIN_EPOCH, Heartbeat, HeartbeatAnswer
 from headrace.frontends.kafka.entities import Entity, maker, milliseconds, uuid_of
-from headrace.frontends.kafka.handler import Api, RequestContext
-from headrace.frontends.kafka.later import answered
+from headrace.frontends.kafka.handler import RequestContext
+from headrace.frontends.kafka.later import answered, imported
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +31,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         f"/{context.client_host}",
     )
     if one.epoch == JOIN_EPOCH:
+        await imported(context.broker.disk, "headrace.broker.share.service")
         try:
             for name in (OFFSETS_TOPIC, SHARE_STATE_TOPIC):
                 if name not in context.broker.image.topics:
@@ -68,12 +68,3 @@ def _answer(context: RequestContext, answer: HeartbeatAnswer) -> Entity:
         heartbeat_interval=milliseconds(answer.interval_ms),
         assignment=assignment,
     )
-
-
-API = Api(
-    ApiKey.SHARE_GROUP_HEARTBEAT,
-    1,
-    1,
-    handle,
-    proof="tests/unit/test_share_admin.py::test_members_join_stay_and_leave",
-)

@@ -8,11 +8,10 @@ from functools import partial
 
 from headrace.broker.groups.messages import SyncAnswer, SyncRequest
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka import cold
-from headrace.wire.kafka.api import ApiKey
 
 _PROTOCOLS_SINCE = 5
 
@@ -48,12 +47,3 @@ def _answer(context: RequestContext, pending: Pending, answer: SyncAnswer) -> No
         assignment=answer.assignment,
     )
     pending.resolve(cold.encode_body(response))
-
-
-API = Api(
-    ApiKey.SYNC_GROUP,
-    0,
-    5,
-    handle,
-    proof="tests/unit/test_groups_frontend.py::test_join_sync_and_leave_in_every_version",
-)

@@ -19,7 +19,7 @@ from headrace.wire.kafka.api import ApiKey, is_flexible
 
 if TYPE_CHECKING:
     from headrace.broker.quotas import ClientQuota, Quotas
-    from headrace.frontends.kafka.dispatch import Route
+    from headrace.frontends.kafka.route import Route
     from headrace.net.connection import Connection
     from headrace.world.disk import Buffer
 

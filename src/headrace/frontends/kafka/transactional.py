@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from headrace.broker.txn.decide import ProducerEpoch
-from headrace.broker.txn.state import NO_EPOCH, TV0, TV2
+from headrace.broker.txn.producers import NO_EPOCH, TV0, TV2, ProducerEpoch
 from headrace.frontends.kafka.entities import Entity, maker
 from headrace.frontends.kafka.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode

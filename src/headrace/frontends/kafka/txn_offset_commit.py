@@ -8,14 +8,13 @@ v2 leader epoch · v3 flexible, member and generation · v4 TRANSACTION_ABORTABL
 """
 
 from headrace.broker.groups.messages import CommitRequest, OffsetToCommit
-from headrace.broker.txn.state import TV2
+from headrace.broker.txn.producers import TV2
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.frontends.kafka.transactional import producer_of, resolve
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 
 _ADDS_SINCE = 5
 _NOT_AVAILABLE_BEFORE = 2
@@ -117,12 +116,3 @@ def _answer(
         for at, asked in enumerate(request.topics)
     )
     resolve(context, pending, topics=topics)
-
-
-API = Api(
-    ApiKey.TXN_OFFSET_COMMIT,
-    0,
-    5,
-    handle,
-    proof="tests/unit/test_txn_frontend.py::test_offsets_count_if_their_transaction_commits",
-)

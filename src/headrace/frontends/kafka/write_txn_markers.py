@@ -11,12 +11,11 @@ from functools import partial
 
 from headrace.broker.txn.participants import LocalParticipants
 from headrace.frontends.kafka.entities import Entity, maker
-from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.handler import RequestContext
 from headrace.frontends.kafka.transactional import resolve, when_all
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.net.pending import Pending
-from headrace.wire.kafka.api import ApiKey
 
 _Place = tuple[int, TopicPartition]
 
@@ -86,12 +85,3 @@ def _answer(
         for at, marker in enumerate(request.markers)
     )
     resolve(context, pending, markers=markers)
-
-
-API = Api(
-    ApiKey.WRITE_TXN_MARKERS,
-    1,
-    2,
-    handle,
-    proof="tests/unit/test_txn_frontend.py::test_a_hanging_transaction_is_found_and_ended",
-)

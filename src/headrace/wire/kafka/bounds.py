@@ -77,6 +77,11 @@ def check(entity_type: type[Any], body: memoryview) -> memoryview:
     return reader.result() if isinstance(reader, _Walker) else body
 
 
+def prepare(entity_type: type[Any]) -> None:
+    """Learn ahead what the first `check` of that class needs. Any thread."""
+    _shape(entity_type)
+
+
 def _shape(entity_type: type[Any]) -> _Shape:
     """Of one of kio's classes."""
     shape = _SHAPES.get(entity_type)

@@ -1,19 +1,21 @@
 """The APIs that are not hot: kio's entities in, kio's entities out.
 
-kio holds a module per API, version and direction; each is imported when it is first met (0.3 to 3
-ms), or ahead by `warm`. Field names, types and defaults are kio's: `kio.schema.<api>.v<version>`.
+kio holds a module per API, version and direction; each is imported when it is first met (1 to 8 ms
+for the two of a version, 30 more for the first of all), or ahead by `warm`. Field names, types and
+defaults are kio's: `kio.schema.<api>.v<version>`.
 """
 
 import io
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from headrace.model.errors import Malformed
-from headrace.wire.kafka.api import VERSIONS, ApiKey, is_served
-from headrace.wire.kafka.bounds import check
+from headrace.wire.kafka.api import ApiKey, is_served
+from headrace.wire.kafka.bounds import check, prepare
 from headrace.wire.kafka.frame import request_head, response_head
 
 REQUEST_BYTES_MAX = 16 * 1024 * 1024
@@ -24,22 +26,41 @@ _Read = Callable[[memoryview, int], tuple[Entity, int]]
 _Write = Callable[[io.BytesIO, Entity], None]
 
 
-def entity_module(api_key: int, version: int) -> ModuleType:
-    """kio's package with the request's and the response's module of one API version."""
+@cache
+def _import_kio() -> None:
+    """Import what all of kio's modules stand on.
+
+    Where hypothesis is installed kio would import it, to register its types there. That is for who
+    uses both and has imported it already; a broker would carry its 14 MB for nothing.
+    """
+    unwanted = "hypothesis" not in sys.modules
+    if unwanted:
+        sys.modules["hypothesis"] = cast("ModuleType", None)  # to import it raises ImportError
+    try:
+        import_module("kio.static.primitive")
+    finally:
+        if unwanted:
+            del sys.modules["hypothesis"]
+
+
+def _schema(api_key: int, version: int, part: str = "") -> ModuleType:
     if not is_served(api_key, version):
         raise Malformed(f"API {api_key} v{version} is not spoken here")
-    name = ApiKey(api_key).name.lower()
+    _import_kio()
+    return import_module(f"kio.schema.{ApiKey(api_key).name.lower()}.v{version}{part}")
+
+
+def entity_module(api_key: int, version: int) -> ModuleType:
+    """kio's package with the request's and the response's module of one API version."""
     for part in ("request", "response"):
-        import_module(f"kio.schema.{name}.v{version}.{part}")
-    return import_module(f"kio.schema.{name}.v{version}")
+        _schema(api_key, version, f".{part}")
+    return _schema(api_key, version)
 
 
 @cache
 def _entity_type(api_key: int, version: int, part: str) -> type[Entity]:
-    if not is_served(api_key, version):
-        raise Malformed(f"API {api_key} v{version} is not spoken here")
+    module = _schema(api_key, version, f".{part}")
     name = ApiKey(api_key).name.lower()
-    module = import_module(f"kio.schema.{name}.v{version}.{part}")
     class_name = "".join(word.capitalize() for word in name.split("_")) + part.capitalize()
     entity_type: type[Entity] = getattr(module, class_name)
     return entity_type
@@ -57,17 +78,19 @@ def response_type(api_key: int, version: int) -> type[Entity]:
 
 @cache
 def _reader(api_key: int, version: int, part: str) -> _Read:
+    entity_type = _entity_type(api_key, version, part)
     from kio.serial import entity_reader
 
-    reader: _Read = entity_reader(_entity_type(api_key, version, part))
+    reader: _Read = entity_reader(entity_type)
     return reader
 
 
 @cache
 def _writer(api_key: int, version: int, part: str) -> _Write:
+    entity_type = _entity_type(api_key, version, part)
     from kio.serial import entity_writer
 
-    writer: _Write = entity_writer(_entity_type(api_key, version, part))
+    writer: _Write = entity_writer(entity_type)
     return writer
 
 
@@ -120,13 +143,8 @@ def encode_request(entity: Entity, correlation_id: int, client_id: str | None) -
     return request_head(key, version, correlation_id, client_id, len(body)) + body
 
 
-def warm(api_keys: Iterable[int], versions: Callable[[int], Iterable[int]] | None = None) -> None:
-    """Import the modules of these APIs and make their codecs: for a thread, soon after start.
-
-    Without `versions` only each API's highest, which is what current clients ask for.
-    """
-    for key in api_keys:
-        chosen = (VERSIONS[ApiKey(key)][1],) if versions is None else versions(key)
-        for version in chosen:
-            _reader(key, version, "request")
-            _writer(key, version, "response")
+def warm(api_key: int, version: int) -> None:
+    """Import what answers requests of this API and version, and make their codecs. Any thread."""
+    _reader(api_key, version, "request")
+    _writer(api_key, version, "response")
+    prepare(_entity_type(api_key, version, "request"))
