@@ -1,7 +1,8 @@
 """`make compat`: Kafka's own command-line tools against us and against Kafka, outputs compared.
 
 Every step of `steps.py` runs the stock tool of Apache Kafka 4.3.1 twice, once for each broker, each
-on a fresh directory. Exit status and output must be the same, ids, times and rates masked.
+on a fresh directory. Exit status and output must be the same, ids, times and rates masked; what
+differs and stays so is in `stays.py` and in the steps' `known`, with reasons that are printed.
 
     python -m tests.compat_tools [--keep] [topics] [configs] [quotas] …
 """
@@ -9,20 +10,21 @@ on a fresh directory. Exit status and output must be the same, ids, times and ra
 import argparse
 import difflib
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.frontends.kafka.registry import APIS
-from tests.compat_tools import masks
-from tests.compat_tools.steps import BEFORE, SECTIONS, Step
-from tests.kafka_judge.brokers import Broker, Headrace, Kafka4
-from tests.kafka_judge.jvm import KAFKA_4, NoJvm, java
+from tests.compat_tools import stays
+from tests.compat_tools.step import Printed, Side, Step
+from tests.compat_tools.steps import BEFORE, SECTIONS
+from tests.kafka_judge.brokers import Headrace, Kafka4
+from tests.kafka_judge.jvm import NoJvm
 
 SETTINGS = {
     "log.retention.ms": 604_800_000,
@@ -35,71 +37,41 @@ SETTINGS = {
 }
 
 
-@dataclass(frozen=True)
-class Printed:
-    """What one run of a tool ended with."""
+@dataclass
+class Verdicts:
+    """What came of all steps."""
 
-    status: int
-    lines: list[str]
-    raw: str
+    counts: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
 
-    @property
-    def shown(self) -> list[str]:
-        """Everything that is compared."""
-        return [*self.lines, f"exit status {self.status}"]
-
-
-class Side:
-    """One broker and the directory its tools may write to."""
-
-    def __init__(self, broker: Broker, place: Path) -> None:
-        self.broker = broker
-        self.place = place
-        place.mkdir(parents=True, exist_ok=True)
-
-    def run(self, step: Step) -> Printed:
-        """Run one step's tool."""
-        if step.prepare is not None:
-            step.prepare(self.place)
-        words = f"{step.words} {step.address}".format(
-            broker=self.broker.bootstrap, place=self.place
-        )
-        command = java(KAFKA_4, step.heap, step.tool, *words.split())
-        try:
-            done = subprocess.run(
-                command,
-                input=step.stdin,
-                capture_output=True,
-                text=True,
-                timeout=step.seconds_max,
-                check=False,
-                cwd=self.place,
-            )
-        except subprocess.TimeoutExpired as late:
-            out = late.stdout or b""
-            text = out.decode(errors="replace") if isinstance(out, bytes) else out
-            return Printed(-1, [f"not done after {step.seconds_max:g} s"], text)
-        places = (str(self.broker.log.resolve()), str(self.broker.log), str(self.place))
-        found = masks.lines(done.stdout, places) + masks.lines(done.stderr, places)
-        for mask in step.mask:
-            found = mask(found)
-        return Printed(done.returncode, found, done.stdout + done.stderr)
+    def add(self, word: str, step: Step, reasons: Sequence[str] = (), details: str = "") -> None:
+        """Print and count one step's outcome."""
+        self.counts[word] += 1
+        self.reasons.update(reasons)
+        print(f"  {word:9} {step.name}{details}", flush=True)
 
 
-def judge(step: Step, sides: Sequence[Side], pool: ThreadPoolExecutor) -> list[str]:
-    """Run one step on all sides; what is wrong, line by line."""
-    printed = list(pool.map(lambda side: side.run(step), sides))
-    ours, theirs = printed[0], printed[-1]
-    wrong = [
-        f"without {text!r}: {ours.shown}"
-        for text in step.expected
-        if text not in "\n".join(ours.lines)
-    ]
-    if theirs.shown != ours.shown:
-        wrong += list(
-            difflib.unified_diff(theirs.shown, ours.shown, "Kafka", "Headrace", lineterm="", n=1)
-        )
-    return wrong
+def judge(step: Step, printed: Sequence[Printed], verdicts: Verdicts) -> None:
+    """Compare what one step printed on both sides."""
+    ours, theirs = printed
+    shown = "\n".join(ours.lines)
+    wrong = [f"without {text!r}: {ours.shown}" for text in step.expected if text not in shown]
+    reasons = stays.left(ours.shown, theirs.shown)
+    if step.check is not None:
+        wrong += [*ours.lines, *theirs.lines]
+    elif step.known and not reasons and reasons is not None:
+        wrong.append(f"is the same now, but said to differ: {step.known}")
+    elif not step.known and reasons is None:
+        names = ("Kafka", "Headrace")
+        wrong += difflib.unified_diff(theirs.shown, ours.shown, *names, lineterm="", n=1)
+    if wrong:
+        verdicts.add("DIFFERS", step, details="".join(f"\n      {line}" for line in wrong))
+    elif step.known:
+        verdicts.add("known", step, [step.known], f": {step.known}")
+    elif reasons:
+        verdicts.add("but for", step, reasons, f": {'; '.join(reasons)}")
+    else:
+        verdicts.add("same", step)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -109,56 +81,68 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "sections", nargs="*", help=f"{', '.join(SECTIONS)}; all of them without one"
     )
     parser.add_argument("--keep", action="store_true", help="leave the directories there")
+    parser.add_argument("--raw", action="store_true", help="show what the tools printed")
     given = parser.parse_args(arguments)
+    if unknown := set(given.sections) - set(SECTIONS):
+        parser.error(f"no such section: {', '.join(sorted(unknown))}")
     place = Path(tempfile.mkdtemp(prefix="headrace-tools-"))
     try:
-        return _run(place, given.sections or list(SECTIONS))
+        return _run(place, given.sections or list(SECTIONS), raw=given.raw)
     except NoJvm as missing:
         print(missing, file=sys.stderr)
         return 1
     finally:
-        if not given.keep:
+        if given.keep:
+            print(f"left: {place}")
+        else:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def _run(place: Path, sections: Sequence[str]) -> int:
-    wanted = [
-        name
-        for name in SECTIONS
-        if name in sections or any(name in BEFORE.get(one, ()) for one in sections)
-    ]
+def _wanted(sections: Sequence[str]) -> list[str]:
+    """The sections and those that must run before them, in their order."""
+    found = set(sections)
+    while more := {before for one in found for before in BEFORE.get(one, ())} - found:
+        found |= more
+    return [name for name in SECTIONS if name in found]
+
+
+def _run(place: Path, sections: Sequence[str], *, raw: bool) -> int:
     served = {api.key for api in APIS}
+    settings = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
+    ours = Headrace(place / "ours", place / "ours" / "log", **settings, broker_id=1)
+    theirs = Kafka4(place / "kafka", place / "kafka" / "log", **settings)
+    verdicts = Verdicts()
     began = time.monotonic()
-    ours = Headrace(place / "ours", place / "ours" / "log", **_settings(), broker_id=1)
-    theirs = Kafka4(place / "kafka", place / "kafka" / "log", **_settings())
-    same = differs = left_out = known = 0
     with ours, theirs, ThreadPoolExecutor(2) as pool:
         sides = [Side(ours, place / "ours" / "tools"), Side(theirs, place / "kafka" / "tools")]
-        for step in (step for name in wanted for step in SECTIONS[name]()):
-            if not served.issuperset(step.needs):
-                left_out += 1
-                print(f"  left out  {step.name}: its APIs are not served", flush=True)
-                continue
-            wrong = judge(step, sides, pool)
-            if not wrong:
-                same += 1
-                print(f"  same      {step.name}", flush=True)
-            elif step.known:
-                known += 1
-                print(f"  known     {step.name}: {step.known}", flush=True)
-            else:
-                differs += 1
-                print(f"  DIFFERS   {step.name}", *wrong, sep="\n      ", flush=True)
-    seconds = time.monotonic() - began
+        try:
+            for name in _wanted(sections):
+                print(f"{name}, after {time.monotonic() - began:.0f} s", flush=True)
+                for step in SECTIONS[name]():
+                    if not served.issuperset(step.needs):
+                        verdicts.add("left out", step, details=": its APIs are not served")
+                        continue
+                    printed = list(pool.map(lambda side, step=step: side.run(step), sides))
+                    judge(step, printed, verdicts)
+                    if raw:
+                        print(*(f"----\n{one.raw}" for one in printed), sep="")
+        finally:
+            for side in sides:
+                side.close()
+    _sum_up(verdicts, time.monotonic() - began)
+    return bool(verdicts.counts["DIFFERS"])
+
+
+def _sum_up(verdicts: Verdicts, seconds: float) -> None:
+    counts = verdicts.counts
     print(
-        f"Kafka 4.3.1's tools, {same + differs + known} runs on each broker in {seconds:.0f} s:"
-        f" {same} the same, {known} known to differ, {differs} differ, {left_out} left out"
+        f"Kafka 4.3.1's tools, {counts.total() - counts['left out']} runs on each broker in"
+        f" {seconds:.0f} s: {counts['same']} the same, {counts['but for']} the same but for what"
+        f" stays, {counts['known']} known to differ, {counts['DIFFERS']} differ,"
+        f" {counts['left out']} left out"
     )
-    return bool(differs)
-
-
-def _settings() -> dict[str, object]:
-    return {name.replace(".", "_"): value for name, value in SETTINGS.items()}
+    for reason, count in verdicts.reasons.most_common():
+        print(f"    {count:3} x {reason}")
 
 
 if __name__ == "__main__":

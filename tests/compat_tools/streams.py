@@ -19,9 +19,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.frontends.kafka.registry import APIS
 from headrace.wire.kafka.api import ApiKey
-from tests.compat_tools.clients import PROGRAMS
+from tests.compat_tools.programs import Missing, java_program
 from tests.kafka_judge.brokers import Headrace
-from tests.kafka_judge.jvm import NoJvm, java
 
 LINES = 3000
 WORDS = ("race", "head", "water", "mill", "wheel", "stream", "gate")
@@ -93,12 +92,11 @@ def main() -> int:
     if not {api.key for api in APIS} >= _NEEDED:
         print("Kafka Streams: left out, transactions are not served")
         return 0
-    program = PROGRAMS / "java"
     place = Path(tempfile.mkdtemp(prefix="headrace-streams-"))
     broker = Headrace(place, place / "log")
     try:
-        command = java(program, 384, str(program / "WordCount.java"))
-    except NoJvm as missing:
+        command = java_program("WordCount", 384)
+    except Missing as missing:
         print(missing, file=sys.stderr)
         return 1
     try:

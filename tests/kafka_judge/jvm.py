@@ -26,7 +26,11 @@ def libraries(project: Path) -> str:
             raise NoJvm(f"{program} is not installed: the judge is Apache Kafka itself")
     jars = project / "target" / "libs"
     if not jars.is_dir():
-        subprocess.run(["mvn", "-q", "-B", "dependency:copy-dependencies"], cwd=project, check=True)
+        # Under another name until all are there: a fetch that is cut short is begun anew.
+        part = jars.with_name("fetching")
+        copy = ["dependency:copy-dependencies", f"-Dlibs={part}"]
+        subprocess.run(["mvn", "-q", "-B", *copy], cwd=project, check=True)
+        part.rename(jars)
     return f"{jars}/*"
 
 

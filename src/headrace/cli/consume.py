@@ -121,9 +121,9 @@ class How:
         str | None,
         Parameter(
             name="--formatter",
-            help="What the coordinators' records say: offsets, group-metadata, consumer-groups of"
-            " __consumer_offsets, transactions of __transaction_state, share-state of"
-            " __share_group_state.",
+            help="What the coordinators' records say: offsets, group-metadata, consumer-groups,"
+            " share-groups of __consumer_offsets, transactions of __transaction_state,"
+            " share-state of __share_group_state.",
         ),
     ] = None
 

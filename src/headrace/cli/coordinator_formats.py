@@ -44,6 +44,9 @@ _KINDS = {
     "consumer-groups": _Kind(
         OFFSETS_TOPIC, CONSUMER_OFFSETS, frozenset({3, 4, 5, 6, 7, 8, 16}), ""
     ),
+    "share-groups": _Kind(
+        OFFSETS_TOPIC, CONSUMER_OFFSETS, frozenset(range(10, 16)), "ShareGroupMessageFormatter"
+    ),
     "transactions": _Kind(
         TRANSACTIONS_TOPIC,
         TRANSACTION_STATE,

@@ -1,5 +1,6 @@
 // franz-go through named scenarios: go run . BOOTSTRAP NAME...
-// Prints "ok NAME" or "failed NAME: why" for each; the status is 1 if any failed.
+// Prints "ok NAME" or "failed NAME: why" for each; the status is 1 if any failed. Where it prints "restart me" it
+// goes on when it reads a line: the broker is to be killed and started meanwhile.
 package main
 
 import (
@@ -28,6 +29,23 @@ func main() {
 		"admin-configs":      adminConfigs,
 		"admin-records":      adminRecords,
 		"transactions":       transactions,
+		"group-range": func(ctx context.Context, topic string) error {
+			return shared(ctx, topic, kgo.Balancers(kgo.RangeBalancer()))
+		},
+		"group-cooperative": func(ctx context.Context, topic string) error { return shared(ctx, topic) },
+		"group-consumer": func(ctx context.Context, topic string) error {
+			return shared(ctx, topic, kgo.ServerSideBalancer(), kgo.Balancers(kgo.RangeBalancer()))
+		},
+		"group-static":         static,
+		"group-regex":          expression,
+		"share-group":          share,
+		"exactly-once-copy":    exactlyOnce,
+		"admin-groups":         adminGroups,
+		"admin-quotas":         adminQuotas,
+		"admin-transactions":   adminTransactions,
+		"refusals":             refusals,
+		"restart":              restart,
+		"restart-transactions": restartTransactions,
 	}
 	codecs := map[string]kgo.CompressionCodec{
 		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),

@@ -1,5 +1,6 @@
-// The Apache Java client through named scenarios: java -cp 'target/libs/*' Scenarios.java BOOTSTRAP NAME...
-// Prints "ok NAME" or "failed NAME: why" for each; the status is 1 if any failed.
+// The Apache Java client through named scenarios: java -cp 'target/classes:target/libs/*' Scenarios BOOTSTRAP NAME...
+// Prints "ok NAME" or "failed NAME: why" for each; the status is 1 if any failed. Where it prints "restart me"
+// it goes on when it reads a line: the broker is to be killed and started meanwhile.
 
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -63,6 +64,9 @@ public class Scenarios {
         all.put("transactions", Scenarios::transactions);
         all.put("exactly-once-copy", Scenarios::copy);
         all.put("share-group", Scenarios::share);
+        all.putAll(Groups.all());
+        all.putAll(Producing.all());
+        all.putAll(Administration.all());
         int failed = 0;
         for (int at = 1; at < given.length; at++) {
             String name = given[at];

@@ -1,4 +1,4 @@
-// Kafka Streams' word count with exactly_once_v2: java -cp 'target/libs/*' WordCount.java BOOTSTRAP
+// Kafka Streams' word count with exactly_once_v2: java -cp 'target/classes:target/libs/*' WordCount BOOTSTRAP
 // APPLICATION INPUT OUTPUT STATE_DIRECTORY. Prints "running" once it is; ends with its standard input.
 
 import java.util.Arrays;

@@ -1,9 +1,13 @@
 // KafkaJS through named scenarios: node scenarios.js BOOTSTRAP NAME...
-// Prints "ok NAME" or "failed NAME: why" for each; the status is 1 if any failed.
+// Prints "ok NAME" or "failed NAME: why" for each; the status is 1 if any failed. Where it prints "restart me" it
+// goes on when it reads a line: the broker is to be killed and started meanwhile.
 
 const assert = require('node:assert');
 const { randomUUID } = require('node:crypto');
-const { CompressionTypes, ConfigResourceTypes, Kafka, Partitioners, logLevel } = require('kafkajs');
+const kafkajs = require('kafkajs');
+const { CompressionTypes, ConfigResourceTypes, Kafka, Partitioners, logLevel } = kafkajs;
+
+kafkajs.CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy');
 
 const SECONDS_MAX = 60;
 const [bootstrap, ...wanted] = process.argv.slice(2);
@@ -73,6 +77,7 @@ const produceConsume = (codec) => async (topic) => {
 const scenarios = {
   'produce-consume-none': produceConsume(CompressionTypes.None),
   'produce-consume-gzip': produceConsume(CompressionTypes.GZIP),
+  'produce-consume-snappy': produceConsume(CompressionTypes.Snappy),
   'headers-tombstones': async (topic) => {
     await create(topic, 1);
     const first = { key: 'k', value: 'v', timestamp: '1700000000000', headers: { h: 'x' } };
@@ -170,6 +175,7 @@ const scenarios = {
     await read(topic, 100);
   },
 };
+Object.assign(scenarios, require('./more')({ admin, assert, create, kafka, producing, read, write }));
 
 (async () => {
   let failed = 0;
