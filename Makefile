@@ -44,10 +44,12 @@ crash: setup-dev ## Every crash state enumerated and counted, damaged files, ful
 	@$(PY) -m tests.crash.kill_loop --kills 100
 
 .PHONY: compat
-compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node clients (Maven, Go, npm)
-	@$(PY) -m tests.compat_tools $(ARGS)
-	@$(PY) -m tests.compat_tools.clients
-	@$(PY) -m tests.compat_tools.streams
+compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node clients, Streams (Maven, Go, npm)
+	@failed=0; \
+	$(PY) -m tests.compat_tools.clients || failed=1; \
+	$(PY) -m tests.compat_tools.streams || failed=1; \
+	$(PY) -m tests.compat_tools $(ARGS) || failed=1; \
+	exit $$failed
 
 .PHONY: compat-kafka
 compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we serve theirs (Java, Maven)

@@ -1,10 +1,14 @@
 """One run of one of Kafka's tools, and the names of those tools."""
 
+import contextlib
 import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 from headrace.wire.kafka.api import ApiKey
 from tests.compat_tools import masks
@@ -151,6 +155,15 @@ class Side:
 
 
 def restart(side: Side) -> None:
-    """kill -9, and start again."""
+    """kill -9, and start again; returns when all partitions are led."""
     side.broker.kill()
     side.broker.start()
+    admin = AdminClient({"bootstrap.servers": side.broker.bootstrap})
+    deadline = time.monotonic() + END_SECONDS_MAX
+    while time.monotonic() < deadline:
+        with contextlib.suppress(KafkaException):
+            topics = admin.list_topics(timeout=5).topics.values()
+            if all(part.leader >= 0 for one in topics for part in one.partitions.values()):
+                return
+        time.sleep(0.1)
+    raise AssertionError(f"{side.broker.name}: partitions without leaders after a restart")

@@ -174,6 +174,10 @@ def transactions() -> list[Step]:
              needs=needs, mask=(masks.values_only("org.apache", "ERROR", "[main] ERROR"),)),
         transactions("abort the open one", "abort --topic hang --partition 0 --start-offset 0"),
         transactions("producers after that", "describe-producers --topic hang --partition 0"),
+        transactions("force its end", "forceTerminateTransaction --transactionalId open"),
+        transactions("force the end of what is not there",
+                     "forceTerminateTransaction --transactionalId nope"),
+        transactions("list after that", "list"),
         Step("console-consumer, committed only", CONSUMER,
              "--topic tx --from-beginning --max-messages 200 --timeout-ms 20000"
              " --isolation-level read_committed", needs=needs,
