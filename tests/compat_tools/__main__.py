@@ -21,7 +21,7 @@ from pathlib import Path
 
 from headrace.frontends.kafka.registry import APIS
 from tests.compat_tools import stays
-from tests.compat_tools.step import Printed, Side, Step
+from tests.compat_tools.step import Printed, Side, Step, archive
 from tests.compat_tools.steps import BEFORE, SECTIONS
 from tests.kafka_judge.brokers import Headrace, Kafka4
 from tests.kafka_judge.jvm import NoJvm
@@ -114,7 +114,8 @@ def _run(place: Path, sections: Sequence[str], *, raw: bool) -> int:
     verdicts = Verdicts()
     began = time.monotonic()
     with ours, theirs, ThreadPoolExecutor(2) as pool:
-        sides = [Side(ours, place / "ours" / "tools"), Side(theirs, place / "kafka" / "tools")]
+        flags = archive(theirs, place / "tools.jsa")
+        sides = [Side(one, one.place / "tools", *flags) for one in (ours, theirs)]
         try:
             for name in _wanted(sections):
                 print(f"{name}, after {time.monotonic() - began:.0f} s", flush=True)

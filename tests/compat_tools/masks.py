@@ -9,7 +9,7 @@ MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     for pattern, shown in (
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
         (r"(?<![\w.-])[A-Za-z0-9_-]{22}(?![\w.-])", "ID"),
-        (r"127\.0\.0\.1:\d+", "BROKER"),
+        (r"127\.0\.0\.1[: \t]+\d+", "BROKER"),
         (r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,:]\d{3}Z?\b", "TIME"),
         (r"\b1[78]\d{11}\b", "TIME"),
         (r"\[[^\]]*TIME\] ", ""),
@@ -68,8 +68,8 @@ def columns(*hidden: str) -> Mask:
 
 
 def measured(found: list[str]) -> list[str]:
-    """The producer's measurement: how many records, nothing of how fast."""
-    return [re.sub(r",.*", "", line) for line in found[-1:]]
+    """The producer's measurement: how many records in all, nothing of how fast."""
+    return [re.sub(r",.*", "", line) for line in found if "records sent" in line][-1:]
 
 
 def consumed(found: list[str]) -> list[str]:

@@ -25,8 +25,8 @@ def _build(command: list[str], place: Path) -> None:
         raise Missing(f"{' '.join(command[:3])}: {(done.stdout + done.stderr)[-3000:]}")
 
 
-def java_program(name: str, megabytes: int = 256) -> list[str]:
-    """The command line of a class of tests/compat/java, compiled. Missing."""
+def java_classes() -> Path:
+    """The compiled programs of tests/compat/java. Missing."""
     place = PROGRAMS / "java"
     _needed("javac")
     try:
@@ -36,10 +36,16 @@ def java_program(name: str, megabytes: int = 256) -> list[str]:
     classes = place / "target" / "classes"
     sources = sorted(place.glob("*.java"))
     newest = max(one.stat().st_mtime for one in sources)
-    made = classes / f"{name}.class"
+    made = classes / f"{sources[-1].stem}.class"
     if not made.exists() or made.stat().st_mtime < newest:
         _build(["javac", "-d", str(classes), "-cp", jars, *map(str, sources)], place)
-    return java(place, megabytes, "-cp", f"{classes}:{jars}", name)
+    return classes
+
+
+def java_program(name: str, megabytes: int = 256) -> list[str]:
+    """The command line of a class of tests/compat/java, compiled. Missing."""
+    classes, place = java_classes(), PROGRAMS / "java"
+    return java(place, megabytes, "-cp", f"{classes}:{libraries(place)}", name)
 
 
 def go_program() -> list[str]:

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from headrace.wire.kafka.api import ApiKey
 from tests.compat_tools import masks
 from tests.compat_tools.masks import Mask
+from tests.compat_tools.tools import Tools
 from tests.kafka_judge.brokers import Broker
 from tests.kafka_judge.jvm import KAFKA_4, java
 
@@ -29,6 +30,35 @@ CONSUMER = f"{TOOLS}.consumer.ConsoleConsumer"
 SHARE_CONSUMER = f"{TOOLS}.consumer.ConsoleShareConsumer"
 OFFSETS = f"{TOOLS}.GetOffsetShell"
 TRANSACTIONS = f"{TOOLS}.TransactionsCommand"
+ADMINISTRATIVE = frozenset(
+    {
+        TOPICS,
+        CONFIGS,
+        GROUPS,
+        SHARE,
+        OFFSETS,
+        TRANSACTIONS,
+        *(
+            f"{TOOLS}.{name}"
+            for name in (
+                "AclCommand",
+                "BrokerApiVersionsCommand",
+                "ClientMetricsCommand",
+                "ClusterTool",
+                "DelegationTokenCommand",
+                "DeleteRecordsCommand",
+                "FeatureCommand",
+                "GroupsCommand",
+                "LeaderElectionCommand",
+                "LogDirsCommand",
+                "MetadataQuorumCommand",
+                "reassign.ReassignPartitionsCommand",
+                "streams.StreamsGroupCommand",
+            )
+        ),
+    }
+)
+"""Those that ask and end: they run in one JVM. The others have one each, as a user's have."""
 END_SECONDS_MAX = 30.0
 
 
@@ -74,16 +104,18 @@ class Step:
 class Side:
     """One broker and the directory its tools may write to."""
 
-    def __init__(self, broker: Broker, place: Path) -> None:
+    def __init__(self, broker: Broker, place: Path, *flags: str) -> None:
         self.broker = broker
         self.place = place
+        self._flags = flags
+        self._tools = Tools()
         self._behind: dict[str, subprocess.Popen[str]] = {}
         place.mkdir(parents=True, exist_ok=True)
 
     def command(self, tool: str, words: str, heap: int = 128) -> list[str]:
         """A tool's command line; `{broker}` and `{place}` in the words are filled in."""
         filled = words.format(broker=self.broker.bootstrap, place=self.place)
-        return java(KAFKA_4, heap, tool, *filled.split())
+        return java(KAFKA_4, heap, *self._flags, tool, *filled.split())
 
     def run(self, step: Step) -> Printed:
         """Run one step."""
@@ -93,6 +125,8 @@ class Side:
             return Printed(0, step.check(self), "")
         if not step.tool:
             return Printed(0, [], "")
+        if step.tool in ADMINISTRATIVE and step.meanwhile is None and not step.stdin:
+            return self._administered(step)
         process = self._start(step.tool, f"{step.words} {step.address}", step.heap, step.stdin)
         try:
             if step.meanwhile is not None:
@@ -105,6 +139,15 @@ class Side:
         finally:
             process.kill()
         return Printed(process.returncode, self.masked(step, out, err), out + err)
+
+    def _administered(self, step: Step) -> Printed:
+        words = f"{step.words} {step.address}"
+        filled = words.format(broker=self.broker.bootstrap, place=self.place)
+        done = self._tools.run([step.tool, *filled.split()], step.seconds_max)
+        if done is None:
+            return Printed(-1, [f"not done after {step.seconds_max:g} s"], "")
+        status, out, err = done
+        return Printed(status, self.masked(step, out, err), out + err)
 
     def masked(self, step: Step, out: str, err: str) -> list[str]:
         """What is compared of what a tool printed."""
@@ -142,6 +185,7 @@ class Side:
         """End all tools that run on."""
         for name in list(self._behind):
             self.end(name)
+        self._tools.close()
 
     def _start(self, tool: str, words: str, heap: int, stdin: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
@@ -152,6 +196,14 @@ class Side:
             text=True,
             cwd=self.place,
         )
+
+
+def archive(broker: Broker, path: Path) -> list[str]:
+    """Flags with which the tools start sooner: their classes, as the JVM keeps them in a file."""
+    words = ["--list", "--bootstrap-server", broker.bootstrap]
+    command = java(KAFKA_4, 256, f"-XX:ArchiveClassesAtExit={path}", TOPICS, *words)
+    subprocess.run(command, capture_output=True, check=False)
+    return [f"-XX:SharedArchiveFile={path}", "-Xlog:cds=off"] if path.exists() else []
 
 
 def restart(side: Side) -> None:

@@ -2,7 +2,9 @@
 
 import json
 import re
+import time
 
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat_tools import masks
@@ -51,6 +53,26 @@ def console() -> list[Step]:
     return steps
 
 
+_NOW = time.time_ns() // 1_000_000 - 60_000
+
+
+def _timed(side: Side) -> None:
+    """The newest of three records is the second."""
+    _create(side, "timed")
+    producer = Producer({"bootstrap.servers": side.broker.bootstrap})
+    for late in (-3000, 1000, -1000):
+        producer.produce("timed", b"value", partition=0, timestamp=_NOW + late)
+    if producer.flush(30):
+        raise AssertionError("not written")
+
+
+def _create(side: Side, name: str, **config: str) -> None:
+    admin = AdminClient({"bootstrap.servers": side.broker.bootstrap})
+    settings = {key.replace("_", "."): value for key, value in config.items()}
+    for done in admin.create_topics([NewTopic(name, 1, 1, config=settings)]).values():
+        done.result(30)
+
+
 def _far(side: Side) -> None:
     wanted = [
         {"topic": "one", "partition": 0, "offset": 5000},
@@ -71,10 +93,14 @@ def offsets() -> list[Step]:
         return Step(f"get-offsets {name}", OFFSETS, words, mask=(masks.in_any_order,))
 
     found = [offsets(name, f"--topic-partitions one,two --time {name}")
-             for name in ("latest", "earliest", "max-timestamp", "earliest-local",
+             for name in ("latest", "earliest", "earliest-local",
                           "latest-tiered", "0")]  # fmt: skip
     return [
         *found,
+        Step("topic timed, with times", prepare=_timed),
+        *(offsets(f"for a time, {name}", f"--topic timed --time {when}")
+          for name, when in (("the newest", "max-timestamp"), ("within", _NOW - 2000),
+                             ("after the end", _NOW + 2000))),
         Step("delete-records", f"{TOOLS}.DeleteRecordsCommand",
              "--offset-json-file {place}/records.json", prepare=write),
         Step("delete-records past the end", f"{TOOLS}.DeleteRecordsCommand",
@@ -139,7 +165,4 @@ def _kinds(found: list[str]) -> list[str]:
 
 
 def _tight(side: Side) -> None:
-    admin = AdminClient({"bootstrap.servers": side.broker.bootstrap})
-    topic = NewTopic("tight", 1, 1, config={"max.message.bytes": "1000"})
-    for done in admin.create_topics([topic]).values():
-        done.result(30)
+    _create(side, "tight", max_message_bytes="1000")

@@ -46,18 +46,23 @@ def _write_moves(side: Side) -> None:
     (side.place / "move.json").write_text('{"topics": [{"topic": "one"}], "version": 1}')
 
 
+def _write_nothing(side: Side) -> None:
+    (side.place / "empty.properties").write_text("")
+
+
 def refused() -> list[Step]:
     """What is not served: the tool must say so, whatever Kafka answers."""
 
     def refused(name: str, tool: str, words: str, known: str, *expected: str) -> Step:
-        return Step(f"{name} (not served)", tool, words, known=known,
-                    expected=expected or _UNSUPPORTED)  # fmt: skip
+        address = "--bootstrap-server {broker}"
+        return Step(f"{name} (not served)", tool, f"{address} {words}", known=known, address="",
+                    prepare=_write_nothing, expected=expected or _UNSUPPORTED)  # fmt: skip
 
     quorum = "metadata is kept in a store, not in a quorum of brokers"
     return [
         refused("acls list", f"{TOOLS}.AclCommand", "--list", _SECURITY),
-        refused("delegation-tokens describe", f"{TOOLS}.DelegationTokenCommand", "--describe",
-                _SECURITY),
+        refused("delegation-tokens describe", f"{TOOLS}.DelegationTokenCommand",
+                "--describe --command-config {place}/empty.properties", _SECURITY),
         refused("configs user: describe", CONFIGS, "--describe --entity-type users", _SECURITY),
         refused("metadata-quorum", f"{TOOLS}.MetadataQuorumCommand", "describe --status", quorum),
         refused("features", f"{TOOLS}.FeatureCommand", "describe", quorum, "transaction.version"),

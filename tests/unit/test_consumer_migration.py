@@ -324,3 +324,20 @@ def test_a_classic_member_follows_a_topic_that_grows() -> None:
     assert (newer.count, len(old.parts)) == (3, 3)
     assert numbers(newer) | old.parts == set(range(6))
     assert topic_id("t") in newer.owned
+
+
+def test_an_administrator_puts_members_of_the_newer_protocol_out_by_instance_and_by_id() -> None:
+    place = room()
+    one, two = Consumer(place, "a", instance="i"), Consumer(place, "b")
+    settle(one, two)
+    wanted = [Leaver("", "i"), Leaver("b"), Leaver("", "nobody"), Leaver("who")]
+    left = place.groups.leave("g", wanted)
+    assert [(one.member_id, one.instance_id) for one in left] == [
+        ("", "i"),
+        ("b", None),
+        ("", "nobody"),
+        ("who", None),
+    ], "each is answered for by the words of the request"
+    codes = [E.NONE, E.NONE, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID]
+    assert [one.error for one in left] == codes
+    assert not group_of(place).members

@@ -339,6 +339,19 @@ def test_metadata_refuses_names_that_are_none_and_creates_only_where_allowed(lin
     assert metadata.decode_response(12, body).topics[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
+def test_metadata_by_id_takes_no_heed_of_the_name_which_javas_client_leaves_empty(
+    link: Link,
+) -> None:
+    made = link.topic()
+    for topic_id, code in ((made.topic_id, 0), (b"\x07" * 16, ErrorCode.UNKNOWN_TOPIC_ID)):
+        wanted = metadata.MetadataRequest([metadata.TopicRequest("", topic_id)])
+        for version in (12, 13):
+            body = link.ask(ApiKey.METADATA, version, metadata.encode_request(version, wanted))
+            answer = metadata.decode_response(version, body).topics[0]
+            assert (answer.error_code, answer.topic_id) == (code, topic_id)
+            assert answer.name == (made.name if code == 0 else None)
+
+
 def test_acks_all_is_not_answered_before_the_flush(broker: BrokerThread, link: Link) -> None:
     topic = link.topic()
     link.produce(topic, records(b"before"))

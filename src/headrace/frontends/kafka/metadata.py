@@ -62,7 +62,10 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 def _missing(image: MetadataImage, request: MetadataRequest) -> list[str]:
     """Names asked for that no topic has and one could have."""
-    names = dict.fromkeys(topic.name for topic in request.topics or () if topic.name is not None)
+    topics = request.topics or ()
+    names = dict.fromkeys(
+        name for name, topic_id in topics if name is not None and topic_id == _NO_ID
+    )
     return [name for name in names if name not in image.topics and topic_name_problem(name) is None]
 
 
@@ -123,7 +126,7 @@ def _asked_topic(
     image: MetadataImage, asked: TopicRequest, operations: int, refused: dict[str, ErrorCode]
 ) -> TopicResponse:
     name, topic_id = asked
-    if name is None:
+    if name is None or topic_id != _NO_ID:  # Java's client sends "" beside an id
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
             return TopicResponse(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id, False, [])

@@ -225,21 +225,32 @@ def heartbeat(
     return ErrorCode.NONE
 
 
+def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
+    """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; an instance needs no member id."""
+    if instance_id is None:
+        return group.member(member_id)
+    holder = group.static_member(instance_id)
+    if holder is not None and member_id == UNKNOWN_MEMBER:
+        return holder
+    return members.check_instance(holder, member_id, instance_id)
+
+
 def leave(shard: ShardContext, group: ConsumerGroup, leavers: Sequence[Leaver]) -> list[Left]:
-    """LeaveGroup, for each of its members by itself."""
+    """LeaveGroup, for each of its members by itself, whichever protocol they speak.
+
+    Each is answered for by the words of the request: an administrator who names an instance only
+    looks for that.
+    """
     answers: list[Left] = []
     gone: dict[str, Member] = {}
     for member_id, instance_id, _ in leavers:
         try:
-            if instance_id is not None and member_id == UNKNOWN_MEMBER:
-                holder = group.static_member(instance_id)
-                member_id = UNKNOWN_MEMBER if holder is None else holder.member_id
-            member, _ = _member(group, member_id, instance_id)
+            member = _leaver(group, member_id, instance_id)
         except ApiError as error:
             answers.append(Left(member_id, instance_id, error.code))
             continue
         gone[member.member_id] = member
-        answers.append(Left(member.member_id, instance_id, ErrorCode.NONE))
+        answers.append(Left(member_id, instance_id, ErrorCode.NONE))
     if gone:
         turn = Turn(shard, group)
         membership.remove(turn, list(gone.values()))

@@ -19,7 +19,7 @@ OPERATIONS_UNKNOWN = -(1 << 31)
 
 
 class TopicRequest(NamedTuple):
-    """By name, or with `name` None by id."""
+    """By id where there is one, whatever the name says; else by name."""
 
     name: str | None
     topic_id: bytes = NO_UUID
