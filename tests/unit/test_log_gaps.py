@@ -354,6 +354,20 @@ def test_a_partition_whose_directory_is_gone_is_not_begun_anew(how: str) -> None
     world.close()
 
 
+def test_a_partition_is_missed_that_was_flushed_and_in_no_checkpoint_yet() -> None:
+    world = World()
+    for value in (b"flushed and committed", b"flushed"):
+        append(world.log(), value)
+        world.flush(world.log())
+    stop(world, "killed")
+    world.disk.remove_tree(HERE)
+    world.start()
+    assert world.directory.missing == {}, "no checkpoint knows of it"
+    with pytest.raises(CorruptLogError, match="is gone, and with it the offsets up to 0"):
+        world.log()
+    world.close()
+
+
 def test_checkpoints_of_topics_that_nobody_wants_any_more_are_forgotten() -> None:
     world = World()
     filled(world)
