@@ -12,7 +12,8 @@ import pytest
 
 from headrace.log.dump import KafkaDump, KafkaOptions
 from headrace.log.dump.java import json_of, text_of
-from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headrace.wire.kafka.records.state_tables import TRANSACTION_STATE
+from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS
 from tests.golden import test_log_golden
 
 HASHES = json.loads((Path(__file__).parent / "dump-log-segments.json").read_text())

@@ -12,7 +12,8 @@ from headrace.wire.kafka.records import consumer_offsets as co
 from headrace.wire.kafka.records import share_groups as sg
 from headrace.wire.kafka.records import share_state as ss
 from headrace.wire.kafka.records import transaction_state as ts
-from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS, SHARE_STATE
+from headrace.wire.kafka.records.state_tables import SHARE_STATE
+from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS
 
 common = settings(max_examples=60, deadline=None, derandomize=True)
 int16 = st.integers(-(1 << 15), (1 << 15) - 1)

@@ -9,10 +9,9 @@
 Everything here runs on the one deciding thread and never waits.
 """
 
-from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple
 
+from headrace.broker.awaited import AwaitedPartition
 from headrace.config.topic import LogConfig
 from headrace.log.flusher import Flusher
 from headrace.log.log import Log, NeedsDisk, Origin, ReadResult, Served
@@ -31,8 +30,6 @@ from headrace.world.disk import Buffer
 ACKS_ALL = -1
 TO_HIGH_WATERMARK = -1
 
-Committed = Callable[[ApiError | None], None]
-
 
 class Appended(NamedTuple):
     """Where a batch lies, and when that is settled."""
@@ -50,26 +47,19 @@ class Appended(NamedTuple):
 _new = tuple.__new__
 
 
-class Partition:
+class Partition(AwaitedPartition):
     """A partition led by this broker."""
 
     __slots__ = (
-        "_announced",
         "_flush_later",
         "_flush_on_ack",
         "_flush_soon",
         "_internal",
         "_isr_size",
-        "_next_watch",
-        "_refusal",
         "_too_few_replicas",
-        "_waiting",
-        "_watchers",
-        "high_watermark",
         "inspected",
         "keys_needed",
         "leader_epoch",
-        "log",
         "topic_partition",
     )
 
@@ -83,7 +73,7 @@ class Partition:
         isr_size: int = 1,
     ) -> None:
         """Lead `log` from its end on under `leader_epoch`, which no append may have used before."""
-        self.log = log
+        super().__init__(log, log.flushed_offset if flush_on_ack else log.end_offset)
         self.topic_partition: TopicPartition = log.topic_partition
         self.leader_epoch = leader_epoch
         self._flush_soon = flusher.flush_soon
@@ -91,10 +81,6 @@ class Partition:
         self._flush_on_ack = flush_on_ack
         self._isr_size = isr_size
         self._internal = self.topic_partition.topic in INTERNAL_TOPICS
-        self._refusal: ErrorCode | None = None
-        self._waiting: deque[tuple[Offset, Committed]] = deque()
-        self._watchers: dict[int, Callable[[], None]] = {}
-        self._next_watch = 0
         self._too_few_replicas = isr_size < log.config.min_insync_replicas
         self.keys_needed = False
         """Whether a client's record without a key is to be refused, which is for him who decodes
@@ -102,8 +88,6 @@ class Partition:
         self.inspected = False
         """Whether that, or a codec of its own, has clients' records looked into."""
         self._look_into(log.config)
-        self.high_watermark = log.flushed_offset if flush_on_ack else log.end_offset
-        log.high_watermark = self._announced = self.high_watermark
         log.on_flushed = self._flushed
         log.on_readable = self._announce
         if flush_on_ack and self.high_watermark < log.end_offset:
@@ -262,22 +246,6 @@ class Partition:
         )
         return self.append_internal(marker, now_ms=now_ms)
 
-    def when_committed(self, commit_offset: Offset, callback: Committed) -> None:
-        """Call `callback(None)` once the high watermark has reached `commit_offset`: now if it has.
-
-        Callbacks go out in the order of asking. If the log fails or goes first:
-        `callback(ApiError)` with KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER or
-        UNKNOWN_TOPIC_OR_PARTITION; what was appended may or may not be there later.
-        """
-        if self._refusal is not None:
-            callback(ApiError(self._refusal))
-        elif commit_offset <= self.high_watermark and not self._waiting:
-            callback(None)
-        else:
-            self._waiting.append((commit_offset, callback))
-            if commit_offset <= self.high_watermark:
-                self._release()
-
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a client whose picture of this partition is not ours; -1: it has none.
 
@@ -350,20 +318,6 @@ class Partition:
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
-    def watch_readable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback()` whenever more may have become readable, or the partition failed.
-
-        Until cancelled by what is returned. The callback must not append.
-        """
-        token = self._next_watch
-        self._next_watch = token + 1
-        self._watchers[token] = callback
-
-        def cancel() -> None:
-            self._watchers.pop(token, None)
-
-        return cancel
-
     def reconfigure(self, config: LogConfig) -> None:
         """Take new settings of the topic at once."""
         self.log.config = config
@@ -382,22 +336,6 @@ class Partition:
             self._flush_soon(self.log)
         else:
             self._advance(self.log.end_offset)
-
-    def close(self, because: ErrorCode) -> None:
-        """Serve nothing any more; whoever waits is told `because`. The log is not touched."""
-        if self._refusal is not None:
-            return
-        self._refusal = because
-        self.log.on_flushed = self.log.on_readable = None
-        waiting, self._waiting = self._waiting, deque()
-        for _, callback in waiting:
-            callback(ApiError(because))
-        self._notify()
-
-    @property
-    def refusal(self) -> ErrorCode | None:
-        """Why the partition serves nothing any more, or None while it does."""
-        return self._refusal
 
     def _duplicate(self, first: Duplicate, required_acks: int) -> Appended:
         # The first attempt may still wait for its flush: so must this answer, and not for long.
@@ -424,27 +362,3 @@ class Partition:
     def _flushed(self, upto: Offset) -> None:
         if self._flush_on_ack and upto > self.high_watermark:
             self.high_watermark = self.log.high_watermark = upto
-
-    def _advance(self, upto: Offset) -> None:
-        if upto > self.high_watermark:
-            self.high_watermark = self.log.high_watermark = upto
-            self._announce()
-
-    def _announce(self) -> None:
-        """Tell those who wait for what the high watermark has passed."""
-        if self._announced == self.high_watermark:
-            return
-        self._announced = self.high_watermark
-        if self._waiting:
-            self._release()
-        if self._watchers:
-            self._notify()
-
-    def _release(self) -> None:
-        # A callback may append and ask again: the queue is read afresh each time.
-        while self._waiting and self._waiting[0][0] <= self.high_watermark:
-            self._waiting.popleft()[1](None)
-
-    def _notify(self) -> None:
-        for callback in tuple(self._watchers.values()):
-            callback()

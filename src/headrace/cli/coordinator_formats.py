@@ -18,12 +18,8 @@ from headrace.model.nouns import (
 )
 from headrace.wire.kafka.record import Record
 from headrace.wire.kafka.records.schema import Message
-from headrace.wire.kafka.records.tables import (
-    CONSUMER_OFFSETS,
-    GROUP_TYPE,
-    SHARE_STATE,
-    TRANSACTION_STATE,
-)
+from headrace.wire.kafka.records.state_tables import SHARE_STATE, TRANSACTION_STATE
+from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS, GROUP_TYPE
 
 _TYPE_BYTES = 2
 

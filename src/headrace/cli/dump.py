@@ -19,7 +19,8 @@ from headrace.log.dump.coordinators import MissingKey
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from headrace.server.disk import RealDisk
-from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS, SHARE_STATE, TRANSACTION_STATE
+from headrace.wire.kafka.records.state_tables import SHARE_STATE, TRANSACTION_STATE
+from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS
 
 Format = Literal["text", "json", "kafka"]
 _TABLES = {

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from headrace.log import files, limits, names, retention, truncate
 from headrace.log.epochs import LeaderEpochs
-from headrace.log.producers import BATCHES_KEPT
+from headrace.log.producers_kept import BATCHES_KEPT
 from headrace.log.ranges import Served
 from headrace.log.readable import ReadableLog
 from headrace.log.reader import NeedsDisk, ReadResult

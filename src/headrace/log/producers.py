@@ -8,11 +8,18 @@ from the log's batch headers, so it knows nothing that the log does not say.
 calls `update` itself; `check` is the partition's to call, for only it can answer a duplicate.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from headrace.log.snapshot import SnapshotEntry, read_snapshot, write_snapshot
+from headrace.log.producers_kept import (
+    BATCHES_KEPT,
+    NONE,
+    SEQUENCE_MASK,
+    Batch,
+    KeptProducers,
+    Producer,
+)
 from headrace.log.txnindex import AbortedTransaction
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
@@ -23,10 +30,6 @@ from headrace.wire.kafka.batch import (
     ControlMarker,
     ControlType,
 )
-
-BATCHES_KEPT = 5
-_SEQUENCE_MASK = 0x7FFF_FFFF
-_NONE = -1
 
 
 class Begins(Enum):
@@ -48,53 +51,10 @@ class Duplicate(NamedTuple):
     timestamp: int
 
 
-class _Batch(NamedTuple):
-    first_sequence: int
-    last_sequence: int
-    base_offset: int
-    last_offset: int
-    timestamp: int
-
-
-class _Producer:
-    """One producer id."""
-
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "epoch",
-        "heard_ms",
-        "timestamp",
-        "txn_first_offset",
-    )
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-        self.batches: list[_Batch] = []
-        self.timestamp = _NONE
-        # By our clock. Kafka goes by the records' own times alone and so forgets, at the next tick,
-        # whoever sends yesterday's events: a retry of theirs would be written twice.
-        self.heard_ms = _NONE
-        self.coordinator_epoch = _NONE
-        self.txn_first_offset = _NONE
-
-
-class ProducerStates:
+class ProducerStates(KeptProducers):
     """All producers of one partition."""
 
-    __slots__ = ("_decided", "_ongoing", "_producers")
-
-    def __init__(self) -> None:
-        self._producers: dict[int, _Producer] = {}
-        self._ongoing: dict[int, int] = {}
-        # Transactions whose marker lies at or beyond the high watermark: (first, marker) offsets.
-        self._decided: list[tuple[int, int]] = []
-
-    def __len__(self) -> int:
-        return len(self._producers)
-
-    def __contains__(self, producer_id: object) -> bool:
-        return producer_id in self._producers
+    __slots__ = ()
 
     def check(self, header: BatchHeader, now_ms: int) -> Duplicate | None:
         """Decide whether a client's batch with a producer id may be appended.
@@ -120,14 +80,14 @@ class ProducerStates:
                 raise _out_of_order(header, "0, for its epoch is new")
             _check_in_open(producer, header)
             return None
-        last = (first + header.last_offset_delta) & _SEQUENCE_MASK
+        last = (first + header.last_offset_delta) & SEQUENCE_MASK
         for batch in producer.batches:
             if batch.first_sequence == first and batch.last_sequence == last:
                 return Duplicate(
                     Offset(batch.base_offset), Offset(batch.last_offset), batch.timestamp
                 )
-        known = producer.batches[-1].last_sequence if producer.batches else _NONE
-        expected = (known + 1) & _SEQUENCE_MASK
+        known = producer.batches[-1].last_sequence if producer.batches else NONE
+        expected = (known + 1) & SEQUENCE_MASK
         if first != expected:
             raise _out_of_order(header, str(expected))
         _check_in_open(producer, header)
@@ -152,7 +112,7 @@ class ProducerStates:
         if begins is Begins.FRESH and header.base_sequence and header.producer_id not in self:
             raise _out_of_order(header, "0, for its epoch is new")
 
-    def check_epoch(self, producer_id: int, epoch: int, coordinator_epoch: int = _NONE) -> None:
+    def check_epoch(self, producer_id: int, epoch: int, coordinator_epoch: int = NONE) -> None:
         """Refuse what a coordinator writes for a producer, or as a marker, when it is outdated.
 
         ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
@@ -194,11 +154,11 @@ class ProducerStates:
                 if header[5] & TRANSACTIONAL != transactional:
                     return count
                 expected += header[6] + 1
-                if expected > _SEQUENCE_MASK:
+                if expected > SEQUENCE_MASK:
                     return count
         return len(headers)
 
-    def update(self, header: BatchHeader, base_offset: int, heard_ms: int = _NONE) -> None:
+    def update(self, header: BatchHeader, base_offset: int, heard_ms: int = NONE) -> None:
         """Remember a data batch that lies at `base_offset` (the header's own one is not read).
 
         `heard_ms`: when it was written, by the broker's clock, as far as that is known.
@@ -208,10 +168,10 @@ class ProducerStates:
         first = header.base_sequence
         delta = header.last_offset_delta
         if first >= 0:
-            last = (first + delta) & _SEQUENCE_MASK
+            last = (first + delta) & SEQUENCE_MASK
             batches = producer.batches
             batches.append(
-                _Batch(first, last, base_offset, base_offset + delta, header.max_timestamp)
+                Batch(first, last, base_offset, base_offset + delta, header.max_timestamp)
             )
             if len(batches) > BATCHES_KEPT:
                 del batches[0]
@@ -233,7 +193,7 @@ class ProducerStates:
         first = producer.txn_first_offset
         if first < 0:
             return None
-        producer.txn_first_offset = _NONE
+        producer.txn_first_offset = NONE
         del self._ongoing[header.producer_id]
         self._decided.append((first, offset))
         if marker.type is not ControlType.ABORT:
@@ -244,7 +204,7 @@ class ProducerStates:
     def coordinator_epoch(self, producer_id: int) -> int:
         """Epoch of the coordinator that wrote the producer's last marker; -1 where none did."""
         producer = self._producers.get(producer_id)
-        return _NONE if producer is None else producer.coordinator_epoch
+        return NONE if producer is None else producer.coordinator_epoch
 
     def open_transaction(self, producer_id: int) -> Offset | None:
         """First offset of the producer's open transaction."""
@@ -281,131 +241,10 @@ class ProducerStates:
             del self._producers[producer_id]
         return len(silent)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        self._producers.clear()
-        self._ongoing.clear()
-        self._decided.clear()
-
-    def snapshot(self) -> bytes:
-        """The bytes of a `.snapshot`: of each producer the last batch only, as Kafka keeps it."""
-        return write_snapshot(self.entries())
-
-    def entries(self) -> list[SnapshotEntry]:
-        """What a snapshot holds, in order of producer id (DescribeProducers answers with these)."""
-        found = []
-        for producer_id in sorted(self._producers):
-            producer = self._producers[producer_id]
-            last = producer.batches[-1] if producer.batches else None
-            found.append(
-                SnapshotEntry(
-                    producer_id,
-                    producer.epoch,
-                    _NONE if last is None else last.last_sequence,
-                    _NONE if last is None else last.last_offset,
-                    0 if last is None else last.last_offset - last.base_offset,
-                    producer.timestamp,
-                    producer.coordinator_epoch,
-                    producer.txn_first_offset,
-                )
-            )
-        return found
-
-    def load(self, content: bytes, path: str, heard_ms: Callable[[int], int] | None = None) -> None:
-        """Take over a `.snapshot` in place of everything known. CorruptLogError.
-
-        `heard_ms(offset)`: when the batch with that offset was written, about.
-        """
-        entries = read_snapshot(content, path)
-        self.clear()
-        for entry in entries:
-            producer = _Producer(entry.producer_epoch)
-            producer.timestamp = entry.timestamp
-            producer.coordinator_epoch = entry.coordinator_epoch
-            producer.txn_first_offset = entry.current_txn_first_offset
-            if entry.last_sequence >= 0:
-                first_sequence = (entry.last_sequence - entry.offset_delta) & _SEQUENCE_MASK
-                if heard_ms is not None:
-                    producer.heard_ms = heard_ms(entry.last_offset)
-                producer.batches.append(
-                    _Batch(
-                        first_sequence,
-                        entry.last_sequence,
-                        entry.last_offset - entry.offset_delta,
-                        entry.last_offset,
-                        entry.timestamp,
-                    )
-                )
-            self._producers[entry.producer_id] = producer
-            if producer.txn_first_offset >= 0:
-                self._ongoing[entry.producer_id] = producer.txn_first_offset
-
-    @property
-    def last_offset(self) -> int:
-        """The greatest offset of any batch known; -1 where none is."""
-        known = (one.batches[-1].last_offset for one in self._producers.values() if one.batches)
-        return max(known, default=_NONE)
-
-    def knows(self, header: BatchHeader) -> bool:
-        """Whether a known producer's data batch, as it lies in the log, has been taken in."""
-        producer = self._producers[header.producer_id]
-        if header.producer_epoch != producer.epoch:
-            return header.producer_epoch < producer.epoch
-        last = header.base_offset + header.last_offset_delta
-        known = producer.batches[-1].last_offset if producer.batches else _NONE
-        return header.base_sequence < 0 or last <= known
-
-    def at_rest(self, most: int) -> list[list[Any]] | None:
-        """All that is known, for `set_at_rest`; None with a transaction, or more than `most`."""
-        if self._ongoing or self._decided or len(self._producers) > most:
-            return None
-        return [
-            [
-                producer_id,
-                producer.epoch,
-                producer.timestamp,
-                producer.heard_ms,
-                producer.coordinator_epoch,
-                producer.batches,
-            ]
-            for producer_id, producer in self._producers.items()
-        ]
-
-    def set_at_rest(self, rows: list[list[Any]]) -> None:
-        """Take that over, in place of a snapshot and the batches before it."""
-        for producer_id, epoch, timestamp, heard_ms, coordinator_epoch, batches in rows:
-            producer = self._producers[producer_id] = _Producer(epoch)
-            producer.timestamp = timestamp
-            producer.heard_ms = heard_ms
-            producer.coordinator_epoch = coordinator_epoch
-            producer.batches = [_Batch(*batch) for batch in batches]
-
-    def remember(self, producer_id: int, headers: list[BatchHeader]) -> None:
-        """Put batches that precede the producer's last one back, the oldest first.
-
-        Only those of the present epoch whose sequences lead up to that last batch without a gap.
-        """
-        producer = self._producers.get(producer_id)
-        if producer is None or not producer.batches:
-            return
-        found: list[_Batch] = []
-        for header in headers:
-            delta, base = header.last_offset_delta, header.base_offset
-            last = (header.base_sequence + delta) & _SEQUENCE_MASK
-            if header.producer_epoch != producer.epoch or header.base_sequence < 0:
-                found.clear()
-                continue
-            if found and header.base_sequence != (found[-1].last_sequence + 1) & _SEQUENCE_MASK:
-                found.clear()
-            newest = header.max_timestamp
-            found.append(_Batch(header.base_sequence, last, base, base + delta, newest))
-        if found and found[-1].last_offset == producer.batches[-1].last_offset:
-            producer.batches = found[-BATCHES_KEPT:]
-
-    def _of_epoch(self, producer_id: int, epoch: int) -> _Producer:
+    def _of_epoch(self, producer_id: int, epoch: int) -> Producer:
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = _Producer(epoch)
+            producer = self._producers[producer_id] = Producer(epoch)
         elif producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches.clear()
@@ -417,7 +256,7 @@ def is_control(header: BatchHeader) -> bool:
     return bool(header.attributes & CONTROL)
 
 
-def _check_in_open(producer: _Producer, header: BatchHeader) -> None:
+def _check_in_open(producer: Producer, header: BatchHeader) -> None:
     """Refuse what is new and in no transaction while one is open; what is there already may be."""
     if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
         raise ApiError(ErrorCode.INVALID_TXN_STATE, "the producer has a transaction open here")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.log import names
 from headrace.log.epochs import LeaderEpochs
-from headrace.log.producers import BATCHES_KEPT
+from headrace.log.producers_kept import BATCHES_KEPT
 from headrace.log.scan import batches, headers
 from headrace.log.segment import Segment
 from headrace.log.shared import Known

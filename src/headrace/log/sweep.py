@@ -11,7 +11,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from headrace.log import names
-from headrace.log.producers import BATCHES_KEPT
+from headrace.log.producers_kept import BATCHES_KEPT
 from headrace.log.scan import CRC_FROM, LENGTH_MIN, MAGIC, BadBatch, check_frame
 from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
 from headrace.log.swept import Swept

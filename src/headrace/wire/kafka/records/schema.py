@@ -45,6 +45,11 @@ class Message:
         )
 
 
+def record(*fields: Field) -> Message:
+    """A message of one version, a flexible one."""
+    return Message(fields, 0, 0)
+
+
 def _struct(fields: Sequence[Field], reader: Reader, version: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     tagged: dict[int, Field] = {}

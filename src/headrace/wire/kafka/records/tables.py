@@ -1,6 +1,6 @@
-"""Kafka 4.3's records of the coordinators' topics, and KRaft's control records, as tables.
+"""Kafka 4.3's records of `__consumer_offsets`, and KRaft's control records, as tables.
 
-`__consumer_offsets`, `__transaction_state` and `__share_group_state`: key type -> (key, value).
+Key type -> (key, value); those of the other coordinators' topics are in `state_tables`.
 What a member of a classic group says inside its record is a consumer's own message
 (`SUBSCRIPTION`, `ASSIGNMENT`).
 """
@@ -19,6 +19,7 @@ from headrace.wire.kafka.records.schema import (
     nullable_binary,
     nullable_string,
     nullable_struct,
+    record,
     string,
     struct,
     uint16,
@@ -30,10 +31,6 @@ _NO_UUID = Uuid(16)
 _GROUP = Message([Field("groupId", string)])
 _MEMBER = Message([Field("groupId", string), Field("memberId", string)])
 _OFFSET = Message([Field("group", string), Field("topic", string), Field("partition", int32)])
-
-
-def _record(*fields: Field) -> Message:
-    return Message(fields, 0, 0)
 
 
 _PARTITIONS = array(
@@ -64,7 +61,7 @@ _STATE = (
     Field("previousMemberEpoch", int32),
     Field("state", int8),
 )
-_TARGET = _record(
+_TARGET = record(
     Field("assignmentEpoch", int32),
     Field("assignmentTimestamp", int64, tag=0, default=0),
 )
@@ -113,7 +110,7 @@ _GROUP_VALUE = Message(
     latest=4,
     flexible_from=4,
 )
-_CONSUMER_MEMBER = _record(
+_CONSUMER_MEMBER = record(
     Field("instanceId", nullable_string),
     Field("rackId", nullable_string),
     Field("clientId", string),
@@ -134,7 +131,7 @@ _CONSUMER_MEMBER = _record(
         tag=0,
     ),
 )
-_STREAMS_MEMBER = _record(
+_STREAMS_MEMBER = record(
     Field("instanceId", nullable_string),
     Field("rackId", nullable_string),
     Field("clientId", string),
@@ -145,7 +142,7 @@ _STREAMS_MEMBER = _record(
     Field("userEndpoint", nullable_struct(Field("host", string), Field("port", uint16))),
     Field("clientTags", _PAIRS),
 )
-_STREAMS_TOPOLOGY = _record(
+_STREAMS_TOPOLOGY = record(
     Field("epoch", int32),
     Field(
         "subtopologies",
@@ -181,11 +178,11 @@ CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
     GROUP_TYPE: (Message([Field("group", string)]), _GROUP_VALUE),
     3: (
         _GROUP,
-        _record(Field("epoch", int32), Field("metadataHash", int64, tag=0, default=0)),
+        record(Field("epoch", int32), Field("metadataHash", int64, tag=0, default=0)),
     ),
     4: (
         _GROUP,
-        _record(
+        record(
             Field(
                 "topics",
                 array(
@@ -204,10 +201,10 @@ CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
     ),
     5: (_MEMBER, _CONSUMER_MEMBER),
     6: (_GROUP, _TARGET),
-    7: (_MEMBER, _record(Field("topicPartitions", _PARTITIONS))),
+    7: (_MEMBER, record(Field("topicPartitions", _PARTITIONS))),
     8: (
         _MEMBER,
-        _record(
+        record(
             *_STATE,
             Field("assignedPartitions", _PARTITIONS),
             Field("partitionsPendingRevocation", _PARTITIONS),
@@ -215,20 +212,20 @@ CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
     ),
     10: (
         _MEMBER,
-        _record(
+        record(
             Field("rackId", nullable_string),
             Field("clientId", string),
             Field("clientHost", string),
             Field("subscribedTopicNames", array(string)),
         ),
     ),
-    11: (_GROUP, _record(Field("epoch", int32), Field("metadataHash", int64))),
+    11: (_GROUP, record(Field("epoch", int32), Field("metadataHash", int64))),
     12: (_GROUP, _TARGET),
-    13: (_MEMBER, _record(Field("topicPartitions", _PARTITIONS))),
-    14: (_MEMBER, _record(*_STATE, Field("assignedPartitions", _PARTITIONS))),
+    13: (_MEMBER, record(Field("topicPartitions", _PARTITIONS))),
+    14: (_MEMBER, record(*_STATE, Field("assignedPartitions", _PARTITIONS))),
     15: (
         _GROUP,
-        _record(
+        record(
             Field("initializingTopics", _NAMED_TOPICS),
             Field("initializedTopics", _NAMED_TOPICS),
             Field(
@@ -239,11 +236,11 @@ CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
     ),
     16: (
         Message([Field("groupId", string), Field("regularExpression", string)]),
-        _record(Field("topics", array(string)), Field("version", int64), Field("timestamp", int64)),
+        record(Field("topics", array(string)), Field("version", int64), Field("timestamp", int64)),
     ),
     17: (
         _GROUP,
-        _record(
+        record(
             Field("epoch", int32),
             Field("metadataHash", int64),
             Field("validatedTopologyEpoch", int32, tag=0, default=-1),
@@ -254,7 +251,7 @@ CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
     20: (_GROUP, _TARGET),
     21: (
         _MEMBER,
-        _record(
+        record(
             Field("activeTasks", _TASKS),
             Field("standbyTasks", _TASKS),
             Field("warmupTasks", _TASKS),
@@ -262,7 +259,7 @@ CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
     ),
     22: (
         _MEMBER,
-        _record(
+        record(
             *_STATE,
             Field("activeTasks", _TASKS),
             Field("standbyTasks", _TASKS),
@@ -273,73 +270,6 @@ CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
         ),
     ),
     23: (_GROUP, _STREAMS_TOPOLOGY),
-}
-
-TRANSACTION_STATE: dict[int, tuple[Message, Message]] = {
-    0: (
-        Message([Field("transactionalId", string)]),
-        Message(
-            [
-                Field("producerId", int64),
-                Field("previousProducerId", int64, tag=0, default=-1),
-                Field("nextProducerId", int64, tag=1, default=-1),
-                Field("producerEpoch", int16),
-                Field("nextProducerEpoch", int16, tag=3, default=-1),
-                Field("transactionTimeoutMs", int32),
-                Field("transactionStatus", int8),
-                Field(
-                    "transactionPartitions",
-                    nullable_array(
-                        struct(Field("topic", string), Field("partitionIds", array(int32)))
-                    ),
-                ),
-                Field("transactionLastUpdateTimestampMs", int64),
-                Field("transactionStartTimestampMs", int64),
-                Field("clientTransactionVersion", int16, tag=2, default=0),
-            ],
-            latest=1,
-            flexible_from=1,
-        ),
-    )
-}
-
-_SHARE = Message([Field("groupId", string), Field("topicId", uuid), Field("partition", int32)])
-_SHARE_COMPLETE = Field("deliveryCompleteCount", int32, tag=0, default=-1)
-_SHARE_BATCHES = Field(
-    "stateBatches",
-    array(
-        struct(
-            Field("firstOffset", int64),
-            Field("lastOffset", int64),
-            Field("deliveryState", int8),
-            Field("deliveryCount", int16),
-        )
-    ),
-)
-SHARE_STATE: dict[int, tuple[Message, Message]] = {
-    0: (
-        _SHARE,
-        _record(
-            Field("snapshotEpoch", int32),
-            Field("stateEpoch", int32),
-            Field("leaderEpoch", int32),
-            Field("startOffset", int64),
-            _SHARE_COMPLETE,
-            Field("createTimestamp", int64),
-            Field("writeTimestamp", int64),
-            _SHARE_BATCHES,
-        ),
-    ),
-    1: (
-        _SHARE,
-        _record(
-            Field("snapshotEpoch", int32),
-            Field("leaderEpoch", int32),
-            Field("startOffset", int64),
-            _SHARE_COMPLETE,
-            _SHARE_BATCHES,
-        ),
-    ),
 }
 
 _OWNED = array(struct(Field("topic", string), Field("partitions", array(int32))))
@@ -376,13 +306,13 @@ KRAFT_CONTROLS: dict[int, tuple[str, Message]] = {
     ),
     3: (
         "SnapshotHeader",
-        _record(Field("version", int16), Field("lastContainedLogTimestamp", int64)),
+        record(Field("version", int16), Field("lastContainedLogTimestamp", int64)),
     ),
-    4: ("SnapshotFooter", _record(Field("version", int16))),
-    5: ("KRaftVersion", _record(Field("version", int16), Field("kRaftVersion", int16))),
+    4: ("SnapshotFooter", record(Field("version", int16))),
+    5: ("KRaftVersion", record(Field("version", int16), Field("kRaftVersion", int16))),
     6: (
         "KRaftVoters",
-        _record(
+        record(
             Field("version", int16),
             Field(
                 "voters",
