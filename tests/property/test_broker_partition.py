@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from headrace.broker.partition import Partition
 from headrace.config.topic import LogConfig
 from headrace.log.directory import LogDirectory
-from headrace.log.log import ReadResult
+from headrace.log.log import NeedsDisk
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.testing.clock import SimClock, SimRandom
@@ -135,7 +135,9 @@ class PartitionModel(RuleBasedStateMachine):
         if offset > self.partition.log.end_offset:
             return
         found = self.partition.read(Offset(offset), max_bytes)
-        assert isinstance(found, ReadResult)
+        if isinstance(found, NeedsDisk):
+            below = self.partition.readable_end(False)
+            found = self.partition.log.read_from_disk(Offset(offset), max_bytes, below=below)
         batches = [header for _, header in iterate(found.data)]
         if offset >= self.partition.high_watermark:
             assert batches == []

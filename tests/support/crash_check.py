@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.log.log import Log
-from headrace.log.producers import BATCHES_KEPT, Duplicate
+from headrace.log.producers import Duplicate
+from headrace.log.producers_kept import BATCHES_KEPT
 from headrace.model.errors import ApiError
 from headrace.model.nouns import Offset
 from headrace.wire.kafka import batch as wire
