@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from headrace.cluster.creation import NewTopic
 from headrace.frontends.kafka import produce as produce_api
 from headrace.frontends.kafka.dispatch import Dispatcher, KafkaSession
+from headrace.log.producers import Begins
 from headrace.model.errors import ErrorCode
 from headrace.net.connection import CloseConnection
 from headrace.net.pending import Pending
@@ -42,6 +43,8 @@ TOPICS = {
 }
 UNKNOWN = "nowhere"
 PARTITIONS = 3
+OPEN = 3
+"""A producer with a transaction open."""
 _BYTES_OUT = 3
 """Where an outcome's state has the size of its answers."""
 
@@ -59,6 +62,8 @@ class Batch:
     damage: int = 0
     """Which byte of the batch is changed, 0: none."""
     partition: int = 0
+    transactional: bool = False
+    """In a transaction; `OPEN` has one open in every partition of `plain`."""
 
 
 @dataclass
@@ -70,6 +75,7 @@ class Stretch:
     acks: int
     client: str
     batches: list[Batch]
+    transactional_id: str | None = None
 
 
 @dataclass
@@ -96,6 +102,14 @@ _odd = st.builds(
 _idempotent = st.builds(
     Batch, producer=st.sampled_from((1, 1, 1, 2)), step=st.just(0), partition=_partition
 )
+_transactional = st.builds(
+    Batch,
+    producer=st.sampled_from((OPEN, OPEN, OPEN, 1)),
+    step=st.sampled_from((0, 0, 0, -1, 1)),
+    value=st.integers(0, 90),
+    partition=_partition,
+    transactional=st.sampled_from((True, True, True, False)),
+)
 _stretches = st.lists(
     st.builds(
         Stretch,
@@ -104,6 +118,15 @@ _stretches = st.lists(
         acks=st.sampled_from((1, 1, -1, -1, 0, 2)),
         client=st.sampled_from(("", "a", "client")),
         batches=st.lists(st.one_of(_usual, _usual, _idempotent, _odd), min_size=1, max_size=12),
+    )
+    | st.builds(
+        Stretch,
+        topic=st.sampled_from(("plain", "plain", "plain", "rolls")),
+        version=st.integers(3, 13),
+        acks=st.sampled_from((-1, -1, 1)),
+        client=st.sampled_from(("a", "client")),
+        batches=st.lists(_transactional, min_size=1, max_size=12),
+        transactional_id=st.sampled_from(("tx", "tx", None)),
     ),
     max_size=6,
 )
@@ -122,7 +145,10 @@ class Stream:
             data = [produce.PartitionData(batch.partition, self.records(stretch.topic, batch))]
             topic_id = self.topic_ids.get(stretch.topic, bytes(15) + b"\1")
             request = produce.ProduceRequest(
-                None, stretch.acks, 10_000, [produce.TopicData(stretch.topic, topic_id, data)]
+                stretch.transactional_id,
+                stretch.acks,
+                10_000,
+                [produce.TopicData(stretch.topic, topic_id, data)],
             )
             body = produce.encode_request(stretch.version, request)
             head = request_head(
@@ -139,7 +165,8 @@ class Stream:
             if batch.step == 0:
                 self.sequences[who] = next_one + batch.count
             producer = {
-                "producer_id": batch.producer, "producer_epoch": 0, "base_sequence": sequence
+                "producer_id": batch.producer, "producer_epoch": 0, "base_sequence": sequence,
+                "transactional": batch.transactional,
             }  # fmt: skip
         record = Record(0, NOW - batch.age_ms, None, bytes(batch.value), ())
         whole = bytearray(build([record] * batch.count, **producer))
@@ -206,6 +233,10 @@ async def play_one(stretches: list[Stretch], in_runs: bool, fault: bool = False)
             topics = here.broker.image.topics
             ids = {name: topics[name].topic_id for name in TOPICS}
             stream = Stream(ids)
+            if any(stretch.transactional_id for stretch in stretches):
+                for index in range(PARTITIONS):
+                    open_transaction(here, index)
+                    stream.sequences["plain", index, OPEN] = 1
             for stretch in stretches:
                 stream.add(stretch)
             if fault:
@@ -234,6 +265,18 @@ async def play_one(stretches: list[Stretch], in_runs: bool, fault: bool = False)
                         opened = disk.open(f"{where}/{file}", writable=False)
                         outcome.state.append((file, opened.read(0, 1 << 20)))
             return outcome
+
+
+def open_transaction(here: Room, index: int) -> None:
+    """The first batch of a transaction, which its coordinator has been asked about."""
+    batch = build(
+        [Record(0, NOW, None, b"", ())], producer_id=OPEN, producer_epoch=0, base_sequence=0,
+        transactional=True,
+    )  # fmt: skip
+    view = memoryview(bytearray(batch))
+    here.broker.partition("plain", index).append(
+        view, parse_header(view), now_ms=NOW, begins=Begins.VERIFIED
+    )
 
 
 async def same(stretches: list[Stretch], fault: bool = False) -> Outcome:
@@ -277,6 +320,29 @@ def test_like_requests_for_partitions_in_turn_are_one_run(version: int, acks: in
         first = [Batch(1, partition=at) for at in range(PARTITIONS)]
         outcome = await same([Stretch("plain", version, acks, "c", [*first, *batches])])
         assert outcome.runs == 1
+
+    play(story())
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+def test_like_requests_of_an_open_transaction_are_one_run(version: int) -> None:
+    async def story() -> None:
+        batches = [
+            Batch(OPEN, value=20, partition=at % PARTITIONS, transactional=True) for at in range(40)
+        ]
+        outcome = await same([Stretch("plain", version, -1, "c", batches, "tx")])
+        assert outcome.runs == 1
+
+    play(story())
+
+
+@pytest.mark.parametrize("version", [7, 11, 13])
+def test_a_run_ends_before_a_batch_that_would_open_a_transaction(version: int) -> None:
+    async def story() -> None:
+        batches = [Batch(OPEN, transactional=True) for _ in range(20)]
+        batches[10] = Batch(1, transactional=True)
+        outcome = await same([Stretch("plain", version, -1, "c", batches, "tx")])
+        assert outcome.runs == 2
 
     play(story())
 

@@ -4,8 +4,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
 
+from headrace.frontends.http import gauges
+from headrace.frontends.http.exposition import render
 from headrace.model.errors import ErrorCode
+from headrace.observe.metrics import Metrics
+from headrace.server.wiring import Server
 from headrace.testing import BrokerThread
 from tests.support.share import ACCEPT, REJECT, RELEASE, RENEW, SharePlace, ack_error
 
@@ -90,7 +96,10 @@ def test_a_lock_that_runs_out_hands_the_record_to_another(broker: BrokerThread) 
     with place.member() as one, place.member() as other:
         assert one.fetch().offsets() == [0, 1]
         assert ack_error(one.acknowledge((0, 0, ACCEPT))) == 0
+        before = broker.call(lambda server: server.broker.share.partitions.counts.timed_out)
         assert other.fetch(wait_ms=10_000).counts() == {1: 2}
+        counts = broker.call(lambda server: server.broker.share.partitions.counts)
+        assert counts.timed_out > before
         assert ack_error(one.acknowledge((1, 1, ACCEPT))) == ErrorCode.INVALID_RECORD_STATE
 
 
@@ -207,6 +216,49 @@ def test_batches_of_acknowledgements_are_in_order_and_of_known_kinds(broker: Bro
             assert ack_error(one.acknowledge(*acks)) == ErrorCode.INVALID_REQUEST
         assert ack_error(one.acknowledge((0, 9, ACCEPT))) == ErrorCode.INVALID_RECORD_STATE
         assert ack_error(one.acknowledge((0, 3, ACCEPT))) == 0
+
+
+def test_metrics_tell_of_transactions_and_share_groups(broker: BrokerThread) -> None:
+    def shown(server: Server) -> dict[str, float]:
+        metrics = Metrics()
+        broker_metrics, server.broker.metrics = server.broker.metrics, metrics
+        gauges.register_share_groups(server.broker)
+        gauges.register_transactions(server.broker)
+        server.broker.metrics = broker_metrics
+        return {
+            " ".join((one.name.removeprefix("headrace_"), *one.labels.values())): one.value
+            for family in text_string_to_metric_families(render(metrics).decode())
+            for one in family.samples
+        }
+
+    before = broker.call(shown)
+    place = SharePlace(broker.bootstrap)
+    place.produce(6)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "shown"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(place.topic, b"open")
+    assert producer.flush(20) == 0
+    with place.member() as one:
+        assert one.fetch().offsets()[:6] == [0, 1, 2, 3, 4, 5]
+        one.acknowledge((0, 2, ACCEPT), (3, 3, REJECT), (4, 4, RELEASE))
+        now = broker.call(shown)
+    producer.commit_transaction(20)
+    after = broker.call(shown)
+    grown = {name: now[name] - before[name] for name in now}
+    assert grown["share_records_acquired_total"] >= 6
+    assert grown["share_records_acknowledged_total accept"] == 3
+    assert grown["share_records_acknowledged_total reject"] == 1
+    assert grown["share_records_acknowledged_total release"] == 1
+    assert now["share_records_out"] >= 1
+    assert now["share_partitions"] >= 1
+    assert now["share_groups"] >= 1
+    assert now["share_locks_timed_out_total"] >= 0
+    assert now["transactions_open"] == 1
+    assert 0 < now["transaction_open_seconds_max"] < 120
+    assert now["transactions_total committed"] == 0
+    assert after["transactions_total committed"] + after["transactions_ending"] == 1
+    assert (after["transactions_open"], after["transactions_timed_out_total"]) == (0, 0)
 
 
 def test_several_partitions_have_their_turns(broker: BrokerThread) -> None:

@@ -373,6 +373,37 @@ def test_a_transaction_that_takes_too_long_is_aborted(version: int) -> None:
     assert room.end(who, commit=True, version=version).code is refused
 
 
+def test_what_becomes_of_transactions_is_counted_once_each() -> None:
+    room = Room()
+    counts = room.transactions.counts
+    for commit in (True, False, True):
+        who = room.producer()
+        room.add(who, P0)
+        room.end(who, commit)
+        room.end(who, commit)
+    assert (counts.committed, counts.aborted, counts.timed_out) == (2, 1, 0)
+    begun(room)
+    room.clock.advance(71)
+    assert (counts.committed, counts.aborted, counts.timed_out) == (2, 2, 1)
+
+
+def test_it_is_known_which_transactions_are_open_since_when_and_which_are_ending() -> None:
+    room = Room()
+    began_ms = room.clock.wall_ms()
+    who = begun(room)
+    room.clock.advance(5)
+    assert room.transactions.open_since_ms() == [began_ms]
+    room.data(P1).hold = True
+    room.end(who)
+    assert room.transactions.open_since_ms() == []
+    assert list(room.shard.ending) == [ID]
+    assert room.transactions.counts.committed == 0
+    room.data(P1).flush()
+    room.clock.advance()
+    assert not room.shard.ending
+    assert room.transactions.counts.committed == 1
+
+
 def test_a_producer_whose_transaction_timed_out_goes_on_with_the_next_epoch() -> None:
     room = Room()
     who = begun(room)

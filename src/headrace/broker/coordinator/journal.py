@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import NO_PRODUCER_ID, Offset
-from headrace.wire.kafka.batch import Codec, Record, build
+from headrace.wire.kafka.batch import Codec, build_pairs
 from headrace.world.clock import Clock, Timer
 
 KeyValue = tuple[bytes, bytes | None]
@@ -173,6 +173,9 @@ class Journal:
 
     def _append_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
+        if len(waiting) == 1:
+            self._append(waiting)
+            return
         batch: list[_Entry] = []
         size = 0
         for entry in waiting:
@@ -189,18 +192,16 @@ class Journal:
         self, entries: list[_Entry], producer_id: int = NO_PRODUCER_ID, epoch: int = -1
     ) -> None:
         now_ms = self._clock.wall_ms()
-        records = [
-            Record(0, now_ms, key, value) for entry in entries for key, value in entry.records
-        ]
+        records = [record for entry in entries for record in entry.records]
         if not records:
             self._settle_with_last(entries)
             return
-        batch = build(
+        batch = build_pairs(
             records,
+            now_ms,
             compression=self._codec,
             producer_id=producer_id,
             producer_epoch=epoch,
-            transactional=producer_id != NO_PRODUCER_ID,
         )
         try:
             appended = self._partition.append_internal(batch, now_ms=now_ms)

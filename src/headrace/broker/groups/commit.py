@@ -16,6 +16,7 @@ from headrace.broker.groups.context import ShardContext
 from headrace.broker.groups.group import ClassicGroup
 from headrace.broker.groups.messages import CommitRequest
 from headrace.broker.groups.offsets import Committed, Place
+from headrace.broker.groups.repeated import RepeatedCommit
 from headrace.broker.groups.states import GroupState
 from headrace.model.errors import ApiError, ErrorCode
 
@@ -26,14 +27,50 @@ CodeDone = Callable[[ErrorCode], None]
 
 def commit(shard: ShardContext, request: CommitRequest, done: CodeDone) -> None:
     """Keep the request's offsets; `done` is called once, after they are committed or refused."""
+    group = _admitted(shard, request, done)
+    if group is not None:
+        changes, written = _records(shard, request)
+        _keep(shard, group, changes, written, done)
+
+
+def commit_repeated(
+    shard: ShardContext,
+    repeated: RepeatedCommit,
+    offsets: Sequence[int],
+    leader_epochs: Sequence[int],
+    done: CodeDone,
+) -> None:
+    """As `commit` for each of several requests one after the other, which are answered alike.
+
+    Nothing happens to the group between them, so what holds for one holds for all.
+    """
+    group = _admitted(shard, repeated.request, done)
+    if group is not None:
+        changes, written = repeated.written(offsets, leader_epochs, shard.clock.wall_ms())
+        _keep(shard, group, changes, written, done)
+
+
+def _admitted(
+    shard: ShardContext, request: CommitRequest, done: CodeDone
+) -> ClassicGroup | ConsumerGroup | None:
+    """The group, if the request may commit to it: its member lives. Otherwise `done` is told."""
     try:
         group = _checked(shard, request)
     except ApiError as error:
         done(error.code)
-        return
+        return None
     if isinstance(group, ClassicGroup) and group.state in (_S.STABLE, _S.PREPARING_REBALANCE):
         rebalance.keep_alive(shard, group, group.members[request.member_id])
-    changes, written = _records(shard, request)
+    return group
+
+
+def _keep(
+    shard: ShardContext,
+    group: ClassicGroup | ConsumerGroup,
+    changes: list[tuple[Place, Committed]],
+    written: list[KeyValue],
+    done: CodeDone,
+) -> None:
     group.commits_in_flight += 1
     answer = _Answer(done)
     committed_or_not = partial(_committed, shard, group, changes, answer)

@@ -33,6 +33,7 @@ from headrace.broker.groups.messages import (
     SyncRequest,
 )
 from headrace.broker.groups.offsets import ByTopic, Committed
+from headrace.broker.groups.repeated import RepeatedCommit
 from headrace.broker.groups.shard import GroupShard
 from headrace.broker.metadata import MetadataImage
 from headrace.config.kinds import Value
@@ -238,14 +239,35 @@ class GroupCoordinators:
 
     def commit(self, request: CommitRequest, done: CodeDone) -> None:
         """OffsetCommit: one code for all its offsets."""
+        shard = self._committing(request.group_id, done)
+        if shard is not None:
+            commit.commit(shard, request, done)
+
+    def commit_repeated(
+        self,
+        repeated: RepeatedCommit,
+        offsets: Sequence[int],
+        leader_epochs: Sequence[int],
+        done: CodeDone,
+    ) -> None:
+        """Several OffsetCommits that differ in offsets and leader epochs only: one code for all.
+
+        For each request as many offsets as it has places, request by request.
+        """
+        shard = self._committing(repeated.request.group_id, done)
+        if shard is not None:
+            commit.commit_repeated(shard, repeated, offsets, leader_epochs, done)
+
+    def _committing(self, group_id: str, done: CodeDone) -> ShardContext | None:
+        """The shard of a group that may have offsets committed; otherwise `done` is told why."""
         try:
-            shard = self.shard(request.group_id)
-            _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
-            self.check_room(shard, request.group_id)
+            shard = self.shard(group_id)
+            _check_not_shared(shard, group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+            self.check_room(shard, group_id)
         except ApiError as error:
             done(error.code)
-            return
-        commit.commit(shard, request, done)
+            return None
+        return shard
 
     def commit_in_transaction(
         self, request: CommitRequest, producer_id: int, epoch: int, done: CodeDone

@@ -5,7 +5,7 @@ of thousands a second, are written here in one pass; a property test holds both 
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from headrace.broker.groups.group import ClassicGroup
 from headrace.broker.groups.offsets import Committed, Place
@@ -28,6 +28,7 @@ __all__ = [
     "group_key",
     "group_metadata",
     "offset_key",
+    "offset_packer",
     "offset_value",
     "parse_key",
     "parse_offset",
@@ -59,6 +60,16 @@ def offset_value(committed: Committed) -> bytes:
         head = _V1_HEAD.pack(1, offset, len(text))
         return head + text + _V1_TIMES.pack(committed_ms, expires_ms)
     return _V3_HEAD.pack(3, offset, leader_epoch, len(text)) + text + _INT64.pack(committed_ms)
+
+
+def offset_packer(metadata: str) -> Callable[[int, int, int], bytes]:
+    """Makes values of one note: offset, leader epoch and time of the commit in, version 3 out."""
+    text = metadata.encode()
+    size = len(text)
+    pack = struct.Struct(f">hqih{size}sq").pack
+    return lambda offset, leader_epoch, committed_ms: pack(
+        3, offset, leader_epoch, size, text, committed_ms
+    )
 
 
 def group_key(group_id: str) -> bytes:

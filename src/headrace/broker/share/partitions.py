@@ -1,9 +1,10 @@
 """All share partitions this broker serves: made when asked for, gone with what they are of."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from headrace.broker.coordinator.deadlines import Deadlines
+from headrace.broker.share.counts import ShareCounts
 from headrace.broker.share.keys import ShareKey
 from headrace.broker.share.share_partition import SharePartition
 from headrace.model.errors import ApiError, ErrorCode
@@ -37,6 +38,10 @@ class SharePartitions:
         self._find = find
         self._deadlines = Deadlines(clock)
         self._groups: dict[str, dict[ShareKey, SharePartition]] = {}
+        self.counts = ShareCounts()
+
+    def __iter__(self) -> Iterator[SharePartition]:
+        return (one for group in tuple(self._groups.values()) for one in tuple(group.values()))
 
     def get(self, key: ShareKey) -> SharePartition:
         """The share partition, perhaps still loading. ApiError where there is no such partition."""
@@ -51,6 +56,7 @@ class SharePartitions:
             deadlines=self._deadlines,
             disk=self._disk,
             ended=self._ended,
+            counts=self.counts,
         )
         self._groups.setdefault(key.group, {})[key] = made
         made.load()
@@ -73,16 +79,14 @@ class SharePartitions:
     def partition_closed(self, partition: "Partition") -> None:
         """The partition is served no more."""
         because = partition.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER
-        for group in tuple(self._groups.values()):
-            for one in tuple(group.values()):
-                if one.partition is partition:
-                    one.end(ApiError(because))
+        for one in self:
+            if one.partition is partition:
+                one.end(ApiError(because))
 
     def close(self) -> None:
         """Serve nothing any more."""
-        for group in tuple(self._groups.values()):
-            for one in tuple(group.values()):
-                one.end(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        for one in self:
+            one.end(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self._deadlines.close()
 
     def _ended(self, one: SharePartition) -> None:

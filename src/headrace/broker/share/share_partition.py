@@ -25,6 +25,7 @@ from headrace.model.nouns import Offset
 if TYPE_CHECKING:
     from headrace.broker.coordinator.deadlines import Deadlines
     from headrace.broker.partition import Partition
+    from headrace.broker.share.counts import ShareCounts
     from headrace.broker.share.settings import GroupSettings
     from headrace.broker.share.states import ShareStates
     from headrace.log.reader import NeedsDisk, ReadResult
@@ -69,8 +70,10 @@ class SharePartition:
         deadlines: "Deadlines",
         disk: "Disk",
         ended: Callable[["SharePartition"], None],
+        counts: "ShareCounts",
     ) -> None:
         """`ended` is told once it can be used no more."""
+        self._counts = counts
         self.key = key
         self.partition = partition
         self.state = SharePartitionState.LOADING
@@ -271,6 +274,7 @@ class SharePartition:
             deadline=now + self._settings.lock_seconds(self.key.group),
             limit=left if exactly else None,
         )
+        self._counts.acquired += sum(one.last - one.first + 1 for one in acquired)
         taken.acquired.extend(acquired)
         taken.records.extend(covering(data, span, acquired))
 
@@ -305,6 +309,7 @@ class SharePartition:
                 cursor.renew(member, ack.first, ack.last, lock_until)
             else:
                 cursor.settle(member, ack.first, ack.last, OUTCOMES[ack.kind])
+            self._counts.acknowledged(ack)
         self._changed(done)
 
     def release_member(self, member: str, done: Answered) -> None:
@@ -316,7 +321,8 @@ class SharePartition:
 
     def _time_is_up(self) -> None:
         if self.state is SharePartitionState.ACTIVE:
-            self._cursor.expire(self._clock.monotonic())
+            overdue = self._cursor.expire(self._clock.monotonic())
+            self._counts.timed_out += sum(one.last - one.first + 1 for one in overdue)
             self._changed(_not_waited_for)
 
     def _changed(self, done: Answered) -> None:

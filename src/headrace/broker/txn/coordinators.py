@@ -8,6 +8,7 @@ from headrace.broker.coordinator.led import LedShards
 from headrace.broker.coordinator.shard import ShardPartition, World
 from headrace.broker.metadata import MetadataImage
 from headrace.broker.txn import decide, describe
+from headrace.broker.txn.counts import TransactionCounts
 from headrace.broker.txn.limits import TransactionConfig, TransactionLimits
 from headrace.broker.txn.markers import Participants
 from headrace.broker.txn.producers import ProducerEpoch
@@ -56,7 +57,8 @@ class TransactionCoordinators:
             partitions=lambda: self.limits.partitions,
         )
         """The partitions of `__transaction_state`; the broker tells it which it leads."""
-        self._timers = TransactionTimers(self.led, world.clock, lambda: self.limits)
+        self.counts = TransactionCounts()
+        self._timers = TransactionTimers(self.led, world.clock, lambda: self.limits, self.counts)
 
     @property
     def limits(self) -> TransactionLimits:
@@ -77,6 +79,7 @@ class TransactionCoordinators:
             limits=self.limits,
             participants=self._participants,
             new_producer_id=self._new_producer_id,
+            counts=self.counts,
         )
         if self._begun:
             shard.begin()
@@ -203,6 +206,10 @@ class TransactionCoordinators:
         if found is None or found.committed is None:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
         return describe.described(transactional_id, found.committed)
+
+    def open_since_ms(self) -> list[int]:
+        """When each transaction that is open began, as far as is known now."""
+        return [one.state.started_ms for shard in self.led for one in shard.ongoing.values()]
 
     def list_transactions(self, wanted: "Filter") -> "list[ListedTransaction]":
         """ListTransactions. ApiError: COORDINATOR_LOAD_IN_PROGRESS while any shard is loading."""

@@ -13,6 +13,7 @@ from headrace.broker.coordinator.shard import (
     World,
 )
 from headrace.broker.txn import decide, records
+from headrace.broker.txn.counts import TransactionCounts
 from headrace.broker.txn.decide import NeedsProducerId, UnderWay
 from headrace.broker.txn.limits import TransactionLimits
 from headrace.broker.txn.markers import Markers, Participants
@@ -69,6 +70,7 @@ class TransactionShard(Shard):
         limits: TransactionLimits,
         participants: Participants,
         new_producer_id: NewProducerId,
+        counts: TransactionCounts,
     ) -> None:
         journal = JournalLimits(limits.append_timeout_ms)
         super().__init__(
@@ -78,6 +80,9 @@ class TransactionShard(Shard):
         self.transactions: dict[str, Transaction] = {}
         self.ongoing: dict[str, Transaction] = {}
         """Those that are open, for the look at the clock."""
+        self.ending: dict[str, None] = {}
+        """Those that are decided, their markers under way."""
+        self._counts = counts
         self._clock = world.clock
         self._partition = partition
         self._participants = participants
@@ -131,6 +136,7 @@ class TransactionShard(Shard):
             self._release(one)
         self.transactions.clear()
         self.ongoing.clear()
+        self.ending.clear()
 
     # What is asked
 
@@ -269,7 +275,9 @@ class TransactionShard(Shard):
 
     def _complete(self, transactional_id: str, found: Transaction, state: TransactionState) -> None:
         def completed(result: TransactionState | ApiError) -> None:
-            if isinstance(result, ApiError) and self.transactions.get(transactional_id) is found:
+            if not isinstance(result, ApiError):
+                self._counts.ended(state)
+            elif self.transactions.get(transactional_id) is found:
                 again = partial(self._complete, transactional_id, found, state)
                 self._clock.call_later(self.limits.marker_retry_ms / 1000, again)
 
@@ -296,7 +304,12 @@ class TransactionShard(Shard):
             self.ongoing[transactional_id] = found
         else:
             self.ongoing.pop(transactional_id, None)
+        if state.status in DECIDED:
+            self.ending[transactional_id] = None
+        else:
+            self.ending.pop(transactional_id, None)
 
     def _forget(self, transactional_id: str) -> None:
         self.transactions.pop(transactional_id, None)
         self.ongoing.pop(transactional_id, None)
+        self.ending.pop(transactional_id, None)

@@ -7,6 +7,7 @@ from functools import partial
 from headrace.broker.coordinator.led import LedShards
 from headrace.broker.coordinator.shard import ShardState
 from headrace.broker.txn import decide
+from headrace.broker.txn.counts import TransactionCounts
 from headrace.broker.txn.limits import TransactionLimits
 from headrace.broker.txn.shard import TransactionShard
 from headrace.broker.txn.state import TransactionState
@@ -25,8 +26,10 @@ class TransactionTimers:
         led: LedShards[TransactionShard],
         clock: Clock,
         limits: Callable[[], TransactionLimits],
+        counts: TransactionCounts,
     ) -> None:
         self._led = led
+        self._counts = counts
         self._clock = clock
         self._limits = limits
         self._timers: dict[str, Timer] = {}
@@ -52,8 +55,15 @@ class TransactionTimers:
                 continue
             for transactional_id, one in list(shard.ongoing.items()):
                 if decide.has_timed_out(one.state, now_ms):
-                    shard.change(transactional_id, _time_out, partial(_said, transactional_id))
+                    shard.change(transactional_id, _time_out, partial(self._said, transactional_id))
         self._later("abort", self._limits().timeout_check_ms, self._abort)
+
+    def _said(self, transactional_id: str, result: TransactionState | ApiError) -> None:
+        if isinstance(result, ApiError):
+            _logger.warning("%s: timed out, and could not be aborted: %s", transactional_id, result)
+        elif result.status is TransactionStatus.PREPARE_ABORT:
+            self._counts.timed_out += 1
+            _logger.info("%s: took longer than %d ms, aborted", transactional_id, result.timeout_ms)
 
     def _expire(self) -> None:
         now_ms, limits = self._clock.wall_ms(), self._limits()
@@ -74,10 +84,3 @@ def _time_out(
     if state is None or not decide.has_timed_out(state, now_ms):
         return None
     return decide.fence(state, now_ms, new_id)
-
-
-def _said(transactional_id: str, result: TransactionState | ApiError) -> None:
-    if isinstance(result, ApiError):
-        _logger.warning("%s: timed out, and could not be aborted: %s", transactional_id, result)
-    elif result.status is TransactionStatus.PREPARE_ABORT:
-        _logger.info("%s: took longer than %d ms, aborted", transactional_id, result.timeout_ms)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headrace.frontends.kafka import api_versions, cold_calls
 from headrace.frontends.kafka.commit_group import CommitGroup
 from headrace.frontends.kafka.handler import Api, RequestContext
+from headrace.frontends.kafka.offset_commit_run import OffsetCommitRuns
 from headrace.frontends.kafka.produce_run import ProduceRuns
 from headrace.frontends.kafka.route import Route, pack_plain, pack_tagged
 from headrace.frontends.kafka.shared import Shared
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from headrace.net.connection import Connection
 
 _HEAD_BYTES = 10
+_KEY_AT = 5
+"""The lower byte of an API key, behind the frame's length."""
 _unpack_head = struct.Struct(">iih").unpack_from
 _LATENCY_SAMPLE_MASK = 15
 """One request in sixteen is timed: a histogram for each would cost more than a heartbeat does."""
@@ -132,6 +135,7 @@ class KafkaSession:
 
     __slots__ = (
         "_client_raw",
+        "_commits",
         "_connection",
         "_context",
         "_dispatcher",
@@ -146,6 +150,7 @@ class KafkaSession:
         self._routes = dispatcher.routes
         self._shared = dispatcher.shared
         self._runs = ProduceRuns(dispatcher.broker, dispatcher.shared, dispatcher.routes)
+        self._commits = OffsetCommitRuns(dispatcher.broker, dispatcher.shared, dispatcher.routes)
         self._connection = connection
         self._quotas = dispatcher.broker.quotas
         self._client_raw = b""
@@ -159,6 +164,7 @@ class KafkaSession:
             listener=connection.listener,
             shared=dispatcher.shared,
             client_port=connection.port,
+            offset_commits=self._commits,
         )
 
     def frame(self, frame: memoryview) -> Body | Pending:
@@ -254,9 +260,11 @@ class KafkaSession:
         return route.framed(correlation_id, body)
 
     def run(self, view: memoryview, at: int, filled: int) -> Run | None:
-        """Produce requests that differ in nothing but their batches."""
+        """Requests alike: Produce in all but batches, OffsetCommit in all but offsets."""
         if self._quotas.active:
             return None
+        if view[at + _KEY_AT] == ApiKey.OFFSET_COMMIT:
+            return self._commits.take(view, at, filled)
         return self._runs.take(view, at, filled)
 
     def _learn_client(self, frame: memoryview) -> None:

@@ -29,6 +29,7 @@ from headrace.wire.kafka.api import ApiKey
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller import Controller
+    from headrace.frontends.kafka.offset_commit_run import OffsetCommitRuns
     from headrace.frontends.kafka.shared import Shared
     from headrace.frontends.kafka.throttling import Throttle
 
@@ -62,6 +63,8 @@ class RequestContext:
     """Name and version, as the client told them with ApiVersions v3 and later."""
     throttle: "Throttle | None" = None
     """The client's quotas while any are set."""
+    offset_commits: "OffsetCommitRuns | None" = None
+    """What is known of the connection's OffsetCommits; hot handlers only."""
     on_close: dict[Hashable, Callable[[], None]] = field(default_factory=dict)
     """What is to be done when the connection ends, by whom it is for; one dict a connection."""
 

@@ -11,6 +11,7 @@ from functools import partial
 from headrace.broker.groups.messages import CommitRequest, OffsetToCommit
 from headrace.broker.metadata import MetadataImage, TopicInfo
 from headrace.frontends.kafka.handler import Answer, RequestContext
+from headrace.frontends.kafka.offset_commit_pattern import encode_answer
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka.hot import offset_commit as codec
@@ -22,14 +23,19 @@ _new = tuple.__new__
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer when the offsets are committed, or at once where none of them can be."""
-    version = context.version
-    request = codec.decode_request(version, body)
+    version, runs = context.version, context.offset_commits
+    if runs is not None:
+        again = runs.again(version, body)
+        if again is not None:
+            return again
+    places: list[int] = []
+    request = codec.decode_request(version, body, places)
     groups = context.broker.groups
     offsets, refused = _sorted(
         request, context.broker.image, version, groups.limits.offset_metadata_max_bytes
     )
     if not offsets and _TOO_LARGE not in refused.values():
-        return _encode(version, request, refused, _NONE)
+        return encode_answer(version, request, refused, _NONE)
     pending = Pending()
     commit = CommitRequest(
         request.group_id,
@@ -40,6 +46,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         request.retention_ms,
         version,
     )
+    if runs is not None and not refused:
+        runs.learn(version, body, places, request, commit)
     groups.commit(commit, partial(_answer, pending, version, request, refused))
     return pending
 
@@ -76,30 +84,4 @@ def _answer(
     error: ErrorCode,
 ) -> None:
     if not pending.done:
-        pending.resolve(_encode(version, request, refused, error))
-
-
-def _encode(
-    version: int,
-    request: codec.OffsetCommitRequest,
-    refused: dict[tuple[int, int], ErrorCode],
-    error: ErrorCode,
-) -> bytes:
-    """`error` holds for everything that was not refused for a reason of its own."""
-    if error is not _NONE and refused:
-        # A group that refuses refuses all it was asked; notes too long were not looked at then.
-        refused = {at: code for at, code in refused.items() if code is not _TOO_LARGE}
-    topics = [
-        codec.TopicResponse(
-            topic.name,
-            topic.topic_id,
-            [
-                codec.PartitionResponse(
-                    one.partition, refused.get((at, number), error) if refused else error
-                )
-                for number, one in enumerate(topic.partitions)
-            ],
-        )
-        for at, topic in enumerate(request.topics)
-    ]
-    return codec.encode_response(version, codec.OffsetCommitResponse(topics))
+        pending.resolve(encode_answer(version, request, refused, error))

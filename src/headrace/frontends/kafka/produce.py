@@ -59,7 +59,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     version = context.version
     request = decode_request(version, body)
     transactional_id, acks, timeout_ms, topics = request
-    if len(topics) != 1 or len(topics[0][2]) != 1 or transactional_id is not None:
+    alone = len(topics) == 1 and len(topics[0][2]) == 1
+    if not alone or (transactional_id is not None and not _is_open(context, topics[0])):
         todo = list(_to_check(context, request))
         if any(not inspection.in_passing(task, parse_header(view)) for _, view, task in todo):
             return _later(context, body)
@@ -71,7 +72,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
                 return _later(context, body)
             begun = produce_begin.verify(context, transactional_id, first)
         return _several(context, request, checked, begun, Pending())
-    # The usual request: one batch. What follows is this API's whole cost for small batches.
+    # The usual request: one batch, outside of a transaction or in one that is open there already.
+    # What follows is this API's whole cost for small batches.
     name, topic_id, ((index, records),) = topics[0]
     broker, shared = context.broker, context.shared
     if shared.gather is not None:
@@ -109,6 +111,17 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     group = shared.group or shared.open_group()
     group.take(partition, commit_offset, timeout_ms, answer)
     return group
+
+
+def _is_open(context: RequestContext, topic: TopicData) -> bool:
+    """Whether the one batch is of a transaction that its partition has seen batches of."""
+    try:
+        partition = _partition_of(context, topic, topic.partitions[0].partition)
+        header = parse_header(_view_of(topic.partitions[0]))
+    except ApiError:
+        return False  # told when it is to be appended
+    transactional = header.attributes & TRANSACTIONAL
+    return bool(transactional) and partition.log.producers.is_open(header[9], header[10])
 
 
 def _seconds(timeout_ms: int) -> float:

@@ -1,8 +1,7 @@
 """What Produce requests of one run have in common, and what their answers have.
 
-A `Pattern` is learned from one request: a single batch for a single partition, outside of a
-transaction. It recognises those that differ in correlation id, partition and batch only, and makes
-their answers.
+A `Pattern` is learned from one request: a single batch for a single partition. It recognises those
+that differ in correlation id, partition and batch only, and makes their answers.
 """
 
 import struct
@@ -17,7 +16,7 @@ from headrace.wire.kafka.hot.produce import (
     START_OFFSET_FROM,
     TOPIC_IDS_FROM,
     around_base_offset,
-    decode_usual,
+    decode_request,
     encode_records_size,
     tail_bytes,
 )
@@ -66,10 +65,14 @@ class Pattern:
         """The pattern of the request `frame`, without its length. Malformed: it has none."""
         self.version = version = route.version
         self.route = route
-        request = decode_usual(version, frame[parse_request(frame).body :])
-        if request is None or request.acks not in _ACKS:
+        request = decode_request(version, frame[parse_request(frame).body :])
+        if len(request.topics) != 1 or request.acks not in _ACKS:
             raise Malformed("not the usual request")
-        name, topic_id, ((_, records),) = request.topics[0]
+        name, topic_id, partitions = request.topics[0]
+        if len(partitions) != 1:
+            raise Malformed("not the usual request")
+        # Where these lie is taken for granted; `find` looks whether they do.
+        records = partitions[0].records
         self._named = name, topic_id
         self.acks, self.timeout_ms = request.acks, request.timeout_ms
         self._tail = bytes(tail_bytes(version))

@@ -6,7 +6,7 @@ client, the coordinators and the tools, never on the hot path.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from headrace.wire.kafka.record import (
     new_record,
     parse_control,
     read_records,
+    write_pairs,
     write_records,
 )
 
@@ -49,6 +50,7 @@ __all__ = [
     "TimestampType",
     "build",
     "build_marker",
+    "build_pairs",
     "check_produced",
     "codec_of",
     "crc_ok",
@@ -321,15 +323,42 @@ def build(
         | (TRANSACTIONAL if transactional else 0)
         | (CONTROL if control else 0)
     )
+    return _sealed(
+        payload, base_offset, leader_epoch, attributes, last, base_timestamp,
+        max(record.timestamp for record in batch), producer_id, producer_epoch, base_sequence,
+        len(batch),
+    )  # fmt: skip
+
+
+def _sealed(
+    payload: bytes, base_offset: int, leader_epoch: int, attributes: int, *rest: int
+) -> bytes:
+    """`payload` behind its header; `rest`: the fields from the last offset's delta on."""
     out = bytearray(HEADER_BYTES)
     out += payload
     HEADER.pack_into(
-        out, 0, base_offset, len(out) - OVERHEAD_BYTES, leader_epoch, _MAGIC, 0, attributes,
-        last, base_timestamp, max(record.timestamp for record in batch),
-        producer_id, producer_epoch, base_sequence, len(batch),
-    )  # fmt: skip
+        out, 0, base_offset, len(out) - OVERHEAD_BYTES, leader_epoch, _MAGIC, 0, attributes, *rest
+    )
     _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_FROM:]))
     return bytes(out)
+
+
+def build_pairs(
+    pairs: Sequence[tuple[bytes, bytes | None]],
+    timestamp: int,
+    *,
+    compression: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+) -> bytes:
+    """As `build`, of keys and values that all have one timestamp; transactional with a producer."""
+    if not pairs:
+        raise ValueError("a batch needs a record")
+    attributes = int(compression) | (TRANSACTIONAL if producer_id >= 0 else 0)
+    return _sealed(
+        write_pairs(pairs, compression), 0, -1, attributes, len(pairs) - 1, timestamp, timestamp,
+        producer_id, producer_epoch, -1, len(pairs),
+    )  # fmt: skip
 
 
 def recompress(

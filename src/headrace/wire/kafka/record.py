@@ -226,6 +226,10 @@ def write_varint(number: int) -> bytes:
     return bytes(out)
 
 
+_KNOWN = tuple(map(write_varint, range(256)))
+"""The numbers that lengths and offsets' deltas mostly are."""
+
+
 def _sized(data: Bytes | None) -> bytes:
     return b"\x01" if data is None else write_varint(len(data)) + data
 
@@ -246,3 +250,22 @@ def write_records(
         out += write_varint(len(body))
         out += body
     return compress(codec, out)
+
+
+def write_pairs(pairs: Sequence[tuple[bytes, bytes | None]], codec: Codec) -> bytes:
+    """A batch's payload: keys and values without headers, all of the batch's time, from 0 on."""
+    known, few = _KNOWN, len(_KNOWN)
+    out: list[bytes] = []
+    for number, (key, value) in enumerate(pairs):
+        delta = known[number] if number < few else write_varint(number)
+        size = len(key)
+        key_size = known[size] if size < few else write_varint(size)
+        size += 3 + len(delta) + len(key_size)
+        if value is None:
+            value_size, value = b"\x01", b""
+        else:
+            value_size = known[len(value)] if len(value) < few else write_varint(len(value))
+        size += len(value_size) + len(value)
+        whole = known[size] if size < few else write_varint(size)
+        out += (whole, b"\x00\x00", delta, key_size, key, value_size, value, b"\x00")
+    return compress(codec, b"".join(out))

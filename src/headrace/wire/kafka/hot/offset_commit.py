@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from headrace.wire.kafka.primitives import NO_UUID, Reader, Writer, reader_of, writer_of
 
+LEADER_EPOCHS_FROM = 6
 FLEXIBLE_FROM = 8
 TOPIC_IDS_FROM = 10
 RETENTION_UP_TO = 4
@@ -67,8 +68,10 @@ def _write_name(version: int, writer: Writer, name: str, topic_id: bytes) -> Non
         writer.string(name)
 
 
-def decode_request(version: int, body: memoryview) -> OffsetCommitRequest:
-    """The request; `Malformed` where it is none."""
+def decode_request(
+    version: int, body: memoryview, places: list[int] | None = None
+) -> OffsetCommitRequest:
+    """The request; `Malformed` where it is none. `places` is told where in `body` offsets lie."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     group_id, generation_id, member_id = reader.string(), reader.int32(), reader.string()
     instance = reader.nullable_string() if version >= 7 else None
@@ -78,8 +81,11 @@ def decode_request(version: int, body: memoryview) -> OffsetCommitRequest:
         name, topic_id = _read_name(version, reader)
         partitions = []
         for _ in range(reader.count(13)):
-            index, offset = reader.int32(), reader.int64()
-            epoch = reader.int32() if version >= 6 else -1
+            index = reader.int32()
+            if places is not None:
+                places.append(reader.at)
+            offset = reader.int64()
+            epoch = reader.int32() if version >= LEADER_EPOCHS_FROM else -1
             partitions.append(PartitionRequest(index, offset, epoch, reader.nullable_string()))
             reader.skip_tags()
         reader.skip_tags()
@@ -105,7 +111,7 @@ def encode_request(version: int, request: OffsetCommitRequest) -> bytes:
         for partition in topic.partitions:
             writer.int32(partition.partition)
             writer.int64(partition.offset)
-            if version >= 6:
+            if version >= LEADER_EPOCHS_FROM:
                 writer.int32(partition.leader_epoch)
             writer.nullable_string(partition.metadata)
             writer.tags()

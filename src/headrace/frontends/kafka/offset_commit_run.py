@@ -1,0 +1,171 @@
+"""OffsetCommits of one connection that are alike: read by comparison, kept and answered together.
+
+Those found in one read are one run: one look at the group, one entry of its journal, one answer for
+all. One that comes alone saves its decoding. Nothing is decided here that `offset_commit.handle`
+decides: whatever is not like the last request goes the ordinary way. Answers, log and counters are
+the same either way.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from headrace.frontends.kafka.offset_commit_pattern import Found, Frames, Pattern
+from headrace.frontends.kafka.produce_pattern import Route
+from headrace.model.errors import ErrorCode
+from headrace.net.connection import Run
+from headrace.net.pending import Pending
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.frame import parse_request
+from headrace.wire.kafka.hot.offset_commit import OffsetCommitRequest
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.groups.messages import CommitRequest
+    from headrace.frontends.kafka.shared import Shared
+
+FRAMES_MAX = 256
+"""Requests in one run."""
+RUN_BYTES_MAX = 128 << 10
+"""What their records come to, so that they fit into one batch with others'."""
+BODY_BYTES_MAX = 16 << 10
+NAMES_BYTES_MAX = 256 << 10
+"""Nothing is learned from larger requests, or from one whose records would name more: a connection
+keeps as much."""
+TOPIC_NAME_MAX = 249
+LENGTH_BYTES = 4
+API_CODE = ApiKey.OFFSET_COMMIT << 16
+_PATIENCE_MAX = 64
+_LATENCY_SAMPLE = 16
+"""One request in sixteen is timed, as everywhere."""
+_unpack_head = struct.Struct(">ii").unpack_from
+
+
+class OffsetCommitRuns:
+    """The OffsetCommits of one connection."""
+
+    __slots__ = ("_broker", "_frames", "_let_pass", "_patience", "_pattern", "_routes", "_shared")
+
+    def __init__(self, broker: "Broker", shared: "Shared", routes: Mapping[int, Route]) -> None:
+        self._broker = broker
+        self._shared = shared
+        self._routes = routes
+        self._pattern: Pattern | None = None
+        self._frames: Frames | None = None
+        # How many requests are not learned from after one that none came like of; twice as many
+        # after each such one.
+        self._let_pass = 0
+        self._patience = 1
+
+    def learn(
+        self,
+        version: int,
+        body: memoryview,
+        places: Sequence[int],
+        request: OffsetCommitRequest,
+        commit: "CommitRequest",
+    ) -> None:
+        """Expect requests like this one, nothing of which was refused; its offsets are at `places`.
+
+        Unless it is large, or such expectations have come to nothing lately.
+        """
+        if self._let_pass:
+            self._let_pass -= 1
+            return
+        names = (len(commit.group_id) + TOPIC_NAME_MAX) * len(places)
+        if len(body) > BODY_BYTES_MAX or names > NAMES_BYTES_MAX or commit.retention_ms >= 0:
+            return
+        self._pattern = Pattern(self._broker, version, body, places, request, commit)
+        self._frames = None
+        self._let_pass = self._patience
+        self._patience = min(2 * self._patience, _PATIENCE_MAX)
+
+    def again(self, version: int, body: memoryview) -> Pending | None:
+        """Answer a request that is like the last one learned. None: it goes the ordinary way."""
+        pattern = self._pattern
+        if pattern is None or pattern.version != version or not pattern.holds(self._broker):
+            return None
+        found = pattern.match(body)
+        if found is None:
+            return None
+        self._let_pass, self._patience = 0, 1
+        pending = Pending()
+        answer = partial(_answer, pending, pattern)
+        self._broker.groups.commit_repeated(pattern.repeated, *found, answer)
+        return pending
+
+    def take(self, view: memoryview, at: int, filled: int) -> Run | None:
+        """Answer several requests from `at` on at once. None: the next goes the ordinary way."""
+        pattern = self._pattern
+        if pattern is None or not pattern.holds(self._broker):
+            return None
+        size, code = _unpack_head(view, at)
+        frame_bytes = LENGTH_BYTES + size
+        if at + 2 * frame_bytes > filled or code != API_CODE | pattern.version:
+            return None
+        began = perf_counter()
+        frames = self._frames
+        if frames is None or frames.size != frame_bytes:
+            frames = self._frames = _frames(pattern, view[at : at + frame_bytes])
+            if frames is None:
+                return None
+        most = RUN_BYTES_MAX // pattern.repeated.record_bytes
+        found = frames.find(view, at, min((filled - at) // frame_bytes, FRAMES_MAX, most))
+        count = len(found.correlation_ids)
+        if count < 2:
+            self._frames = None  # what precedes the request may have changed
+            return None
+        self._let_pass, self._patience = 0, 1
+        answer = self._commit(pattern, found, self._routes[code], count * size, began)
+        return Run(at + count * frame_bytes, count, answer)
+
+    def _commit(
+        self, pattern: Pattern, found: Found, route: Route, bytes_in: int, began: float
+    ) -> Pending:
+        ids, offsets, leader_epochs = found
+        self._shared.group = None  # what is answered in between must leave in between
+        stats = route.stats
+        before = stats.requests
+        stats.requests = before + len(ids)
+        stats.bytes_in += bytes_in
+        timed = stats.requests // _LATENCY_SAMPLE - before // _LATENCY_SAMPLE
+        pending = Pending()
+        answer = partial(_answer_all, pending, pattern, route, ids, timed, began)
+        self._broker.groups.commit_repeated(pattern.repeated, offsets, leader_epochs, answer)
+        return pending
+
+
+def _frames(pattern: Pattern, frame: memoryview) -> Frames | None:
+    """How requests with the header of `frame` look, if it is one of the pattern's."""
+    body = frame[LENGTH_BYTES + parse_request(frame[LENGTH_BYTES:]).body :]
+    return None if pattern.match(body) is None else Frames(pattern, frame)
+
+
+def _answer(pending: Pending, pattern: Pattern, error: ErrorCode) -> None:
+    if not pending.done:
+        pending.resolve(pattern.answer(error))
+
+
+def _answer_all(
+    pending: Pending,
+    pattern: Pattern,
+    route: Route,
+    correlation_ids: list[int],
+    timed: int,
+    began: float,
+    error: ErrorCode,
+) -> None:
+    if pending.done:
+        return
+    body = pattern.answer(error)
+    stats = route.stats
+    stats.bytes_out += len(body) * len(correlation_ids)
+    seconds = perf_counter() - began
+    for _ in range(timed):
+        stats.latency.add(seconds)
+    if route.tagged_head:
+        body = b"\x00" + body
+    pack, size = struct.Struct(f">ii{len(body)}s").pack, len(body) + LENGTH_BYTES
+    pending.resolve(b"".join([pack(size, one, body) for one in correlation_ids]))
