@@ -41,6 +41,14 @@ def test_values_are_the_codecs(
     assert decode_offset_value(raw) == value
 
 
+@given(TIMES, INT32, TEXT, TIMES)
+def test_a_value_of_many_alike_is_the_one_made_alone(
+    offset: int, epoch: int, metadata: str, committed: int
+) -> None:
+    alone = records.offset_value(Committed(offset, epoch, metadata, committed))
+    assert records.offset_packer(metadata)(offset, epoch, committed) == alone
+
+
 @given(TEXT, st.integers(1, 1000))
 def test_every_group_has_a_partition(group: str, partitions: int) -> None:
     assert 0 <= partition_for(group, partitions) < partitions

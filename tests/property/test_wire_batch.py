@@ -50,6 +50,30 @@ def test_records_come_back_from_every_codec(
     assert list(batch.records(view)) == numbered(given_records, base)
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@common
+@given(
+    pairs=st.lists(st.tuples(st.binary(max_size=300), blobs), min_size=1, max_size=20),
+    more=st.sampled_from((0, 130, 300)),
+    producer=st.sampled_from((-1, 7)),
+)
+def test_keys_and_values_of_one_time_are_the_batch_that_records_would_be(
+    codec: Codec, pairs: list[tuple[bytes, bytes | None]], more: int, producer: int
+) -> None:
+    pairs = pairs + [(b"key", b"value")] * more
+    time = 4 * 10**12
+    quick = batch.build_pairs(
+        pairs, time, compression=codec, producer_id=producer, producer_epoch=producer
+    )
+    assert quick == batch.build(
+        [Record(0, time, key, value) for key, value in pairs],
+        compression=codec,
+        producer_id=producer,
+        producer_epoch=producer,
+        transactional=producer >= 0,
+    )
+
+
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("reader", [AioMemoryRecords, PythonMemoryRecords])
 @common

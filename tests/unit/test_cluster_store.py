@@ -29,6 +29,21 @@ def test_a_clean_close_leaves_one_plain_file(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
 
 
+def test_a_change_that_took_long_is_said_with_the_databases_part_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        store = EmbeddedStore(str(tmp_path / FILE_NAME))
+        await store.create("/quick", b"")
+        assert not caplog.records
+        monkeypatch.setattr("headrace.cluster.embedded.store.SLOW_SECONDS", 0.0)
+        await store.create("/slow", b"")
+        assert "in the database" in caplog.text
+        await store.close()
+
+    asyncio.run(story())
+
+
 def test_ephemeral_nodes_of_a_run_that_was_killed_are_gone_at_the_next_open(
     tmp_path: Path,
 ) -> None:

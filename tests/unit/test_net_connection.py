@@ -262,6 +262,30 @@ def test_a_request_that_cannot_be_answered_ends_its_connection_only(
         assert "KeyError" in caplog.text
 
 
+def test_an_answer_that_cannot_be_made_keeps_no_other_connections_answer_back(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(world: World) -> None:
+        async with world.client() as (_, writer), world.client() as (other_reader, other):
+            writer.write(framed(b"wait"))
+            await until(lambda: bool(world.sessions and world.sessions[0].pending))
+            other.write(framed(b"wait"))
+            await until(lambda: len(world.sessions) == 2 and bool(world.sessions[1].pending))
+
+            def impossible(body: Body) -> Body:
+                raise KeyError("a bug")
+
+            (broken,), (sound,) = (session.pending for session in world.sessions)
+            broken.head = impossible
+            broken.resolve(b"x")
+            sound.resolve(b"y")
+            assert await read_frame(other_reader) == b"y"
+            await until(lambda: world.sessions[0].gone)
+
+    on_loop(test)
+    assert "KeyError" in caplog.text
+
+
 def test_a_client_that_leaves_is_not_waited_for() -> None:
     async def test(world: World) -> None:
         abandoned: list[bool] = []

@@ -97,7 +97,10 @@ class ConnectionTable:
     def _send_all(self) -> None:
         dirty, self._dirty = self._dirty, []
         for connection in dirty:
-            connection.send_ready()
+            try:
+                connection.send_ready()
+            except Exception as problem:  # noqa: BLE001 - whatever it is, it ends one connection
+                connection.lost(problem)
 
     def wait_for_memory(self, connection: Connection) -> None:
         """Tell it (`memory_freed`) when large frames may be received again."""

@@ -5,9 +5,11 @@ are done one after the other in the order made.
 """
 
 import asyncio
+import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import TypeVar, cast
 
 from headrace.cluster.embedded.tree import Tree
@@ -23,9 +25,12 @@ from headrace.world.store import (
 )
 
 T = TypeVar("T")
+_logger = logging.getLogger(__name__)
 
 FILE_NAME = "headrace-metadata.db"
 """In the first log directory. Kafka ignores files there (directories it would take for logs)."""
+SLOW_SECONDS = 5.0
+"""What takes longer is said: a topic that somebody waits for may be behind it."""
 
 
 class EmbeddedStore(Store):
@@ -100,7 +105,14 @@ class EmbeddedStore(Store):
     async def _run(self, work: Callable[[], T]) -> T:
         if self._closed:
             raise SessionLost("the metadata store is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, _reaching, work)
+        asked = monotonic()
+        result, took = await asyncio.get_running_loop().run_in_executor(
+            self._thread, _reaching, work
+        )
+        seconds = monotonic() - asked
+        if seconds > SLOW_SECONDS:
+            _logger.warning("metadata store: %.1f s, %.1f of them in the database", seconds, took)
+        return result
 
     async def _change(self, work: Callable[[], tuple[T, list[str]]]) -> T:
         """Do `work` and tell watchers of the paths it touched, even if the caller gave up."""
@@ -118,9 +130,10 @@ class EmbeddedStore(Store):
                 changed(path)
 
 
-def _reaching(work: Callable[[], T]) -> T:
-    """The database's own failures (disk full, I/O error) in the store's terms."""
+def _reaching(work: Callable[[], T]) -> tuple[T, float]:
+    """How long it took too; the database's own failures (disk full, I/O error) as the store's."""
+    began = monotonic()
     try:
-        return work()
+        return work(), monotonic() - began
     except sqlite3.Error as error:
         raise SessionLost(f"metadata store: {error}") from error

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sized
 from typing import TYPE_CHECKING
 
+from headrace.frontends.http import coordinator_gauges
 from headrace.model.errors import ApiError
 from headrace.model.nouns import OFFSETS_TOPIC
 
@@ -21,8 +22,7 @@ def register(broker: "Broker", connections: Sized) -> None:
     metrics.gauge("headrace_groups", "Consumer groups coordinated", lambda: _groups(broker))
     metrics.gauge("headrace_log_bytes", "Bytes on disk", lambda: _log_bytes(broker), label="topic")
     register_clients(broker)
-    register_transactions(broker)
-    register_share_groups(broker)
+    coordinator_gauges.register(broker)
     metrics.gauge(
         "headrace_log_directories_failed",
         "Log directories fenced after an error",
@@ -71,78 +71,6 @@ def register_clients(broker: "Broker") -> None:
     )
 
 
-def register_transactions(broker: "Broker") -> None:
-    """Add what is under way in transactions, and what has become of them."""
-    metrics, transactions = broker.metrics, broker.transactions
-    counts = transactions.counts
-    metrics.gauge(
-        "headrace_transactions_open",
-        "Transactions that are open",
-        lambda: len(transactions.open_since_ms()),
-    )
-    metrics.gauge(
-        "headrace_transaction_open_seconds_max",
-        "How long the oldest open transaction has been open: readers of committed data wait for it",
-        lambda: _oldest_seconds(broker),
-    )
-    metrics.gauge(
-        "headrace_transactions_ending",
-        "Transactions that are decided and have not all of their markers",
-        lambda: sum(len(shard.ending) for shard in transactions.led),
-    )
-    metrics.gauge(
-        "headrace_transactions_total",
-        "Transactions that have ended",
-        lambda: {"committed": counts.committed, "aborted": counts.aborted},
-        label="outcome",
-        counter=True,
-    )
-    metrics.gauge(
-        "headrace_transactions_timed_out_total",
-        "Transactions aborted because they took longer than their producer had said",
-        lambda: counts.timed_out,
-        counter=True,
-    )
-
-
-def register_share_groups(broker: "Broker") -> None:
-    """Add what share groups have out, and what their members have said."""
-    metrics, share = broker.metrics, broker.share
-    counts = share.partitions.counts
-    metrics.gauge(
-        "headrace_share_groups", "Share groups coordinated", lambda: _share_groups(broker)
-    )
-    metrics.gauge(
-        "headrace_share_partitions",
-        "Partitions that share groups read from, once for each group",
-        lambda: sum(1 for _ in share.partitions),
-    )
-    metrics.gauge(
-        "headrace_share_records_out",
-        "Records out with members of share groups",
-        lambda: sum(one.out for one in share.partitions),
-    )
-    metrics.gauge(
-        "headrace_share_records_acquired_total",
-        "Records handed out to share groups, each time anew",
-        lambda: counts.acquired,
-        counter=True,
-    )
-    metrics.gauge(
-        "headrace_share_records_acknowledged_total",
-        "Records that members of share groups have said something of",
-        lambda: {kind.name.lower(): float(count) for kind, count in counts.settled.items()},
-        label="kind",
-        counter=True,
-    )
-    metrics.gauge(
-        "headrace_share_locks_timed_out_total",
-        "Records taken back from members of share groups who had them for too long",
-        lambda: counts.timed_out,
-        counter=True,
-    )
-
-
 def register_cleaner(metrics: "Metrics", cleaner: "LogCleaner") -> None:
     """Add what the log cleaner counts to `metrics`."""
     counts = cleaner.counts
@@ -177,18 +105,6 @@ def _groups(broker: "Broker") -> float:
     except ApiError:
         # Still being read from __consumer_offsets: not known is not none.
         return float("nan")
-
-
-def _share_groups(broker: "Broker") -> float:
-    try:
-        return len(broker.share.list_groups())
-    except ApiError:
-        return float("nan")  # as above
-
-
-def _oldest_seconds(broker: "Broker") -> float:
-    since = min(broker.transactions.open_since_ms(), default=None)
-    return 0.0 if since is None else max(0.0, (broker.clock.wall_ms() - since) / 1000)
 
 
 def _log_bytes(broker: "Broker") -> Mapping[str, float]:

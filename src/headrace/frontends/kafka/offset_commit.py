@@ -11,7 +11,7 @@ from functools import partial
 from headrace.broker.groups.messages import CommitRequest, OffsetToCommit
 from headrace.broker.metadata import MetadataImage, TopicInfo
 from headrace.frontends.kafka.handler import Answer, RequestContext
-from headrace.frontends.kafka.offset_commit_pattern import encode_answer
+from headrace.frontends.kafka.offset_commit_pattern import encode_answer, pattern_of
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka.hot import offset_commit as codec
@@ -46,8 +46,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         request.retention_ms,
         version,
     )
-    if runs is not None and not refused:
-        runs.learn(version, body, places, request, commit)
+    if runs is not None and not refused and runs.curious():
+        runs.learn(pattern_of(context.broker, version, body, places, request, commit))
     groups.commit(commit, partial(_answer, pending, version, request, refused))
     return pending
 

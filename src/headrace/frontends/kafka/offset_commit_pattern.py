@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 _LEAD_BYTES = 8
 """Length, API key and version: the same in every frame of a pattern."""
 _ID_BYTES = 4
+TOPIC_NAME_MAX = 249
+BODY_BYTES_MAX = 16 << 10
+NAMES_BYTES_MAX = 256 << 10
+"""Nothing is learned from larger requests, or from one whose records would name more: a connection
+keeps as much."""
 _OFFSET_BYTES, _EPOCH_BYTES = 8, 4
 
 
@@ -85,7 +90,7 @@ class Pattern:
         request: codec.OffsetCommitRequest,
         commit: "CommitRequest",
     ) -> None:
-        """Of the request `body`, nothing of which was refused; its offsets lie at `places`."""
+        """As `pattern_of`."""
         self.version = version
         self.size = len(body)
         self.repeated = RepeatedCommit(commit)
@@ -106,6 +111,10 @@ class Pattern:
         # What the request was held against: topics that are there, and how long a note may be.
         self._image = broker.image
         self._limits = broker.groups.limits
+
+    def frames(self, frame: memoryview) -> Frames:
+        """How its requests look with the header that `frame` has, length first."""
+        return Frames(self, frame)
 
     def holds(self, broker: "Broker") -> bool:
         """Whether nothing has changed that could have a request refused for what it names."""
@@ -129,6 +138,24 @@ class Pattern:
         if answer is None:
             answer = self._answer = encode_answer(self.version, self._request, {}, error)
         return answer
+
+
+def pattern_of(
+    broker: "Broker",
+    version: int,
+    body: memoryview,
+    places: "Sequence[int]",
+    request: codec.OffsetCommitRequest,
+    commit: "CommitRequest",
+) -> Pattern | None:
+    """The pattern of a request nothing of which was refused; None where none is worth its memory.
+
+    The request's offsets lie at `places` in its `body`.
+    """
+    names = (len(commit.group_id) + TOPIC_NAME_MAX) * len(places)
+    if len(body) > BODY_BYTES_MAX or names > NAMES_BYTES_MAX or commit.retention_ms >= 0:
+        return None
+    return Pattern(broker, version, body, places, request, commit)
 
 
 def encode_answer(

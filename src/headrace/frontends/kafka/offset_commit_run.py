@@ -7,36 +7,29 @@ the same either way.
 """
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from headrace.frontends.kafka.offset_commit_pattern import Found, Frames, Pattern
-from headrace.frontends.kafka.produce_pattern import Route
-from headrace.model.errors import ErrorCode
 from headrace.net.connection import Run
 from headrace.net.pending import Pending
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_request
-from headrace.wire.kafka.hot.offset_commit import OffsetCommitRequest
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.broker.groups.messages import CommitRequest
+    from headrace.frontends.kafka.offset_commit_pattern import Found, Frames, Pattern
+    from headrace.frontends.kafka.produce_pattern import Route
     from headrace.frontends.kafka.shared import Shared
+    from headrace.model.errors import ErrorCode
 
 FRAMES_MAX = 256
 """Requests in one run."""
 RUN_BYTES_MAX = 128 << 10
 """What their records come to, so that they fit into one batch with others'."""
-BODY_BYTES_MAX = 16 << 10
-NAMES_BYTES_MAX = 256 << 10
-"""Nothing is learned from larger requests, or from one whose records would name more: a connection
-keeps as much."""
-TOPIC_NAME_MAX = 249
 LENGTH_BYTES = 4
-API_CODE = ApiKey.OFFSET_COMMIT << 16
+_API_CODE = ApiKey.OFFSET_COMMIT << 16
 _PATIENCE_MAX = 64
 _LATENCY_SAMPLE = 16
 """One request in sixteen is timed, as everywhere."""
@@ -48,7 +41,7 @@ class OffsetCommitRuns:
 
     __slots__ = ("_broker", "_frames", "_let_pass", "_patience", "_pattern", "_routes", "_shared")
 
-    def __init__(self, broker: "Broker", shared: "Shared", routes: Mapping[int, Route]) -> None:
+    def __init__(self, broker: "Broker", shared: "Shared", routes: "Mapping[int, Route]") -> None:
         self._broker = broker
         self._shared = shared
         self._routes = routes
@@ -59,28 +52,18 @@ class OffsetCommitRuns:
         self._let_pass = 0
         self._patience = 1
 
-    def learn(
-        self,
-        version: int,
-        body: memoryview,
-        places: Sequence[int],
-        request: OffsetCommitRequest,
-        commit: "CommitRequest",
-    ) -> None:
-        """Expect requests like this one, nothing of which was refused; its offsets are at `places`.
-
-        Unless it is large, or such expectations have come to nothing lately.
-        """
+    def curious(self) -> bool:
+        """Whether the next request is to be learned from: not, if that came to nothing lately."""
         if self._let_pass:
             self._let_pass -= 1
-            return
-        names = (len(commit.group_id) + TOPIC_NAME_MAX) * len(places)
-        if len(body) > BODY_BYTES_MAX or names > NAMES_BYTES_MAX or commit.retention_ms >= 0:
-            return
-        self._pattern = Pattern(self._broker, version, body, places, request, commit)
-        self._frames = None
+            return False
         self._let_pass = self._patience
         self._patience = min(2 * self._patience, _PATIENCE_MAX)
+        return True
+
+    def learn(self, pattern: "Pattern | None") -> None:
+        """Expect requests like this from now on; None: any."""
+        self._pattern, self._frames = pattern, None
 
     def again(self, version: int, body: memoryview) -> Pending | None:
         """Answer a request that is like the last one learned. None: it goes the ordinary way."""
@@ -103,12 +86,12 @@ class OffsetCommitRuns:
             return None
         size, code = _unpack_head(view, at)
         frame_bytes = LENGTH_BYTES + size
-        if at + 2 * frame_bytes > filled or code != API_CODE | pattern.version:
+        if at + 2 * frame_bytes > filled or code != (_API_CODE | pattern.version):
             return None
         began = perf_counter()
         frames = self._frames
         if frames is None or frames.size != frame_bytes:
-            frames = self._frames = _frames(pattern, view[at : at + frame_bytes])
+            frames = self._frames = self._look(pattern, view[at : at + frame_bytes])
             if frames is None:
                 return None
         most = RUN_BYTES_MAX // pattern.repeated.record_bytes
@@ -121,8 +104,14 @@ class OffsetCommitRuns:
         answer = self._commit(pattern, found, self._routes[code], count * size, began)
         return Run(at + count * frame_bytes, count, answer)
 
+    @staticmethod
+    def _look(pattern: "Pattern", frame: memoryview) -> "Frames | None":
+        """How requests with the header of `frame` look, if it is one of the pattern's."""
+        body = frame[LENGTH_BYTES + parse_request(frame[LENGTH_BYTES:]).body :]
+        return None if pattern.match(body) is None else pattern.frames(frame)
+
     def _commit(
-        self, pattern: Pattern, found: Found, route: Route, bytes_in: int, began: float
+        self, pattern: "Pattern", found: "Found", route: "Route", bytes_in: int, began: float
     ) -> Pending:
         ids, offsets, leader_epochs = found
         self._shared.group = None  # what is answered in between must leave in between
@@ -137,25 +126,19 @@ class OffsetCommitRuns:
         return pending
 
 
-def _frames(pattern: Pattern, frame: memoryview) -> Frames | None:
-    """How requests with the header of `frame` look, if it is one of the pattern's."""
-    body = frame[LENGTH_BYTES + parse_request(frame[LENGTH_BYTES:]).body :]
-    return None if pattern.match(body) is None else Frames(pattern, frame)
-
-
-def _answer(pending: Pending, pattern: Pattern, error: ErrorCode) -> None:
+def _answer(pending: Pending, pattern: "Pattern", error: "ErrorCode") -> None:
     if not pending.done:
         pending.resolve(pattern.answer(error))
 
 
 def _answer_all(
     pending: Pending,
-    pattern: Pattern,
-    route: Route,
+    pattern: "Pattern",
+    route: "Route",
     correlation_ids: list[int],
     timed: int,
     began: float,
-    error: ErrorCode,
+    error: "ErrorCode",
 ) -> None:
     if pending.done:
         return

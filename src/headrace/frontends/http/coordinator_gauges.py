@@ -1,0 +1,116 @@
+"""What transactions and share groups are at, looked up when somebody asks.
+
+A broker that nobody has asked for any has none of their topics, and is not asked for more.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import ApiError
+from headrace.model.nouns import SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.share.service import ShareService
+    from headrace.broker.txn.coordinators import TransactionCoordinators
+
+
+def register(broker: "Broker") -> None:
+    """Add both to the metrics of `broker`."""
+    _register_transactions(broker)
+    _register_share_groups(broker)
+
+
+def _register_transactions(broker: "Broker") -> None:
+    metrics = broker.metrics
+
+    def of(read: "Callable[[TransactionCoordinators], float]") -> float:
+        return read(broker.transactions) if TRANSACTIONS_TOPIC in broker.image.topics else 0
+
+    def oldest_seconds(transactions: "TransactionCoordinators") -> float:
+        since = min(transactions.open_since_ms(), default=None)
+        return 0.0 if since is None else max(0.0, (broker.clock.wall_ms() - since) / 1000)
+
+    metrics.gauge(
+        "headrace_transactions_open",
+        "Transactions that are open",
+        lambda: of(lambda found: len(found.open_since_ms())),
+    )
+    metrics.gauge(
+        "headrace_transaction_open_seconds_max",
+        "How long the oldest open transaction has been open: readers of committed data wait for it",
+        lambda: of(oldest_seconds),
+    )
+    metrics.gauge(
+        "headrace_transactions_ending",
+        "Transactions that are decided and have not all of their markers",
+        lambda: of(lambda found: sum(len(shard.ending) for shard in found.led)),
+    )
+    metrics.gauge(
+        "headrace_transactions_total",
+        "Transactions that have ended since the start",
+        lambda: {
+            "committed": of(lambda found: found.counts.committed),
+            "aborted": of(lambda found: found.counts.aborted),
+        },
+        label="outcome",
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_transactions_timed_out_total",
+        "Transactions aborted because they took longer than their producer had said",
+        lambda: of(lambda found: found.counts.timed_out),
+        counter=True,
+    )
+
+
+def _register_share_groups(broker: "Broker") -> None:
+    metrics = broker.metrics
+
+    def used() -> bool:
+        return SHARE_STATE_TOPIC in broker.image.topics
+
+    def of(read: "Callable[[ShareService], float]") -> float:
+        return read(broker.share) if used() else 0
+
+    def groups(share: "ShareService") -> float:
+        try:
+            return len(share.list_groups())
+        except ApiError:
+            # Still being read from __consumer_offsets: not known is not none.
+            return float("nan")
+
+    def acknowledged() -> Mapping[str, float]:
+        settled = broker.share.partitions.counts.settled if used() else {}
+        return {kind.name.lower(): count for kind, count in settled.items()}
+
+    metrics.gauge("headrace_share_groups", "Share groups coordinated", lambda: of(groups))
+    metrics.gauge(
+        "headrace_share_partitions",
+        "Partitions that share groups read from, once for each group",
+        lambda: of(lambda share: sum(1 for _ in share.partitions)),
+    )
+    metrics.gauge(
+        "headrace_share_records_out",
+        "Records out with members of share groups",
+        lambda: of(lambda share: sum(one.out for one in share.partitions)),
+    )
+    metrics.gauge(
+        "headrace_share_records_acquired_total",
+        "Records handed out to share groups, each time anew",
+        lambda: of(lambda share: share.partitions.counts.acquired),
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_share_records_acknowledged_total",
+        "Records that members of share groups have said something of",
+        acknowledged,
+        label="kind",
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_share_locks_timed_out_total",
+        "Records taken back from members of share groups who had them for too long",
+        lambda: of(lambda share: share.partitions.counts.timed_out),
+        counter=True,
+    )
