@@ -2,7 +2,8 @@
 
 import pytest
 
-from headrace.broker.groups.messages import Leaver, OffsetToCommit
+from headrace.broker.groups.messages import CommitRequest, Leaver, OffsetToCommit
+from headrace.broker.groups.repeated import RepeatedCommit
 from headrace.broker.groups.states import GroupState
 from headrace.model.errors import ApiError, ErrorCode
 from tests.unit.groups_kit import Room, Settings
@@ -37,6 +38,53 @@ def test_all_commits_of_one_turn_go_out_in_one_batch() -> None:
     room.clock.advance()
     assert len(room.partition.log.batches) == before + 1
     assert codes == [[NONE]] * 100
+
+
+REPEATED = RepeatedCommit(
+    CommitRequest("g", -1, "", None, [OffsetToCommit("t", 0, 0), OffsetToCommit("t", 3, 0)])
+)
+
+
+def repeat(room: Room, *offsets: int) -> list[ErrorCode]:
+    """Commits of both of `REPEATED`'s partitions, as many as there are pairs of offsets."""
+    codes: list[ErrorCode] = []
+    room.groups.commit_repeated(REPEATED, offsets, [2] * len(offsets), codes.append)
+    room.clock.advance()
+    return codes
+
+
+def test_commits_alike_are_written_each_and_the_last_counts() -> None:
+    room, other = Room(), Room()
+    assert repeat(room, 5, 6, 7, 8) == [NONE]
+    for pair in ((5, 6), (7, 8)):
+        other.commit(
+            offsets=[OffsetToCommit("t", at, n, 2) for at, n in zip((0, 3), pair, strict=True)]
+        )
+    assert room.partition.pairs() == other.partition.pairs()
+    assert (room.committed("t", 0), room.committed("t", 3)) == (7, 8)
+    assert room.restart().committed("t", 3) == 8
+
+
+def test_commits_alike_that_take_too_long_are_answered_and_may_be_kept_yet() -> None:
+    room = Room()
+    room.partition.hold = True
+    codes = repeat(room, 5, 6)
+    room.clock.advance(11)
+    assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    room.partition.flush()
+    assert codes == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert room.committed("t", 3) == 6
+
+
+def test_commits_alike_are_refused_together() -> None:
+    room = Room()
+    room.stable()
+    assert repeat(room, 5, 6, 7, 8) == [ErrorCode.UNKNOWN_MEMBER_ID]
+    assert room.committed() is None
+    room = Room()
+    room.partition.refusal = ErrorCode.KAFKA_STORAGE_ERROR
+    assert repeat(room, 5, 6) == [ErrorCode.NOT_COORDINATOR]
+    assert room.committed() is None
 
 
 def test_a_turns_commits_are_split_into_batches_of_bounded_size() -> None:

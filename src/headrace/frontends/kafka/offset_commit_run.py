@@ -7,7 +7,6 @@ the same either way.
 """
 
 import struct
-from collections.abc import Mapping
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -18,6 +17,8 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_request
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from headrace.broker.broker import Broker
     from headrace.frontends.kafka.offset_commit_pattern import Found, Frames, Pattern
     from headrace.frontends.kafka.produce_pattern import Route
