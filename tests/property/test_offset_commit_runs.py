@@ -231,7 +231,7 @@ def test_every_request_of_a_run_is_answered_as_its_member_may_commit(
     async def story() -> None:
         outcome = await same(alike(20, group=MEMBER_OF, generation=generation))
         assert outcome.runs == 1
-        assert outcome.answers[0].count(struct.pack(">iih", 1, 0, code)) == 20
+        assert outcome.answers[0].count(b"\x01a" + struct.pack(">iih", 1, 0, code)) == 20
 
     play(story())
 
@@ -253,7 +253,7 @@ def test_a_run_ends_before_what_is_not_like_it() -> None:
 def test_a_failed_append_fails_every_commit_in_it() -> None:
     async def story() -> None:
         outcome = await same(alike(20), fault=True)
-        refused = struct.pack(">iih", 1, 0, ErrorCode.NOT_COORDINATOR)
+        refused = b"\x01a" + struct.pack(">iih", 1, 0, ErrorCode.NOT_COORDINATOR)
         assert outcome.answers[0].count(refused) == 20
 
     play(story())
