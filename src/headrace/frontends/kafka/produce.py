@@ -60,7 +60,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     request = decode_request(version, body)
     transactional_id, acks, timeout_ms, topics = request
     alone = len(topics) == 1 and len(topics[0][2]) == 1
-    if not alone or (transactional_id is not None and not _is_open(context, topics[0])):
+    if not alone or (transactional_id is not None and _may_begin(context, topics[0])):
         todo = list(_to_check(context, request))
         if any(not inspection.in_passing(task, parse_header(view)) for _, view, task in todo):
             return _later(context, body)
@@ -113,15 +113,16 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     return group
 
 
-def _is_open(context: RequestContext, topic: TopicData) -> bool:
-    """Whether the one batch is of a transaction that its partition has seen batches of."""
+def _may_begin(context: RequestContext, topic: TopicData) -> bool:
+    """Whether the one batch may be the first of its transaction in its partition."""
     try:
         partition = _partition_of(context, topic, topic.partitions[0].partition)
         header = parse_header(_view_of(topic.partitions[0]))
     except ApiError:
-        return False  # told when it is to be appended
-    transactional = header.attributes & TRANSACTIONAL
-    return bool(transactional) and partition.log.producers.is_open(header[9], header[10])
+        return True  # told when it is to be appended
+    if not header.attributes & TRANSACTIONAL:
+        return False
+    return not partition.log.producers.is_open(header.producer_id, header.producer_epoch)
 
 
 def _seconds(timeout_ms: int) -> float:
