@@ -7,6 +7,7 @@ import asyncio
 import struct
 import tempfile
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -142,18 +143,26 @@ async def serve(here: Room, sent: bytes, in_runs: bool, reads: int = 1) -> Outco
         waiting.append(answer)
     session.pass_done()
     for answer in waiting:
-        if isinstance(answer, Pending):
-            await until(lambda answer=answer: answer.done)
-            answer = answer.parts()
-        outcome.answers.append(answer if isinstance(answer, bytes) else b"".join(answer))
+        outcome.answers.append(await answered(answer))
     await dispatcher.stop()
     return outcome
+
+
+async def answered(answer: Any) -> bytes:
+    if isinstance(answer, Pending):
+        await until(partial(getattr, answer, "done"))
+        answer = answer.parts()
+    assert isinstance(answer, bytes)
+    return answer
 
 
 async def play_one(commits: list[Commit], in_runs: bool, fault: bool = False) -> Outcome:
     disk = SimDisk()
     with tempfile.TemporaryDirectory() as place:
-        config = {"offsets_topic_num_partitions": "2", "group_initial_rebalance_delay_ms": "0"}
+        config: dict[str, Any] = {
+            "offsets_topic_num_partitions": "2",
+            "group_initial_rebalance_delay_ms": "0",
+        }
         async with room(Path(place), disk, kill=True, **config) as here:
             await here.controller.create_topics([NewTopic(name, PARTITIONS) for name in TOPICS])
             await here.controller.ensure_internal_topic(OFFSETS_TOPIC)
@@ -283,11 +292,7 @@ def test_what_was_learned_is_void_when_the_topic_is_gone() -> None:
                 session = KafkaSession(dispatcher, nobody)
                 sent = memoryview(bytearray(frames(alike(1), {}, "")))
                 for code in (ErrorCode.NONE, ErrorCode.NONE):
-                    answer = session.frame(sent[4:])
-                    assert isinstance(answer, Pending)
-                    await until(lambda answer=answer: answer.done)
-                    body = answer.parts()
-                    assert isinstance(body, bytes)
+                    body = await answered(session.frame(sent[4:]))
                     assert body.endswith(struct.pack(">h", code))
                 await here.controller.delete_topics(["a"])
                 answer = session.frame(sent[4:])
