@@ -30,6 +30,7 @@ from headrace.wire.kafka.batch import iterate, records, size_of
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.hot import offset_commit as codec
 from tests.support.broker import Room, play, room, until
+from tests.support.served import served
 
 TOPICS = ("a", "b")
 PARTITIONS = 3
@@ -123,7 +124,7 @@ async def join(here: Room) -> str:
 
 async def serve(here: Room, sent: bytes, in_runs: bool, reads: int = 1) -> Outcome:
     """What a connection does with what came, in so many reads."""
-    dispatcher = Dispatcher(here.broker, here.controller, [commit_api.API], here.broker.metrics)
+    dispatcher = Dispatcher(here.broker, here.controller, [served(commit_api)], here.broker.metrics)
     nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1)
     session = KafkaSession(dispatcher, nobody)
     if not in_runs:
@@ -286,7 +287,7 @@ def test_what_was_learned_is_void_when_the_topic_is_gone() -> None:
                 await here.controller.create_topics([NewTopic("a", 1)])
                 await here.controller.ensure_internal_topic(OFFSETS_TOPIC)
                 dispatcher = Dispatcher(
-                    here.broker, here.controller, [commit_api.API], here.broker.metrics
+                    here.broker, here.controller, [served(commit_api)], here.broker.metrics
                 )
                 nobody: Any = SimpleNamespace(address="here", listener="PLAINTEXT", port=1)
                 session = KafkaSession(dispatcher, nobody)
