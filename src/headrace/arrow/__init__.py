@@ -3,8 +3,10 @@
     decode.py    PartitionDecoder: bytes of whole batches in, pyarrow.RecordBatch out
     unfold.py    the codecs, with objects kept between batches
     kernel.py    numba: walks the records of one batch, copies keys, values, headers
+    alike.py     its way through runs of records of one shape, without parsing them
     twin.py      the same in plain Python, taken where numba is absent or HEADRACE_NUMBA=0
-    run.py       numba: many plain batches in one call, unfolded by lz4_kernel.py; lane.py uses it
+    run.py       numba: many plain batches in one call, unfolded by lz4_kernel.py, checked
+                 by crc_kernel.py; lane.py uses it
     raw.py       loads, stores and copies that those kernels are made of
     engine.py    which of the two, and where compiled code is cached
     cache.py     a directory that nobody else writes to

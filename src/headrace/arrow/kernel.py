@@ -13,8 +13,9 @@ import numpy as np
 from numba import njit
 
 from headrace.arrow import layout
+from headrace.arrow.alike import VAIN_MAX, chances, follow_on
 from headrace.arrow.layout import Outcome, Slot
-from headrace.arrow.raw import byte_at, copy, copy_short, put
+from headrace.arrow.raw import byte_at, clear_bit, copy, copy_short, put, short_at
 
 POSITION, END, RECORDS_LEFT = int(Slot.POSITION), int(Slot.END), int(Slot.RECORDS_LEFT)
 BASE_OFFSET, LAST_DELTA = int(Slot.BASE_OFFSET), int(Slot.LAST_DELTA)
@@ -119,12 +120,6 @@ def _micros(base_ms, delta_ms):
 
 
 @njit(inline="always")
-def _clear_bit(bitmap, row):
-    """Mark `row` as null in an Arrow validity bitmap."""
-    bitmap[row >> 3] &= np.uint8(~(1 << (row & 7)) & 0xFF)
-
-
-@njit(inline="always")
 def _measure_headers(src, at, end):
     """(count, key bytes, value bytes); count -1 where they do not end exactly at `end`."""
     count, at = _varint(src, at, end)
@@ -167,7 +162,7 @@ def _write_headers(
         at += size
         size, at = _varint(src, at, end)
         if size < 0:
-            _clear_bit(header_value_valid, row)
+            clear_bit(header_value_valid, row)
             state[HEADER_VALUE_NULLS] += 1
         else:
             copy(header_values, value_at, src, at, size)
@@ -179,6 +174,23 @@ def _write_headers(
     state[HEADERS] = row
     state[HEADER_KEY_BYTES] = key_at
     state[HEADER_VALUE_BYTES] = value_at
+
+
+@njit(inline="always")
+def _put_headers(
+    src, at, end, count, state, row, list_ends, list_valid, header_key_ends, header_keys,
+    header_value_ends, header_values, header_value_valid,
+):  # fmt: skip
+    """Bring the headers of one row to their buffers."""
+    if count == 0:
+        clear_bit(list_valid, row)
+        state[HEADER_LIST_NULLS] += 1
+    else:
+        _write_headers(
+            src, at, end, state, header_key_ends, header_keys, header_value_ends, header_values,
+            header_value_valid,
+        )  # fmt: skip
+    put(list_ends, row + 1, state[HEADERS])
 
 
 @njit(inline="always")
@@ -209,10 +221,11 @@ def _parse(src, at, end, previous, last_delta):
 
 
 @njit(inline="always")
-def _put(src, source_at, size, ends, data, valid, row, at):
+def _put(src, source_at, size, ends, data, valid, row, at, state, nulls):
     """Copy one key or value that fits, or mark its row null; returns the end of data."""
     if size < 0:
-        _clear_bit(valid, row)
+        clear_bit(valid, row)
+        state[nulls] += 1
     else:
         copy_short(data, at, src, source_at, size)
         at += size
@@ -221,12 +234,24 @@ def _put(src, source_at, size, ends, data, valid, row, at):
 
 
 @njit(inline="always")
-def _headers_fit(state, count, key_bytes, value_bytes, header_key_ends, header_keys, header_values):
-    """Whether one record's headers have room in all three buffers."""
-    return (
-        count <= header_key_ends.shape[0] - 1 - state[HEADERS]
-        and key_bytes <= header_keys.shape[0] - state[HEADER_KEY_BYTES]
-        and value_bytes <= header_values.shape[0] - state[HEADER_VALUE_BYTES]
+def _fits(
+    state, row, key_at, value_at, key_size, value_size, headers, offsets, key_ends, keys,
+    value_ends, values, list_ends, header_key_ends, header_keys, header_values,
+):  # fmt: skip
+    """Whether one record has room in all buffers that are wanted."""
+    count, header_key_size, header_value_size = headers
+    return not (
+        row >= offsets.shape[0]
+        or (key_ends.shape[0] > 0 and key_size > keys.shape[0] - key_at)
+        or (value_ends.shape[0] > 0 and value_size > values.shape[0] - value_at)
+        or (
+            list_ends.shape[0] > 0
+            and (
+                count > header_key_ends.shape[0] - 1 - state[HEADERS]
+                or header_key_size > header_keys.shape[0] - state[HEADER_KEY_BYTES]
+                or header_value_size > header_values.shape[0] - state[HEADER_VALUE_BYTES]
+            )
+        )
     )
 
 
@@ -240,66 +265,66 @@ def decode(
 ):  # fmt: skip
     """Walk records from POSITION until the batch is DONE or the next one does not fit (FULL).
 
-    `src`: uint8, read-only. `*_ends`: int32 Arrow offsets, one longer than their rows; length 0
-    says that this column is not wanted. `*_valid`: bitmaps preset to ones. Offsets and micros:
-    int64, one per row. Returns an `Outcome` and updates `state`.
+    `src`: uint8, read-only. `*_ends`: int32 Arrow offsets, one longer than their rows; length 0: it
+    is not wanted. `*_valid`: bitmaps, all ones. Updates `state`, returns an `Outcome`.
     """
     at, end, left, last_delta = state[POSITION], state[END], state[RECORDS_LEFT], state[LAST_DELTA]
-    previous, base_ms, fixed_time = state[PREVIOUS_DELTA], state[BASE_TIME_MS], state[FIXED_TIME]
-    base_offset, offset_from, until = state[BASE_OFFSET], state[OFFSET_FROM], state[OFFSET_UNTIL]
+    previous, base_offset, until = state[PREVIOUS_DELTA], state[BASE_OFFSET], state[OFFSET_UNTIL]
     row, key_at, value_at = state[ROWS], state[KEY_BYTES], state[VALUE_BYTES]
-    key_nulls, value_nulls = state[KEY_NULLS], state[VALUE_NULLS]
     want_keys, want_values = key_ends.shape[0] > 0, value_ends.shape[0] > 0
-    want_headers = list_ends.shape[0] > 0
     if at < 0 or end > src.shape[0]:
         return BAD_LENGTH
-    outcome = DONE
+    outcome, vain_left = DONE, chances(state)
     while left > 0:
         outcome, record_end, delta_ms, delta, key_from, key_size, value_from, value_size, here = (
             _parse(src, at, end, previous, last_delta)
         )
         if outcome != DONE:
             return outcome
-        count, header_key_size, header_value_size = _measure_headers(src, here, record_end)
-        if count < 0:
+        headers = _measure_headers(src, here, record_end)
+        if headers[0] < 0:
             return BAD_HEADERS
-        if offset_from <= base_offset + delta < until:
-            if (
-                row >= offsets.shape[0]
-                or (want_keys and key_size > keys.shape[0] - key_at)
-                or (want_values and value_size > values.shape[0] - value_at)
-                or (want_headers and not _headers_fit(
-                    state, count, header_key_size, header_value_size,
-                    header_key_ends, header_keys, header_values,
-                ))
+        if state[OFFSET_FROM] <= base_offset + delta < until:
+            if not _fits(
+                state, row, key_at, value_at, key_size, value_size, headers, offsets, key_ends,
+                keys, value_ends, values, list_ends, header_key_ends, header_keys, header_values,
             ):  # fmt: skip
                 outcome = FULL
                 break
+            put(offsets, row, base_offset + delta)
+            put(micros, row, _micros(state[BASE_TIME_MS], 0 if state[FIXED_TIME] else delta_ms))
             if want_keys:
-                key_at = _put(src, key_from, key_size, key_ends, keys, key_valid, row, key_at)
-                key_nulls += key_size < 0
+                key_at = _put(
+                    src, key_from, key_size, key_ends, keys, key_valid, row, key_at,
+                    state, KEY_NULLS,
+                )  # fmt: skip
             if want_values:
                 value_at = _put(
-                    src, value_from, value_size, value_ends, values, value_valid, row, value_at
-                )
-                value_nulls += value_size < 0
-            if want_headers:
-                _write_headers(
-                    src, here, record_end, state, header_key_ends, header_keys,
-                    header_value_ends, header_values, header_value_valid,
+                    src, value_from, value_size, value_ends, values, value_valid, row, value_at,
+                    state, VALUE_NULLS,
                 )  # fmt: skip
-                put(list_ends, row + 1, state[HEADERS])
-                if count == 0:
-                    _clear_bit(list_valid, row)
-                    state[HEADER_LIST_NULLS] += 1
-            put(offsets, row, base_offset + delta)
-            put(micros, row, _micros(base_ms, np.int64(0) if fixed_time else delta_ms))
+            if list_ends.shape[0] > 0:
+                _put_headers(
+                    src, here, record_end, headers[0], state, row, list_ends, list_valid,
+                    header_key_ends, header_keys, header_value_ends, header_values,
+                    header_value_valid,
+                )  # fmt: skip
             row += 1
-        previous, at = delta, record_end
-        left -= 1
+        begin, previous, at, left = at, delta, record_end, left - 1
+        alike = headers[0] == 0 and at + 2 <= end and short_at(src, at) == short_at(src, begin)
+        if alike and vain_left > 0:
+            taken, previous = follow_on(
+                src, state, begin, at - begin, end, left, row, key_at, value_at, delta, key_from,
+                key_size, value_from, value_size, offsets, micros, key_ends, keys, key_valid,
+                value_ends, values, value_valid, list_ends, list_valid,
+            )  # fmt: skip
+            vain_left = VAIN_MAX if taken > VAIN_MAX else vain_left - 1
+            at += taken * (at - begin)
+            row, left = row + taken, left - taken
+            key_at += taken * max(key_size, 0) if want_keys else 0
+            value_at += taken * max(value_size, 0) if want_values else 0
     if outcome == DONE and at != end:
         return BAD_END
     state[POSITION], state[RECORDS_LEFT], state[PREVIOUS_DELTA] = at, left, previous
     state[ROWS], state[KEY_BYTES], state[VALUE_BYTES] = row, key_at, value_at
-    state[KEY_NULLS], state[VALUE_NULLS] = key_nulls, value_nulls
     return outcome

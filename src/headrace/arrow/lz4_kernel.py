@@ -5,6 +5,9 @@ loop that does not branch on what it reads: it copies more than is needed, where
 moves on by what was. Where the next sequence begins is known only once this one's first byte is
 there, so a processor waits more than it works: hence two blocks at a time, side by side. All other
 sequences take the careful way, one by one. Held equal to liblz4 by property tests.
+
+Within, everything is an address: of what is read (`at`, `end`) and of what is written (`to`, `room`
+where it ends, `low` where what a match may refer to begins).
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -14,12 +17,11 @@ sequences take the careful way, one by one. Held equal to liblz4 by property tes
 import numpy as np
 from numba import njit
 
-from headrace.arrow.raw import byte_at, copy, copy_16, copy_32, short_at
+from headrace.arrow.raw import address_of, load_8, load_16, move, move_16, move_64
 
 MORE = 15  # in a token: the length goes on in the bytes that follow
 LITERALS_SHORT, MATCH_SHORT = 14, 64
 MATCH_LEAST = 4
-DISTANCE_NEAR = 32  # nearer, and a copy of 32 bytes would read what it writes
 LITERALS_LAST = 5
 # Token, literals, distance, one byte more of length, a byte read in vain; and what a block has
 # after its last match.
@@ -28,33 +30,42 @@ TARGET_ROOM = LITERALS_SHORT + 2 + MATCH_SHORT
 # Powers of two above what a short sequence takes of the source and puts in the target.
 SOURCE_SHIFT, TARGET_SHIFT = 5, 7
 
+_TOO_LONG = 0xFF
+
+
+def _length(token):
+    """The match's length as far as the token knows it; of too many literals, one too long."""
+    return (token & MORE) + MATCH_LEAST if token >> 4 != MORE else _TOO_LONG
+
+
+_LENGTHS = np.array([_length(token) for token in range(256)], np.uint8)
+
 
 @njit(inline="always")
-def _quick(src, at, out, to, low):
+def _quick(at, to, low):
     """Unfold the sequence at `at` if it is of the short kind: (whether it is, at and to after it).
 
     There is SOURCE_ROOM and TARGET_ROOM; its match begins at `low` or later.
     """
-    token = byte_at(src, at)
-    literals = token >> 4
-    behind, into = at + 1 + literals, to + literals
-    distance = short_at(src, behind)
+    token = load_8(at)
+    behind, into = at + (token >> 4), to + (token >> 4)
+    distance = load_16(behind + 1)
     more = ((token & MORE) + 1) >> 4
-    length = (token & MORE) + MATCH_LEAST + byte_at(src, behind + 2) * more
+    length = load_8(address_of(_LENGTHS) + token) + (load_8(behind + 3) & -more)
     back = into - distance
-    if literals == MORE or distance < DISTANCE_NEAR or back < low or length > MATCH_SHORT:
+    # A match that reaches into itself is no single copy; nor is one at no distance sound.
+    if length > MATCH_SHORT or distance < length or back < low:
         return False, at, to
-    copy_16(out, to, src, at + 1)
-    copy_32(out, into, out, back)
-    copy_32(out, into + 32, out, back + 32)
-    return True, behind + 2 + more, into + length
+    move_16(to, at + 1)
+    move_64(into, back)
+    return True, behind + 3 + more, into + length
 
 
 @njit(inline="always")
-def _longer(src, at, limit, length):
-    """A length that goes on at `at`, and the position after it: at most `limit`, or -1."""
+def _longer(at, limit, length):
+    """A length that goes on at `at`, and the address after it: at most `limit`, or -1."""
     while at < limit:
-        byte = byte_at(src, at)
+        byte = load_8(at)
         at += 1
         length += byte
         if byte != 255:
@@ -63,7 +74,7 @@ def _longer(src, at, limit, length):
 
 
 @njit(boundscheck=False, _nrt=False)
-def _careful(src, at, end, out, to, low, room):
+def _careful(at, end, to, low, room):
     """Unfold the sequence at `at`, of whatever kind: (at, to) after it.
 
     At `end` the block ends; -1 is no sound sequence, or one that does not fit below `room`.
@@ -71,22 +82,22 @@ def _careful(src, at, end, out, to, low, room):
     wrong = np.int64(-1), to
     if at >= end:
         return wrong
-    token = byte_at(src, at)
+    token = load_8(at)
     literals, at = token >> 4, at + 1
     if literals == MORE:
-        literals, at = _longer(src, at, end, literals)
+        literals, at = _longer(at, end, literals)
     if at < 0 or literals > end - at or literals > room - to:
         return wrong
-    copy(out, to, src, at, literals)
+    move(to, at, literals)
     at, to = at + literals, to + literals
     if at == end:
         return at, to
     if end - at < 2 + 1 + LITERALS_LAST:
         return wrong
-    distance, at = short_at(src, at), at + 2
+    distance, at = load_16(at), at + 2
     length = token & MORE
     if length == MORE:
-        length, at = _longer(src, at, end - LITERALS_LAST + 1, length)
+        length, at = _longer(at, end - LITERALS_LAST + 1, length)
     length += MATCH_LEAST
     start = to - distance
     if at < 0 or distance == 0 or start < low or length > room - to:
@@ -94,10 +105,27 @@ def _careful(src, at, end, out, to, low, room):
     # What is copied may end within itself: no more at a time than is there.
     while length > 0:
         size = min(to - start, length)
-        copy(out, to, out, start, size)
+        move(to, start, size)
         to += size
         length -= size
     return at, to
+
+
+@njit(boundscheck=False, _nrt=False)
+def _one(at, end, to, low, room):
+    """Unfold a block, or the rest of one: the address after it, -1 where it is unsound."""
+    fast_at, fast_to = end - SOURCE_ROOM, room - TARGET_ROOM
+    while True:
+        while at <= fast_at and to <= fast_to:
+            short, next_at, next_to = _quick(at, to, low)
+            if not short:
+                break
+            at, to = next_at, next_to
+        at, to = _careful(at, end, to, low, room)
+        if at < 0:
+            return np.int64(-1)
+        if at == end:
+            return to
 
 
 @njit(cache=True, nogil=True, boundscheck=False, _nrt=False)
@@ -107,18 +135,9 @@ def unfold_block(src, at, end, out, to, low, room):
     Returns the position after it in `out`, behind which anything may have been written; -1 where
     it is no sound block, or has no room. The bounds are the caller's to keep within the arrays.
     """
-    fast_at, fast_to = end - SOURCE_ROOM, room - TARGET_ROOM
-    while True:
-        while at <= fast_at and to <= fast_to:
-            short, next_at, next_to = _quick(src, at, out, to, low)
-            if not short:
-                break
-            at, to = next_at, next_to
-        at, to = _careful(src, at, end, out, to, low, room)
-        if at < 0:
-            return np.int64(-1)
-        if at == end:
-            return to
+    source, target = address_of(src), address_of(out)
+    done = _one(source + at, source + end, target + to, target + low, target + room)
+    return done - target if done >= 0 else done
 
 
 @njit(cache=True, nogil=True, boundscheck=False, _nrt=False)
@@ -127,36 +146,38 @@ def unfold_two(src, at, end, also_at, also_end, out, half):
 
     Returns the positions after them in `out`, each as `unfold_block`.
     """
-    to, room = np.int64(0), half
-    also_to, also_room = half, np.int64(out.shape[0])
+    source, target = address_of(src), address_of(out)
+    at, end, also_at, also_end = source + at, source + end, source + also_at, source + also_end
+    to, room = target, target + half
+    also_to, also_room = room, target + out.shape[0]
     fast_at, fast_to = end - SOURCE_ROOM, room - TARGET_ROOM
     also_fast_at, also_fast_to = also_end - SOURCE_ROOM, also_room - TARGET_ROOM
     while True:
-        source = min(fast_at - at, also_fast_at - also_at)
-        target = min(fast_to - to, also_fast_to - also_to)
-        if source >= 0 and target >= 0:
-            many = min(source >> SOURCE_SHIFT, target >> TARGET_SHIFT) + 1
+        read = min(fast_at - at, also_fast_at - also_at)
+        written = min(fast_to - to, also_fast_to - also_to)
+        if read >= 0 and written >= 0:
+            many = min(read >> SOURCE_SHIFT, written >> TARGET_SHIFT) + 1
             while many > 0:
-                short, next_at, next_to = _quick(src, at, out, to, 0)
+                short, next_at, next_to = _quick(at, to, target)
                 if not short:
                     break
-                short, also_next_at, also_next_to = _quick(src, also_at, out, also_to, half)
+                short, also_next_at, also_next_to = _quick(also_at, also_to, room)
                 if not short:
                     break
                 at, to, also_at, also_to = next_at, next_to, also_next_at, also_next_to
                 many -= 1
             if many == 0:
                 continue
-        at, to = _careful(src, at, end, out, to, 0, room)
-        also_at, also_to = _careful(src, also_at, also_end, out, also_to, half, also_room)
+        at, to = _careful(at, end, to, target, room)
+        also_at, also_to = _careful(also_at, also_end, also_to, room, also_room)
         if at < 0 or at == end or also_at < 0 or also_at == also_end:
             break
     if at < 0:
         to = np.int64(-1)
     elif at < end:
-        to = unfold_block(src, at, end, out, to, 0, room)
+        to = _one(at, end, to, target, room)
     if also_at < 0:
         also_to = np.int64(-1)
     elif also_at < also_end:
-        also_to = unfold_block(src, also_at, also_end, out, also_to, half, also_room)
-    return to, also_to
+        also_to = _one(also_at, also_end, also_to, room, also_room)
+    return to - target if to >= 0 else to, also_to - target if also_to >= 0 else also_to

@@ -2,6 +2,9 @@
 
 numba's own indexing asks of each index whether it is negative, which a decoder pays for at every
 byte. Whoever calls these has made sure that what is touched is there. Numbers are little-endian.
+
+Two ways to say where: an array and a position in it, or an address. Loops that are all about
+reading and writing count in addresses: one register less for each array, and one addition.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -15,17 +18,29 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 STRIDE, SHORT_BYTES = 32, 512
+WIDE_STRIDE = 64
 
 
 def _pointer(context, builder, kind, array, at):
     return builder.gep(context.make_array(kind)(context, builder, array).data, [at])
 
 
-def _load(context, builder, kind, array, at, number):
-    place = builder.bitcast(_pointer(context, builder, kind, array, at), number.as_pointer())
-    loaded = builder.load(place)
+def _load_from(builder, pointer, number):
+    loaded = builder.load(builder.bitcast(pointer, number.as_pointer()))
     loaded.align = 1
     return loaded
+
+
+def _load(context, builder, kind, array, at, number):
+    return _load_from(builder, _pointer(context, builder, kind, array, at), number)
+
+
+def _at_address(builder, address):
+    return builder.inttoptr(address, ir.IntType(8).as_pointer())
+
+
+def _widened(builder, number, bits):
+    return number if bits == 64 else builder.zext(number, ir.IntType(64))
 
 
 def _reader(bits):
@@ -33,7 +48,7 @@ def _reader(bits):
     def read(typing_context, source, at):
         def generate(context, builder, signature, values):
             number = _load(context, builder, signature.args[0], *values, ir.IntType(bits))
-            return number if bits == 64 else builder.zext(number, ir.IntType(64))
+            return _widened(builder, number, bits)
 
         return types.int64(source, types.int64), generate
 
@@ -42,6 +57,52 @@ def _reader(bits):
 
 byte_at, short_at, word_at, long_at = _reader(8), _reader(16), _reader(32), _reader(64)
 """Unsigned (of 64 bits: signed) numbers of a uint8 array, at a byte's position."""
+
+
+def _loader(bits):
+    @intrinsic
+    def load(typing_context, address):
+        def generate(context, builder, signature, values):
+            pointer = _at_address(builder, values[0])
+            return _widened(builder, _load_from(builder, pointer, ir.IntType(bits)), bits)
+
+        return types.int64(types.int64), generate
+
+    return load
+
+
+load_8, load_16, load_64 = _loader(8), _loader(16), _loader(64)
+"""The same, at an address."""
+
+
+def _storer(bits):
+    @intrinsic
+    def store(typing_context, address, number):
+        def generate(context, builder, signature, values):
+            kind = ir.IntType(bits)
+            number = values[1] if bits == 64 else builder.trunc(values[1], kind)
+            place = builder.bitcast(_at_address(builder, values[0]), kind.as_pointer())
+            builder.store(number, place).align = 1
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return store
+
+
+store_32, store_64 = _storer(32), _storer(64)
+"""Put the low bits of a number at an address."""
+
+
+@intrinsic
+def address_of(typing_context, array):
+    """Where the first number of an array lies. The array has to be kept alive by someone."""
+
+    def generate(context, builder, signature, values):
+        data = context.make_array(signature.args[0])(context, builder, values[0]).data
+        return builder.ptrtoint(data, ir.IntType(64))
+
+    return types.int64(array), generate
 
 
 @intrinsic
@@ -73,16 +134,33 @@ def copy(typing_context, target, target_at, source, source_at, size):
     return types.void(target, target_at, source, source_at, size), generate
 
 
+@intrinsic
+def move(typing_context, into, out_of, size):
+    """memcpy of `size` bytes from one address to another."""
+
+    def generate(context, builder, signature, values):
+        into, out_of, count = values
+        into, out_of = _at_address(builder, into), _at_address(builder, out_of)
+        cgutils.raw_memcpy(builder, into, out_of, count, 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+def _store_vector(builder, pointer, vector):
+    builder.store(vector, builder.bitcast(pointer, vector.type.as_pointer())).align = 1
+
+
 def _copier(size):
+    vector = ir.VectorType(ir.IntType(64), size // 8)
+
     @intrinsic
     def copy_so_many(typing_context, target, target_at, source, source_at):
         def generate(context, builder, signature, values):
             into, into_at, out_of, out_of_at = values
-            vector = ir.VectorType(ir.IntType(64), size // 8)
             loaded = _load(context, builder, signature.args[2], out_of, out_of_at, vector)
             into = _pointer(context, builder, signature.args[0], into, into_at)
-            stored = builder.store(loaded, builder.bitcast(into, vector.as_pointer()))
-            stored.align = 1
+            _store_vector(builder, into, loaded)
             return context.get_dummy_value()
 
         return types.void(target, types.int64, source, types.int64), generate
@@ -90,8 +168,27 @@ def _copier(size):
     return copy_so_many
 
 
-copy_16, copy_32 = _copier(16), _copier(STRIDE)
+copy_32 = _copier(STRIDE)
 """So many bytes, wherever they lie, read before any is written."""
+
+
+def _mover(size):
+    vector = ir.VectorType(ir.IntType(64), size // 8)
+
+    @intrinsic
+    def move_so_many(typing_context, into, out_of):
+        def generate(context, builder, signature, values):
+            into, out_of = (_at_address(builder, value) for value in values)
+            _store_vector(builder, into, _load_from(builder, out_of, vector))
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return move_so_many
+
+
+move_16, move_32, move_64 = _mover(16), _mover(STRIDE), _mover(WIDE_STRIDE)
+"""The same, from one address to another."""
 
 
 @njit(inline="always")
@@ -109,3 +206,9 @@ def copy_short(target, target_at, source, source_at, size):
             done += STRIDE
     else:
         copy(target, target_at, source, source_at, size)
+
+
+@njit(inline="always")
+def clear_bit(bitmap, row):
+    """Mark `row` as null in an Arrow validity bitmap."""
+    bitmap[row >> 3] &= np.uint8(~(1 << (row & 7)) & 0xFF)

@@ -10,15 +10,13 @@ whose word on errors and limits is final: so this kernel says no more than "not 
 # Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
+from headrace.arrow.crc_kernel import crc32c
 from headrace.arrow.kernel import decode
 from headrace.arrow.layout import Lane, Outcome, Run, Slot
 from headrace.arrow.lz4_kernel import unfold_block, unfold_two
-from headrace.arrow.raw import byte_at, long_at, word_at
-from headrace.wire.checksum import crc32c
+from headrace.arrow.raw import byte_at, word_at
 
 AT, EXPECTED, LIMIT, NEEDED = int(Run.AT), int(Run.EXPECTED), int(Run.LIMIT), int(Run.NEEDED)
 TIME_TYPE, IN_SCRATCH = int(Run.TIME_TYPE), int(Run.IN_SCRATCH)
@@ -39,75 +37,6 @@ LZ4_VERSION = 0b0100_0000
 LZ4_SIZE_FLAG = 0b0000_1000
 LZ4_UNUSUAL_FLAGS = 0b0001_0111  # block checksums, content checksum, reserved, dictionary
 LZ4_STORED = 0x8000_0000
-
-
-@intrinsic
-def _crc32c_long(typing_context, crc, number):
-    """Go on with a CRC32C over the eight bytes of `number`."""
-
-    def generate(context, builder, signature, values):
-        word = ir.IntType(64)
-        kind = ir.FunctionType(word, [word, word])
-        function = builder.module.declare_intrinsic("llvm.x86.sse42.crc32.64.64", (), kind)
-        return builder.call(function, values)
-
-    return types.uint64(types.uint64, types.int64), generate
-
-
-@intrinsic
-def _crc32c_byte(typing_context, crc, byte):
-    """Go on with a CRC32C over one byte."""
-
-    def generate(context, builder, signature, values):
-        word, byte_type = ir.IntType(32), ir.IntType(8)
-        kind = ir.FunctionType(word, [word, byte_type])
-        function = builder.module.declare_intrinsic("llvm.x86.sse42.crc32.32.8", (), kind)
-        return builder.call(function, [values[0], values[1]])
-
-    return types.uint32(types.uint32, types.uint8), generate
-
-
-def _behind_zeros(state):
-    """The CRC's state after CRC_BLOCK zero bytes more: how parts are put together."""
-    return crc32c(bytes(CRC_BLOCK), state ^ 0xFFFF_FFFF) ^ 0xFFFF_FFFF
-
-
-CRC_BLOCK = 512
-_SHIFTS = np.array(
-    [[_behind_zeros(byte << shift) for byte in range(256)] for shift in (0, 8, 16, 24)], np.uint64
-)
-
-
-@njit(inline="always")
-def _shifted(crc):
-    return (
-        _SHIFTS[0, crc & np.uint64(0xFF)]
-        ^ _SHIFTS[1, (crc >> np.uint64(8)) & np.uint64(0xFF)]
-        ^ _SHIFTS[2, (crc >> np.uint64(16)) & np.uint64(0xFF)]
-        ^ _SHIFTS[3, (crc >> np.uint64(24)) & np.uint64(0xFF)]
-    )
-
-
-@njit(inline="always")
-def _crc32c(src, at, end):
-    """CRC32C, three blocks side by side: one instruction waits three cycles for the last."""
-    crc = np.uint64(0xFFFF_FFFF)
-    while end - at >= 3 * CRC_BLOCK:
-        second, third = np.uint64(0), np.uint64(0)
-        for place in range(at, at + CRC_BLOCK, 8):
-            crc = _crc32c_long(crc, long_at(src, place))
-            second = _crc32c_long(second, long_at(src, place + CRC_BLOCK))
-            third = _crc32c_long(third, long_at(src, place + 2 * CRC_BLOCK))
-        crc = _shifted(_shifted(crc) ^ second) ^ third
-        at += 3 * CRC_BLOCK
-    while at + 8 <= end:
-        crc = _crc32c_long(crc, long_at(src, at))
-        at += 8
-    rest = np.uint32(crc)
-    while at < end:
-        rest = _crc32c_byte(rest, np.uint8(byte_at(src, at)))
-        at += 1
-    return np.int64(rest ^ np.uint32(0xFFFF_FFFF))
 
 
 @njit(inline="always")
@@ -198,7 +127,7 @@ def _judge(src, at, run, expected, needed, until):
         or base >= until
         or following > run[LIMIT]
         or following <= needed
-        or _crc32c(src, at + CRC_FROM, after) != _big(src, at + 17, 4)
+        or crc32c(src, at + CRC_FROM, after) != _big(src, at + 17, 4)
     ):
         return OTHER, none, none
     return TAKE, after, following
