@@ -1,5 +1,6 @@
 """What is served as a range of a file is what `read` gives, whatever the pieces it is taken in."""
 
+import os
 import random
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.config.topic import LogConfig
 from headrace.log import ranges, readable
+from headrace.log.housekeeping import Periods
 from headrace.log.log import Log, NeedsDisk, ReadResult
 from headrace.log.ranges import BatchRange, Served
 from headrace.model.errors import ApiError, HeadraceError
@@ -40,13 +42,22 @@ def filled(sizes: list[int]) -> tuple[World, Log]:
     return world, log
 
 
+def forget(log: Log) -> None:
+    """As after a start: nothing of it has been looked at."""
+    for segment in log.segments:
+        segment.sound.lost(0, segment.size)
+
+
 def taken(world: World, data: Part, chance: random.Random, *, freeze: bool = False) -> bytes:
     """All of it, in pieces of any size; the page cache comes and goes if `freeze`."""
     if not isinstance(data, BatchRange):
         return bytes(data)  # type: ignore[arg-type]
     out, expected = b"", data.left
     while data.left:
-        world.disk.cold = freeze and chance.random() < 0.5
+        world.disk.cold = freeze and chance.random() < 0.3
+        if data.sendable and chance.random() < 0.8:
+            out += sent(data, chance.randint(1, 900))
+            continue
         into = memoryview(bytearray(chance.randint(HEADER_BYTES, 900)))
         got = data.take(into)
         out += into[:got]
@@ -58,6 +69,17 @@ def taken(world: World, data: Part, chance: random.Random, *, freeze: bool = Fal
     world.disk.cold = False
     assert len(out) == expected
     return out
+
+
+def sent(data: BatchRange, size: int) -> bytes:
+    """What went past the process."""
+    reads, writes = os.pipe()
+    try:
+        count = data.send(writes, size)
+        return os.read(reads, count) if count else b""
+    finally:
+        os.close(reads)
+        os.close(writes)
 
 
 @settings(max_examples=60, deadline=None)
@@ -76,6 +98,8 @@ def test_a_range_is_whole_batches_as_they_were_read(sizes: list[int], seed: int)
         max_bytes = chance.choice([LEAST, 500, 2000, 1 << 20])
         least = chance.random() < 0.5
         freeze = chance.random() < 0.5
+        if chance.random() < 0.2:
+            forget(log)
         world.disk.cold = freeze
         found = log.serve(at, max_bytes, below=below, at_least_one=least)
         if isinstance(found, NeedsDisk):
@@ -129,6 +153,7 @@ def test_a_batch_larger_than_any_piece_is_checked_as_it_goes() -> None:
     good = log.serve(Offset(0), 1 << 20, below=log.end_offset)
     assert isinstance(good, Served)
     assert taken(world, good.data, random.Random(2)) == log.segments[0].file.read(0, 1 << 20)
+    forget(log)
     bad = log.serve(Offset(0), 1 << 20, below=log.end_offset)
     assert isinstance(bad, Served)
     world.disk.flip(LOG_FILE, 4900)
@@ -149,6 +174,7 @@ def test_no_range_with_a_flipped_bit_becomes_whole_and_what_follows_is_read_with
     for byte in sorted(set(range(HEADER_BYTES + 5)) - set(range(12, 16))):
         for bit in range(8):
             log.forget_positions()
+            forget(log)
             found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
             assert isinstance(found, Served)
             assert isinstance(found.data, BatchRange)
@@ -180,6 +206,7 @@ def test_damage_met_while_sending_is_told_to_who_asks_again(
 ) -> None:
     world, log = filled([100] * 12)
     world.disk.flip(LOG_FILE, 90)
+    forget(log)
     for _ in range(2):
         found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
         assert isinstance(found, Served)
@@ -193,9 +220,12 @@ def test_damage_met_while_sending_is_told_to_who_asks_again(
     world.close()
 
 
+@pytest.mark.parametrize("looked_at", [True, False])
 @pytest.mark.parametrize("event", ["truncated", "closed", "shortened", "unreadable"])
-def test_a_range_whose_file_is_gone_ends_in_an_error(event: str) -> None:
+def test_a_range_whose_file_is_gone_ends_in_an_error(event: str, looked_at: bool) -> None:
     world, log = filled([100] * 12)
+    if not looked_at:
+        forget(log)
     found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
     assert isinstance(found, Served)
     assert isinstance(found.data, BatchRange)
@@ -212,6 +242,60 @@ def test_a_range_whose_file_is_gone_ends_in_an_error(event: str) -> None:
         taken(world, found.data, random.Random(5), freeze=event == "unreadable")
     assert isinstance(refused.value, RangeLost) == (event in {"truncated", "closed"})
     world.disk.cold = False
+    world.close()
+
+
+def test_what_was_looked_at_and_stayed_is_sent_past_the_process_to_whoever_asks() -> None:
+    world, log = filled([100] * 12)
+    whole = log.segments[0].file.read(0, 1 << 20)
+    for looked_at in (True, False, True):
+        if not looked_at:
+            forget(log)
+        found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
+        assert isinstance(found, Served)
+        assert isinstance(found.data, BatchRange)
+        assert found.data.sendable == looked_at
+        assert taken(world, found.data, random.Random(7)) == whole
+    world.close()
+
+
+@pytest.mark.parametrize("when", range(0, 1700, 50))
+def test_rot_of_bytes_that_left_the_page_cache_is_found_whenever_they_leave(when: int) -> None:
+    """Before the answer begins, or when so much of it has gone past the process unseen."""
+    world, log = filled([100] * 12)
+    found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
+    assert isinstance(found, Served)
+    assert isinstance(found.data, BatchRange)
+    assert found.data.sendable
+    begun = b""
+    while len(begun) < when:
+        begun += sent(found.data, when - len(begun))
+    world.disk.flip(LOG_FILE, log.segments[0].size - 10)
+    world.disk.cold = True
+    assert sent(found.data, 10) == b""
+    with pytest.raises(HeadraceError, match="checksum"):
+        taken(world, found.data, random.Random(when))
+    world.disk.cold = False
+    assert log.segments[0].suspect
+    world.close()
+
+
+def test_a_scrub_that_finds_rot_has_it_looked_at_by_readers_too() -> None:
+    world = World(config=CONFIG, periods=Periods(scrub_bytes_per_second=1 << 30))
+    log = world.log()
+    for _ in range(12):
+        append(log, b"x" * 100)
+    world.flush(log)
+    world.disk.flip(LOG_FILE, 90)
+    world.directory.scrub.start()
+    for _ in range(70):
+        world.clock.advance(1)
+        world.disk.settle()
+    assert log.shared.damaged == 1
+    found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
+    assert isinstance(found, Served)
+    with pytest.raises(HeadraceError):
+        taken(world, found.data, random.Random(8))
     world.close()
 
 

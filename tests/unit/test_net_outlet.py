@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+import os
 import socket
 import struct
 from array import array
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import uvloop
@@ -33,7 +34,12 @@ def content(size: int) -> bytes:
 class Made(FileRange):
     """A range without a file. Where `cold` says so it must be fetched first."""
 
-    def __init__(self, size: int, *, cold: int = 0, bad_at: int = -1) -> None:
+    def __init__(
+        self, size: int, *, cold: int = 0, bad_at: int = -1, sendable: bool = False
+    ) -> None:
+        """`sendable`: past the outlet, if it is not `bad_at` where it has come to."""
+        self.sendable = sendable
+        self.sent = 0
         self.size = self.left = size
         self.bytes = content(size)
         self.cold = cold
@@ -44,6 +50,20 @@ class Made(FileRange):
 
     def __len__(self) -> int:
         return self.size
+
+    def send(self, socket: int, size: int) -> int | None:
+        at = self.size - self.left
+        if 0 <= self.bad_at <= at:
+            self.sendable = False
+        if not self.sendable:
+            return None
+        try:
+            sent = os.write(socket, memoryview(self.bytes)[at : at + min(size, self.left)])
+        except BlockingIOError:
+            return 0
+        self.left -= sent
+        self.sent += sent
+        return sent
 
     def take(self, into: memoryview) -> int:
         at = self.size - self.left
@@ -66,7 +86,7 @@ class Made(FileRange):
 
 
 class Shop:
-    """Answers `range SIZE [cold|bad]`, `end`, and everything else with itself."""
+    """Answers `range SIZE [cold|bad|sent]`, `end`, and everything else with itself."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -83,7 +103,7 @@ class Shop:
         size = int(words[1])
         cold = 300_000 if b"cold" in words else 0
         bad_at = size // 2 if b"bad" in words else -1
-        made = Made(size, cold=cold, bad_at=bad_at)
+        made = Made(size, cold=cold, bad_at=bad_at, sendable=b"sent" in words)
         self.ranges.append(made)
         return [struct.pack(">i", size + 8), bytearray(b"head"), made, bytearray(b"tail")]
 
@@ -169,11 +189,13 @@ class Client:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Over both event loops, and as it goes where there is no socket to write to."""
     if request.param == "transport only":
+        begin = Outlet.__init__
 
-        def no_socket(outlet: Outlet, batch: list[bytes]) -> int:
-            return 0
+        def no_socket(outlet: Outlet, *arguments: Any) -> None:
+            begin(outlet, *arguments)
+            outlet._descriptor = -1
 
-        monkeypatch.setattr(Outlet, "_to_socket", no_socket)
+        monkeypatch.setattr(Outlet, "__init__", no_socket)
     return str(request.param)
 
 
@@ -210,9 +232,9 @@ async def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it never came true")
 
 
-@pytest.mark.parametrize("how", [b"", b" cold"])
+@pytest.mark.parametrize("how", [b"", b" cold", b" sent"])
 def test_ranges_arrive_whole_and_in_order_with_what_is_around_them(
-    on_loop: Callable[..., None], how: bytes
+    on_loop: Callable[..., None], how: bytes, way: str
 ) -> None:
     async def test(world: World) -> None:
         async with world.client() as client:
@@ -224,16 +246,19 @@ def test_ranges_arrive_whole_and_in_order_with_what_is_around_them(
                 await client.whole_range(size)
                 assert await client.answer() == b"between"
                 await client.whole_range(5)
+            past = sum(one.sent for one in world.shops[0].ranges)
+            assert bool(past) == (how == b" sent" and way != "transport only")
 
     on_loop(test)
 
 
+@pytest.mark.parametrize("how", [b"", b" sent"])
 def test_a_client_that_does_not_read_costs_one_piece_and_holds_up_nobody(
-    on_loop: Callable[..., None],
+    on_loop: Callable[..., None], how: bytes
 ) -> None:
     async def test(world: World) -> None:
         async with world.client() as slow, world.client() as other:
-            await slow.ask(b"range %d" % (8 * MEGABYTE))
+            await slow.ask(b"range %d" % (8 * MEGABYTE) + how)
             await until(lambda: world.held() > 0)
             await slow.ask(b"after")
             for number in range(20):
@@ -246,13 +271,14 @@ def test_a_client_that_does_not_read_costs_one_piece_and_holds_up_nobody(
     on_loop(test)
 
 
-def test_slow_clients_share_a_buffer_and_no_bytes(on_loop: Callable[..., None]) -> None:
+@pytest.mark.parametrize("how", [b"", b" sent"])
+def test_slow_clients_share_a_buffer_and_no_bytes(on_loop: Callable[..., None], how: bytes) -> None:
     async def test(world: World) -> None:
         sizes = [4 * MEGABYTE + number for number in range(3)]
         async with world.client() as one, world.client() as two, world.client() as three:
             clients = (one, two, three)
             for client, size in zip(clients, sizes, strict=True):
-                await client.ask(b"range %d" % size)
+                await client.ask(b"range %d" % size + how)
             await until(lambda: all(transport_holds(each) for each in world.connections))
             reading = zip(clients, sizes, strict=True)
             await asyncio.gather(*(client.whole_range(size) for client, size in reading))
@@ -294,12 +320,13 @@ def test_a_client_that_leaves_too_much_unread_is_dropped_at_the_deadline(
     on_loop(test, Limits(write_buffer_bytes_high=MEGABYTE, slow_reader_seconds_max=0.3))
 
 
+@pytest.mark.parametrize("how", [b"", b" sent"])
 def test_what_turns_out_bad_is_never_completed_and_ends_that_connection_only(
-    on_loop: Callable[..., None], caplog: pytest.LogCaptureFixture
+    on_loop: Callable[..., None], caplog: pytest.LogCaptureFixture, how: bytes
 ) -> None:
     async def test(world: World) -> None:
         async with world.client() as client, world.client() as other:
-            await client.ask(b"range %d bad" % (4 * MEGABYTE), b"after")
+            await client.ask(b"range %d bad" % (4 * MEGABYTE) + how, b"after")
             with pytest.raises(ConnectionError):
                 await client.answer()
             await other.ask(b"range %d" % MEGABYTE)
@@ -310,7 +337,7 @@ def test_what_turns_out_bad_is_never_completed_and_ends_that_connection_only(
     assert len([line for line in caplog.messages if "checksum" in line]) == 1
 
 
-@pytest.mark.parametrize("how", [b"", b" cold"])
+@pytest.mark.parametrize("how", [b"", b" cold", b" sent"])
 def test_a_client_that_leaves_in_the_middle_is_forgotten(
     on_loop: Callable[..., None], how: bytes
 ) -> None:
@@ -319,9 +346,9 @@ def test_a_client_that_leaves_in_the_middle_is_forgotten(
             await client.ask(b"range %d" % (8 * MEGABYTE) + how)
             await client.read(MEGABYTE)
         await until(lambda: world.shops[0].gone)
-        taken = len(world.shops[0].ranges[0].takes)
+        left = world.shops[0].ranges[0].left
         await asyncio.sleep(0.02)
-        assert len(world.shops[0].ranges[0].takes) == taken
+        assert world.shops[0].ranges[0].left == left
         async with world.client() as other:
             await other.ask(b"range 100000")
             await other.whole_range(100_000)
@@ -329,13 +356,14 @@ def test_a_client_that_leaves_in_the_middle_is_forgotten(
     on_loop(test)
 
 
+@pytest.mark.parametrize("how", [b"", b" sent"])
 @pytest.mark.parametrize("last", [b"end", b"stop"])
 def test_what_was_promised_leaves_before_the_connection_ends(
-    on_loop: Callable[..., None], last: bytes
+    on_loop: Callable[..., None], last: bytes, how: bytes
 ) -> None:
     async def test(world: World) -> None:
         async with world.client() as client:
-            await client.ask(b"first", b"range %d" % (6 * MEGABYTE))
+            await client.ask(b"first", b"range %d" % (6 * MEGABYTE) + how)
             if last == b"end":
                 await client.ask(b"end")
             assert await client.answer() == b"first"

@@ -54,6 +54,13 @@ class ReadOnlyFile:
         """The same."""
         return self.read_into(into, position)
 
+    def cached(self, position: int, size: int) -> None:
+        """Nobody asks."""
+
+    def send(self, position: int, size: int, socket: int) -> int:
+        """OSError."""
+        _refused(self.path)
+
     def read_into(self, buffer: memoryview, position: int) -> int:
         """Fill `buffer` from `position` on; returns how much there was."""
         done = 0

@@ -5,12 +5,17 @@ costs more than sending them does), nor does the client wait while all of it is 
 it receives one piece while the next one is looked at. Where the range ends is known from the index,
 without a look at the batches.
 
-The promise stays that of `reader`: no batch goes out unseen. The length of an answer precedes it,
-so damage met on the way cannot be told in it any more: the connection ends, and the answer never
-becomes whole. From then on the segment is read by `reader` (`Segment.suspect`), which gives what
-is sound and refuses what is not.
+The promise stays that of `reader`: no batch goes out unseen. Yet what this process has seen, and
+what has not left the page cache since (`sound`), it need not see again: the system sends it past
+the process (`BatchRange.send`). Found to have left the cache in the middle of an answer, it is read
+and looked at from there on.
+
+The length of an answer precedes it, so damage met on the way cannot be told in it any more: the
+connection ends, and the answer never becomes whole. From then on the segment is read by `reader`
+(`Segment.suspect`), which gives what is sound and refuses what is not.
 """
 
+import errno
 from collections.abc import Callable
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,6 +37,8 @@ RANGE_BYTES_MIN = 128 << 10
 COLD_BYTES = 1 << 20
 """How much is read on from the disk at a time."""
 
+_OF_THE_FILE = {errno.EIO, errno.EBADF, errno.ENOENT}
+"""What sendfile says of the file; all else is the socket's."""
 _unpack_frame = Struct(">qiibIhi").unpack_from
 
 
@@ -92,9 +99,9 @@ class BatchRange(FileRange):
     """Whole batches on their way to a client. `world.ranges.FileRange`."""
 
     __slots__ = (
-        "_at", "_batch_at", "_batch_left", "_crc", "_crc_wanted", "_expected", "_failure",
-        "_fetched", "_file", "_limit", "_log", "_offset", "_segment", "_size", "_truncations",
-        "left",
+        "_at", "_batch_at", "_batch_left", "_begun", "_crc", "_crc_wanted", "_expected",
+        "_failure", "_fetched", "_file", "_limit", "_log", "_offset", "_segment", "_size", "_skip",
+        "_truncations", "left", "sendable",
     )  # fmt: skip
 
     def __init__(
@@ -105,7 +112,7 @@ class BatchRange(FileRange):
         self._segment = segment
         self._file = segment.file  # held: it stays readable when the segment is renamed away
         self._truncations = log.truncations
-        self._at = stretch.position
+        self._at = self._begun = stretch.position  # where the looking begins, with a batch
         self._size = self.left = stretch.end - stretch.position
         self._limit = stretch.next_offset
         self._offset = offset
@@ -116,6 +123,8 @@ class BatchRange(FileRange):
         self._crc_wanted = 0
         self._fetched: memoryview | None = None
         self._failure: Exception | None = None
+        self._skip = 0  # bytes that have gone already and are looked at again
+        self.sendable = segment.sound.covers(stretch.position, stretch.end)
 
     def __len__(self) -> int:
         return self._size
@@ -123,10 +132,73 @@ class BatchRange(FileRange):
     def __repr__(self) -> str:
         return f"BatchRange({self._file.path!r}, {self.left} of {self._size} left)"
 
+    def send(self, socket: int, size: int) -> int | None:
+        """The next bytes, unless they are to be looked at first."""
+        self._not_cut()
+        size = min(size, self.left)
+        if not self._known(size):
+            return None
+        try:
+            cached = self._file.cached(self._at, size)
+            sent = self._file.send(self._at, size, socket) if cached else 0
+        except OSError as error:
+            if error.errno in _OF_THE_FILE:
+                raise self._lost(error) from error
+            raise
+        if not cached:
+            if cached is False:
+                self._segment.sound.lost(self._at, self._segment.size)
+            self._distrust()
+            return None
+        self._at += sent
+        self.left -= sent
+        return sent
+
     def take(self, into: memoryview) -> int:
-        """The next bytes, checked as far as they go."""
+        """The next bytes, checked as far as they go unless they were before."""
+        self._not_cut()
+        size = min(len(into), self.left)
+        if self._known(size):
+            got = self._read(into[:size])
+            if got:
+                self._at += got
+                self.left -= got
+                return got
+            self._segment.sound.lost(self._at, self._segment.size)
+            self._distrust()
+        while self._skip:
+            got = self._take(into)
+            if not got:
+                return 0
+            fresh = got - self._skip
+            self._skip = max(-fresh, 0)
+            if fresh > 0:
+                into[:fresh] = into[got - fresh : got]
+                return fresh
+        return self._take(into)
+
+    def _not_cut(self) -> None:
         if self._log.truncations != self._truncations:
             raise RangeLost(f"{self._log.topic_partition} was cut while it was being sent")
+
+    def _known(self, size: int) -> bool:
+        """Whether the next `size` bytes need no look."""
+        if not self.sendable:
+            return False
+        if self._segment.sound.covers(self._at, self._at + size):
+            return True
+        self._distrust()
+        return False
+
+    def _distrust(self) -> None:
+        """Look at all that is left, from the batch on that has left in part."""
+        self.sendable = False
+        self._begun = max(self._begun, self._segment.index.position_before(self._at))
+        self._skip = self._at - self._begun
+        self.left += self._skip
+        self._at = self._begun
+
+    def _take(self, into: memoryview) -> int:
         if self._failure is not None:
             raise self._lost(self._failure)
         wanted = min(len(into), self.left)
@@ -137,10 +209,7 @@ class BatchRange(FileRange):
             got = min(wanted, len(fetched))
             into[:got] = fetched[:got]
         else:
-            try:
-                got = self._file.read_cached_into(self._at, into[:wanted])
-            except OSError as error:
-                raise self._lost(error) from error
+            got = self._read(into[:wanted])
             if not got:
                 return 0
         try:
@@ -151,11 +220,19 @@ class BatchRange(FileRange):
             self._fetched = fetched[sound:]
         self._at += sound
         self.left -= sound
+        self._segment.sound.add(self._begun, self._batch_at if self._batch_left else self._at)
         return sound
+
+    def _read(self, into: memoryview) -> int:
+        try:
+            return self._file.read_cached_into(self._at, into)
+        except OSError as error:
+            raise self._lost(error) from error
 
     def fetch(self, done: Callable[[], None]) -> None:
         """Read on from the disk."""
         file, at, size = self._file, self._at, min(COLD_BYTES, self.left)
+        self._segment.sound.lost(at, self._segment.size)
 
         def have(outcome: Buffer | BaseException) -> None:
             if isinstance(outcome, Exception):
@@ -224,6 +301,7 @@ class BatchRange(FileRange):
     def _damaged(self, error: BadBatch) -> BadBatch:
         """Have the segment read with care from now on, and say what is wrong, once."""
         self._segment.suspect = True
+        self._segment.sound.lost(0, self._segment.size)
         self._log.unreadable(error)
         return error
 

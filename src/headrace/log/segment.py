@@ -11,6 +11,7 @@ from typing import Final
 from headrace.log import finding, names
 from headrace.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
 from headrace.log.scan import BadBatch, Fetch, headers
+from headrace.log.sound import Sound
 from headrace.log.swept import Swept
 from headrace.log.txnindex import TxnIndex
 from headrace.model.errors import CorruptLogError
@@ -37,6 +38,7 @@ class Segment:
         "_max_known",
         "_max_timestamp",
         "_max_timestamp_offset",
+        "_sound",
         "base_offset",
         "bytes_since_index",
         "directory",
@@ -76,6 +78,7 @@ class Segment:
         self._max_timestamp_offset = base_offset
         self._max_known = False
         self._doubted = False
+        self._sound: Sound | None = None
 
     def __repr__(self) -> str:
         return f"Segment({self.path(names.LOG)!r}, {self.size} bytes)"
@@ -95,6 +98,14 @@ class Segment:
                 TxnIndex(disk, self.path(names.TXN_INDEX)),
             )
         return made
+
+    @property
+    def sound(self) -> Sound:
+        """What of the `.log` needs no look before it is sent. For the deciding thread."""
+        sound = self._sound
+        if sound is None:
+            sound = self._sound = Sound()
+        return sound
 
     @property
     def index(self) -> OffsetIndex:
@@ -152,6 +163,7 @@ class Segment:
         if not fresh:
             self.txn_index.reset()
         self._max_known = True
+        self.sound.appended_from(0)
 
     def load_size(self) -> None:
         """Take the size from the file, and keep it closed if it was."""

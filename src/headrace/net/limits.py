@@ -44,5 +44,11 @@ JOIN_BYTES_MAX = 64 << 10
 PIECE_BYTES = 256 << 10
 """What is read of a file at a time to be sent, into one buffer for all connections."""
 
+SEND_BYTES = 1 << 20
+"""What the system is told to send of a file at a time."""
+
+WAIT_BYTES = 64 << 10
+"""What is given to the transport where the socket takes no more, for its word when it does."""
+
 TURN_BYTES_MAX = 2 << 20
 """What one connection is sent of files before the others have their turn."""

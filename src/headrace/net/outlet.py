@@ -1,10 +1,12 @@
 """How answers with ranges of files leave a connection: piece by piece, as the client takes them.
 
-Each piece is read into one buffer that all connections share and written to the socket at once.
-What the socket does not take of it is copied and left to the transport, whose word that it has gone
-(`resume_writing`) is what the next piece waits for. So a client that does not read costs the broker
-one piece, whatever it has asked for, and the transport's own way out is used wherever there is no
-socket to write to: TLS.
+A range whose bytes need no look has them sent by the system, straight from the page cache, until
+the socket takes no more. Other pieces are read into one buffer that all connections share and
+written to the socket at once. What the socket does not take of a piece is copied and left to the
+transport, whose word that it has gone (`resume_writing`) is what the next one waits for; where the
+system was told to send, a little is read and given to the transport for that word. So a client that
+does not read costs the broker one piece, whatever it has asked for, and the transport's own way out
+is used wherever there is no socket to write to: TLS.
 
 What comes behind a range waits here, in order.
 """
@@ -13,7 +15,7 @@ import os
 from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.net.limits import TURN_BYTES_MAX
+from headrace.net.limits import SEND_BYTES, TURN_BYTES_MAX, WAIT_BYTES
 from headrace.world.disk import Buffer
 from headrace.world.ranges import FileRange, Part
 
@@ -42,8 +44,8 @@ class Outlet:
     """The way out of one connection while there are ranges to be sent."""
 
     __slots__ = (
-        "_descriptor", "_high", "_owner", "_parts", "_piece", "_transport", "_waits_for_disk",
-        "_waits_for_transport", "unsent",
+        "_descriptor", "_high", "_little", "_owner", "_parts", "_piece", "_transport",
+        "_waits_for_disk", "_waits_for_transport", "unsent",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +55,7 @@ class Outlet:
         self._owner = owner
         self._transport: Transport | None = transport
         self._piece = piece
+        self._little = piece[:WAIT_BYTES]
         self._high = write_buffer_high
         self._parts: deque[Part] = deque()
         self.unsent = 0
@@ -106,14 +109,34 @@ class Outlet:
                 self._owner.go_on()
                 return
             try:
-                batch = self._next()
+                full = self._send()
+                if full is False:
+                    continue
+                batch = self._next(self._little if full else self._piece)
+            except OSError:
+                transport.abort()
+                return
             except Exception as problem:  # noqa: BLE001 - whatever it is, it ends one connection
                 self._owner.lost(problem)
                 return
             if batch:
                 self._write(transport, batch)
 
-    def _next(self) -> list[Buffer]:
+    def _send(self) -> bool | None:
+        """Have the next range send itself; whether the socket takes no more. None: it cannot."""
+        part = self._parts[0]
+        if not isinstance(part, FileRange) or not part.sendable or self._descriptor < 0:
+            return None
+        wanted = min(SEND_BYTES, part.left)
+        sent = part.send(self._descriptor, wanted)
+        if sent is None:
+            return None
+        self.unsent -= sent
+        if not part.left:
+            self._parts.popleft()
+        return sent < wanted
+
+    def _next(self, piece: memoryview) -> list[Buffer]:
         """The buffers before the next range, and its next piece. Nothing: it needs the disk."""
         parts = self._parts
         batch: list[Buffer] = []
@@ -123,9 +146,11 @@ class Outlet:
                 batch.append(part)
                 parts.popleft()
                 continue
-            size = part.take(self._piece)
+            if batch and part.sendable and self._descriptor >= 0:
+                break
+            size = part.take(piece)
             if size:
-                batch.append(self._piece[:size])
+                batch.append(piece[:size])
                 if not part.left:
                     parts.popleft()
             elif not batch:

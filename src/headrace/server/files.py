@@ -205,6 +205,26 @@ class RealFile:
             return self._read_nowait(position, into)
         return got
 
+    def cached(self, position: int, size: int) -> bool | None:
+        """Whether the page cache holds them all; None while writes are under way."""
+        if self.writing is not None and not self.writing.is_set():
+            return None
+        residency = self._files.residency
+        if residency is None:
+            return None
+        if self._held:
+            self.write_held()
+        found: bool | None = self._call(residency.holds, position, size)
+        return found
+
+    def send(self, position: int, size: int, socket: int) -> int:
+        """sendfile: what the socket takes of them now."""
+        self.used = True
+        try:
+            return os.sendfile(socket, self.descriptor(), position, size)
+        except BlockingIOError:
+            return 0
+
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes, waiting for the disk; shorter only at the file's end."""
         self.settle()

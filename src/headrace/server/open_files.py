@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.server.files import RealFile
+    from headrace.server.residency import Residency
     from headrace.server.threads import Workers
 
 OPEN_MAX = 2000
@@ -35,11 +36,17 @@ def raise_limit() -> int:
     return soft if soft >= 0 else sys.maxsize
 
 
+def _open_residency() -> "Residency | None":
+    from headrace.server.residency import Residency  # with ctypes, 10 ms: not at start
+
+    return Residency.open()
+
+
 class OpenFiles:
     """The files of one disk that are open now, and which of them hold writes back."""
 
     __slots__ = (
-        "_lock", "_named", "_relieving", "_ring", "_workers",
+        "_lock", "_named", "_relieving", "_residency", "_residency_asked", "_ring", "_workers",
         "active", "devices", "files", "open_max", "owner",
     )  # fmt: skip
 
@@ -59,6 +66,21 @@ class OpenFiles:
         self._named: dict[str, RealFile] = {}
         self._lock = Lock()
         self._relieving = False
+        self._residency: Residency | None = None
+        self._residency_asked = False
+
+    @property
+    def residency(self) -> "Residency | None":
+        """How to ask what the page cache holds; None: not yet, or the system does not tell."""
+        if not self._residency_asked:
+            self._residency_asked = True
+            if self._workers is not None:
+                self._workers.run(_open_residency, self._residency_opened)
+        return self._residency
+
+    def _residency_opened(self, outcome: "Residency | BaseException | None") -> None:
+        if not isinstance(outcome, BaseException):
+            self._residency = outcome
 
     def __len__(self) -> int:
         return len(self._ring)

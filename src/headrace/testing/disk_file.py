@@ -116,6 +116,17 @@ class SimFile:
         into[: len(data)] = data
         return len(data)
 
+    def cached(self, position: int, size: int) -> bool:
+        """Unless the disk plays cold."""
+        return not self._disk.cold and position + size <= len(self._content())
+
+    def send(self, position: int, size: int, socket: int) -> int:
+        """Write them to the descriptor, be it a file's or a socket's."""
+        try:
+            return os.write(socket, self.read(position, size))
+        except BlockingIOError:
+            return 0
+
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes."""
         return bytes(self._content()[position : position + size])

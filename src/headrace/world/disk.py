@@ -59,6 +59,19 @@ class DiskFile(Protocol):
         Less, or nothing, where the rest is not cached or the file ends.
         """
 
+    def cached(self, position: int, size: int) -> bool | None:
+        """Whether the page cache holds all of these bytes. None: that cannot be told, now or ever.
+
+        True says nothing of how long they stay.
+        """
+
+    def send(self, position: int, size: int, socket: int) -> int:
+        """Have the system send these bytes to the descriptor `socket`, at most; how many it took.
+
+        Fewer, or none, where the socket takes no more now. OSError, the file's or the socket's.
+        Only for bytes that are `cached`: others are waited for.
+        """
+
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes from `position`, waiting for the disk; shorter at the file's end."""
 

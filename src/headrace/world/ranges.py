@@ -21,9 +21,19 @@ class FileRange:
 
     left: int
     """Bytes not taken yet."""
+    sendable: bool
+    """Whether `send` is worth asking."""
 
     def __len__(self) -> int:
         """Bytes in all, those taken included."""
+        raise NotImplementedError
+
+    def send(self, socket: int, size: int) -> int | None:
+        """Have the system send the next bytes, at most `size`, to the descriptor `socket`.
+
+        Returns how many it took, 0: no more now. None: not these, `take` them. HeadraceError as
+        with `take`; OSError is the socket's.
+        """
         raise NotImplementedError
 
     def take(self, into: memoryview) -> int:
