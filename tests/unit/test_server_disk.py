@@ -2,7 +2,9 @@
 
 import asyncio
 import errno
+import mmap
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from headrace.server.aio import ParallelFdatasync
 from headrace.server.disk import RealDisk
 from headrace.server.files import RealFile
 from headrace.server.flushes import FLUSHES, Auto
+from headrace.server.residency import Residency
 from headrace.server.threads import Workers
 
 
@@ -81,6 +84,54 @@ def test_cached_reads_are_short_only_at_the_end(disk: RealDisk, tmp_path: Path) 
     assert file.read_cached(2, 3) == b"234"
     assert file.read_cached(8, 100) == b"89"
     assert file.read_cached(10, 5) == b""
+    file.close()
+
+
+RESIDENCY = Residency.open()
+told = pytest.mark.skipif(RESIDENCY is None, reason="this system does not tell what is cached")
+
+
+@told
+def test_what_is_cached_is_told_page_by_page(disk: RealDisk, tmp_path: Path) -> None:
+    file = opened(disk, tmp_path / "f")
+    page = mmap.PAGESIZE
+    file.write_at(0, [bytes(3 * page + 10)])
+    assert file.cached(0, 10) is None, "the first to ask has it found out how to ask"
+    disk.files._residency = RESIDENCY
+    assert file.cached(0, 3 * page + 10)
+    assert file.cached(page - 1, 2)
+    assert not file.cached(page, 4 * page), "there is no fifth page"
+    disk.begin_gather()
+    file.write_at(3 * page + 10, [bytes(2 * page)])
+    assert file.cached(page, 4 * page), "what is held back is written first"
+    disk.end_gather(print)
+    os.fsync(file.fileno())
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    if not file.cached(0, 1):  # some file systems are memory
+        file.read(2 * page, page)
+        assert file.cached(2 * page, page)
+    file.close()
+
+
+def test_bytes_are_sent_as_far_as_the_socket_takes_them(disk: RealDisk, tmp_path: Path) -> None:
+    file = opened(disk, tmp_path / "f")
+    content = bytes(range(256)) * 20_000
+    file.write_at(0, [content])
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        at, got = 1000, b""
+        while at < len(content):
+            sent = file.send(at, len(content) - at, ours.fileno())
+            assert sent < len(content) - 1000, "the socket holds less than that"
+            assert file.send(at + sent, 1000, ours.fileno()) == 0 or at + sent == len(content)
+            at += sent
+            while len(got) < at - 1000:
+                got += theirs.recv(1 << 20)
+        assert got == content[1000:]
+        theirs.close()
+        with pytest.raises(ConnectionError):
+            file.send(0, 1000, ours.fileno())
     file.close()
 
 

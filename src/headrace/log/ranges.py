@@ -139,17 +139,11 @@ class BatchRange(FileRange):
         if not self._known(size):
             return None
         try:
-            cached = self._file.cached(self._at, size)
-            sent = self._file.send(self._at, size, socket) if cached else 0
+            sent = self._file.send(self._at, size, socket)
         except OSError as error:
             if error.errno in _OF_THE_FILE:
                 raise self._lost(error) from error
             raise
-        if not cached:
-            if cached is False:
-                self._segment.sound.lost(self._at, self._segment.size)
-            self._distrust()
-            return None
         self._at += sent
         self.left -= sent
         return sent
@@ -164,7 +158,6 @@ class BatchRange(FileRange):
                 self._at += got
                 self.left -= got
                 return got
-            self._segment.sound.lost(self._at, self._segment.size)
             self._distrust()
         while self._skip:
             got = self._take(into)
@@ -182,11 +175,19 @@ class BatchRange(FileRange):
             raise RangeLost(f"{self._log.topic_partition} was cut while it was being sent")
 
     def _known(self, size: int) -> bool:
-        """Whether the next `size` bytes need no look."""
+        """Whether the next `size` bytes need no look, and can be had at once."""
         if not self.sendable:
             return False
-        if self._segment.sound.covers(self._at, self._at + size):
-            return True
+        at, sound = self._at, self._segment.sound
+        if sound.covers(at, at + size):
+            try:
+                cached = self._file.cached(at, size)
+            except OSError as error:
+                raise self._lost(error) from error
+            if cached:
+                return True
+            if cached is False:
+                sound.lost(at, self._segment.size)
         self._distrust()
         return False
 
