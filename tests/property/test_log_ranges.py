@@ -251,11 +251,9 @@ def test_what_was_looked_at_and_stayed_is_sent_past_the_process_to_whoever_asks(
     for looked_at in (True, False, True):
         if not looked_at:
             forget(log)
-        found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
-        assert isinstance(found, Served)
-        assert isinstance(found.data, BatchRange)
-        assert found.data.sendable == looked_at
-        assert taken(world, found.data, random.Random(7)) == whole
+        found = ranged(log)
+        assert found.sendable == looked_at
+        assert taken(world, found, random.Random(7)) == whole
     world.close()
 
 
@@ -263,21 +261,73 @@ def test_what_was_looked_at_and_stayed_is_sent_past_the_process_to_whoever_asks(
 def test_rot_of_bytes_that_left_the_page_cache_is_found_whenever_they_leave(when: int) -> None:
     """Before the answer begins, or when so much of it has gone past the process unseen."""
     world, log = filled([100] * 12)
-    found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
-    assert isinstance(found, Served)
-    assert isinstance(found.data, BatchRange)
-    assert found.data.sendable
+    found = ranged(log)
+    assert found.sendable
     begun = b""
     while len(begun) < when:
-        begun += sent(found.data, when - len(begun))
+        begun += sent(found, when - len(begun))
     world.disk.flip(LOG_FILE, log.segments[0].size - 10)
     world.disk.cold = True
-    assert sent(found.data, 10) == b""
+    assert sent(found, 10) == b""
     with pytest.raises(HeadraceError, match="checksum"):
-        taken(world, found.data, random.Random(when))
+        taken(world, found, random.Random(when))
     world.disk.cold = False
     assert log.segments[0].suspect
     world.close()
+
+
+def test_what_one_found_gone_from_memory_the_next_looks_at() -> None:
+    """Also where the first to find it goes before anything was read."""
+    world, log = filled([100] * 12)
+    one = ranged(log)
+    world.disk.cold = True
+    assert sent(one, 10) == b""
+    world.disk.cold = False
+    assert not ranged(log).sendable
+    taken(world, ranged(log), random.Random(9))
+    assert ranged(log).sendable
+    world.close()
+
+
+def test_who_has_to_go_to_the_disk_makes_others_look_at_what_it_may_bring_along() -> None:
+    world, log = filled([100] * 12)
+    forget(log)
+    first = ranged(log)
+    taken(world, ranged(log), random.Random(10))
+    assert ranged(log).sendable
+    world.disk.cold = True
+    assert first.take(memoryview(bytearray(200))) == 0
+    first.fetch(lambda: None)
+    world.disk.cold = False
+    assert not ranged(log).sendable
+    world.close()
+
+
+def test_a_batch_is_known_when_its_last_byte_was_seen_and_no_longer_when_it_is_bad() -> None:
+    world, log = filled([100] * 12)
+    sound, size = log.segments[0].sound, log.segments[0].size
+    forget(log)
+    first = ranged(log)
+    one_batch = next(iterate(memoryview(log.segments[0].file.read(0, 1000))))[1].batch_length + 12
+    assert first.take(memoryview(bytearray(100))) == 100 < one_batch
+    assert not sound.covers(0, 1)
+    first.take(memoryview(bytearray(100)))
+    first.take(memoryview(bytearray(100)))
+    assert sound.covers(0, one_batch)
+    assert not sound.covers(0, one_batch + 1)
+    world.disk.flip(LOG_FILE, size - 1)
+    with pytest.raises(HeadraceError):
+        taken(world, ranged(log), random.Random(11))
+    assert not sound.covers(0, 1)
+    world.close()
+
+
+def ranged(log: Log) -> BatchRange:
+    """The first segment as a range."""
+    found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
+    assert isinstance(found, Served)
+    assert isinstance(found.data, BatchRange)
+    return found.data
 
 
 def test_a_scrub_that_finds_rot_has_it_looked_at_by_readers_too() -> None:

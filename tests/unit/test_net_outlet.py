@@ -248,6 +248,10 @@ def test_ranges_arrive_whole_and_in_order_with_what_is_around_them(
                 await client.whole_range(5)
             past = sum(one.sent for one in world.shops[0].ranges)
             assert bool(past) == (how == b" sent" and way != "transport only")
+            assert world.shops[0].ranges[0].sent == bool(past), "the socket had room for it"
+            outlet = world.connections[0]._outlet
+            assert outlet is not None
+            assert outlet.unsent == 0
 
     on_loop(test)
 
