@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.log.sound import Sound
+from headrace.log.sound import READ_AHEAD_BYTES, Sound
 
 SIZE_MAX = 40
 
@@ -35,21 +35,19 @@ def test_read_bytes_and_appended_ones_join() -> None:
     assert not sound.covers(19, 110)
 
 
-def test_what_left_the_cache_takes_all_behind_it_along_but_not_what_is_appended_later() -> None:
+def test_what_left_the_cache_is_forgotten_with_what_is_read_in_beside_it() -> None:
     sound = Sound()
     sound.appended_from(0)
-    sound.lost(60, 100)
+    sound.evicted(60, 40)
     assert sound.covers(0, 60)
     assert not sound.covers(0, 61)
-    assert not sound.covers(99, 100)
-    assert sound.covers(100, 200)
+    assert not sound.covers(60 + READ_AHEAD_BYTES, 61 + READ_AHEAD_BYTES)
+    assert sound.covers(100 + READ_AHEAD_BYTES, 1 << 40)
 
 
 steps = st.lists(
-    st.one_of(
-        st.tuples(st.just("append"), st.integers(1, 8)),
-        st.tuples(st.just("see"), st.integers(0, SIZE_MAX), st.integers(1, 12)),
-        st.tuples(st.just("lose"), st.integers(0, SIZE_MAX)),
+    st.tuples(
+        st.sampled_from(["append", "see", "lose"]), st.integers(0, SIZE_MAX), st.integers(1, 12)
     ),
     max_size=40,
 )
@@ -64,19 +62,30 @@ def test_nothing_is_known_that_was_not_seen_or_was_lost_since(
     size = 0 if ours else loaded
     if ours:
         sound.appended_from(0)
-    for step in steps:
-        if step[0] == "append":
-            seen |= set(range(size, size + step[1]))
-            size += step[1]
-        elif step[0] == "see":
-            end = min(step[1] + step[2], size)
-            if step[1] < end:
-                sound.add(step[1], end)
-                seen |= set(range(step[1], end))
+    for what, start, length in steps:
+        if what == "append":
+            seen |= set(range(size, size + length))
+            size += length
+        elif what == "see" and start < size:
+            end = min(start + length, size)
+            sound.add(start, end)
+            seen |= set(range(start, end))
+        elif what == "lose":
+            sound.lost(start, start + length)
+            seen -= set(range(start, start + length))
+        for first in range(size):
+            for end in (first + 1, (first + size + 1) // 2, size):
+                if first < end and sound.covers(first, end):
+                    assert set(range(first, end)) <= seen
+
+
+@given(steps=steps)
+def test_what_was_seen_last_in_one_go_is_known(steps: list[tuple[str, int, int]]) -> None:
+    sound = Sound()
+    for what, start, length in steps:
+        if what == "lose":
+            sound.lost(start, start + length)
         else:
-            sound.lost(min(step[1], size), size)
-            seen -= set(range(step[1], size))
-        for start in range(size):
-            for end in (start + 1, (start + size + 1) // 2, size):
-                if start < end and sound.covers(start, end):
-                    assert set(range(start, end)) <= seen
+            sound.add(start, start + length)
+    sound.add(0, 2 * SIZE_MAX)
+    assert sound.covers(0, 2 * SIZE_MAX)

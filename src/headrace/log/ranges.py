@@ -187,7 +187,7 @@ class BatchRange(FileRange):
             if cached:
                 return True
             if cached is False:
-                sound.lost(at, self._segment.size)
+                sound.evicted(at, size)
         self._distrust()
         return False
 
@@ -233,7 +233,7 @@ class BatchRange(FileRange):
     def fetch(self, done: Callable[[], None]) -> None:
         """Read on from the disk."""
         file, at, size = self._file, self._at, min(COLD_BYTES, self.left)
-        self._segment.sound.lost(at, self._segment.size)
+        self._segment.sound.evicted(at, size)
 
         def have(outcome: Buffer | BaseException) -> None:
             if isinstance(outcome, Exception):

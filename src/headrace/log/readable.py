@@ -101,7 +101,7 @@ class ReadableLog:
         try:
             return self._read(offset, max_bytes, below, at_least_one, True)
         except NotCached:
-            return NeedsDisk(offset)
+            return self._needs_disk(offset, max_bytes)
 
     def read_from_disk(
         self, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
@@ -124,7 +124,7 @@ class ReadableLog:
         try:
             found = self._range(offset, max_bytes, below, at_least_one, False)
         except NotCached:
-            return NeedsDisk(offset)
+            return self._needs_disk(offset, max_bytes)
         if found is not None:
             return found
         result = self.read(offset, max_bytes, below=below, at_least_one=at_least_one)
@@ -140,6 +140,13 @@ class ReadableLog:
         return Served(
             *self.read_from_disk(offset, max_bytes, below=below, at_least_one=at_least_one)
         )
+
+    def _needs_disk(self, offset: Offset, max_bytes: int) -> NeedsDisk:
+        """What is read in now was not seen: neither by this reader nor by those behind it."""
+        segment = self.segments[max(bisect_right(self._bases, offset) - 1, 0)]
+        start = segment.index.lookup(offset) if segment.index.loaded else 0
+        segment.sound.evicted(start, max_bytes)
+        return NeedsDisk(offset)
 
     def _range(
         self, offset: Offset, max_bytes: int, below: Offset, at_least_one: bool, wait: bool

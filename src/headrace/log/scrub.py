@@ -137,7 +137,7 @@ class Scrub:
         if piece.segment not in piece.log.segments or piece.segment.size < piece.size:
             self._at = None  # it was swapped, deleted or cut while it was read
             return
-        piece.segment.sound.lost(bad.position, piece.segment.size)
+        piece.segment.sound.lost(0, piece.segment.size)
         found = piece.sweep.found
         behind = "" if piece.resume is None else f", sound again from byte {piece.resume} on"
         piece.log.unreadable(

@@ -9,6 +9,8 @@ with them unseen, count as not looked at any more.
 from typing import Final
 
 _NOWHERE: Final = 1 << 63
+READ_AHEAD_BYTES = 16 << 20
+"""More than a system reads on unasked."""
 
 
 class Sound:
@@ -44,11 +46,24 @@ class Sound:
             return
         self._from, self._to = start, end
 
-    def lost(self, position: int, size: int) -> None:
-        """From `position` to the segment's `size` bytes are to be looked at again."""
-        if self._appended_from < position:
-            self.add(self._appended_from, position)
-        if self._appended_from < size:
-            self._appended_from = size
-        self._to = min(self._to, position)
-        self._from = min(self._from, self._to)
+    def lost(self, start: int, end: int) -> None:
+        """The bytes of [start, end) are to be looked at again; `end` may be beyond the segment's.
+
+        Of what was read the larger part before or behind them stays known.
+        """
+        if self._appended_from < end and self._appended_from != _NOWHERE:
+            if self._appended_from < start:
+                self.add(self._appended_from, start)
+            self._appended_from = end
+        before, behind = min(self._to, start), max(self._from, end)
+        if before - self._from >= self._to - behind:
+            self._to = max(before, self._from)
+        else:
+            self._from = min(behind, self._to)
+
+    def evicted(self, position: int, size: int) -> None:
+        """That many bytes from `position` on have left the cache, and are read in again.
+
+        With them what lies behind them, as far as systems read ahead.
+        """
+        self.lost(position, position + size + READ_AHEAD_BYTES)
