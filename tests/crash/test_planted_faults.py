@@ -155,7 +155,7 @@ def test_a_torn_snapshot_that_is_believed_is_found(monkeypatch: pytest.MonkeyPat
         unpacked = snapshot._ENTRY.iter_unpack(entries[:whole])
         return [snapshot.SnapshotEntry(*fields) for fields in unpacked]
 
-    monkeypatch.setattr("headrace.log.producers.read_snapshot", without_checksum)
+    monkeypatch.setattr("headrace.log.producers_kept.read_snapshot", without_checksum)
     # The batches contradict it as well, unless they are not asked.
     monkeypatch.setattr("headrace.log.replay._remember_history", lambda *_: True)
     found = findings(stories.producers_through_restarts, LazySnapshots())
