@@ -42,19 +42,22 @@ class Process:
         self.name = name
         self.process: subprocess.Popen[bytes] | None = None
 
-    def run(self, command: list[str], port: int) -> None:
-        """Start it; returns when the port is open."""
+    def run(self, command: list[str], port: int, says: bytes = b"") -> None:
+        """Start it; returns when the port is open and it has said `says`."""
         self.place.mkdir(parents=True, exist_ok=True)
-        with (self.place / f"{self.name}.out").open("ab") as out:
+        output = self.place / f"{self.name}.out"
+        with output.open("ab") as out:
+            begun = out.tell()
             self.process = subprocess.Popen(command, stdout=out, stderr=out, cwd=self.place)
         atexit.register(self.end, signal.SIGKILL)
         deadline = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < deadline and self.process.poll() is None:
             with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return
+                is_open = probe.connect_ex(("127.0.0.1", port)) == 0
+            if is_open and says in output.read_bytes()[begun:]:
+                return
             time.sleep(0.05)
-        text = (self.place / f"{self.name}.out").read_text(errors="replace")
+        text = output.read_text(errors="replace")
         raise AssertionError(f"{self.name} did not start:\n{text[-3000:]}")
 
     def end(self, how: signal.Signals) -> None:
@@ -114,7 +117,10 @@ class Headrace(Broker):
 
     def start(self) -> None:
         path = self.write_properties()
-        self.process.run([sys.executable, "-m", "headrace.cli.main", "serve", str(path)], self.port)
+        command = [sys.executable, "-m", "headrace.cli.main", "serve", str(path)]
+        # The port is open before the logs are loaded: who came then would wait, and clients that
+        # give up on a connection meanwhile come back much later.
+        self.process.run(command, self.port, says=b"listens on")
 
 
 class Kafka4(Broker):

@@ -20,6 +20,7 @@ from headrace.broker.groups.messages import JoinAnswer, JoinRequest, SyncRequest
 from headrace.cluster.creation import NewTopic
 from headrace.frontends.kafka import offset_commit as commit_api
 from headrace.frontends.kafka.dispatch import Dispatcher, KafkaSession
+from headrace.frontends.kafka.offset_commit_pattern import PLACES_MAX
 from headrace.frontends.kafka.offset_commit_run import FRAMES_MAX, RUN_BYTES_MAX
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
@@ -275,6 +276,20 @@ def test_a_run_is_bounded_by_requests_and_by_what_its_records_take() -> None:
         assert many.runs == 2
         long = await same(alike(120, metadata="m" * 4000))
         assert long.runs >= 120 * 4000 // RUN_BYTES_MAX
+
+    play(story())
+
+
+def test_nothing_is_learned_that_would_take_a_connection_much_memory() -> None:
+    async def story() -> None:
+        shapes: tuple[dict[str, Any], ...] = (
+            {"metadata": "m" * 3000, "places": (("a", 0), ("a", 1), ("a", 2))},
+            {"group": "g" * 12_000, "places": (("a", 0), ("a", 1), ("a", 2))},
+            {"places": (("a", 0),) * (PLACES_MAX + 1)},
+        )
+        for large in shapes:
+            outcome = await same(alike(4, **large))
+            assert outcome.runs == 0, large
 
     play(story())
 

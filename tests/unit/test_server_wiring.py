@@ -121,6 +121,16 @@ def test_a_full_disk_fences_and_acknowledges_nothing(acks: str) -> None:
         assert broker.call(lambda server: server.directories[0].fenced)
 
 
+def test_a_start_that_keeps_early_clients_waiting_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with BrokerThread():
+        assert "came early" not in caplog.text
+    monkeypatch.setattr("headrace.server.wiring.EARLY_SECONDS_MAX", 0.0)
+    with BrokerThread():
+        assert "clients that came early have waited" in caplog.text
+
+
 def test_sigterm_stops_cleanly_and_the_next_start_finds_it_so(tmp_path: Path) -> None:
     program = (
         "import sys; from headrace.config.broker import load; from headrace.server.main import "

@@ -43,6 +43,9 @@ STOP_FLUSH_SECONDS_MAX = 10.0
 """How long a stop waits for flushes under way, so that what they hold is acknowledged."""
 STOP_SEND_SECONDS_MAX = 2.0
 """How long a stop waits for clients to take their last answers."""
+EARLY_SECONDS_MAX = 10.0
+"""How long clients that come early may wait unmentioned. Some give a connection up after so long,
+and ask again only when their pause is over: a request may seem unanswered for twice that time."""
 LAG_SECONDS = 0.5
 """How often the event loop's lateness is measured."""
 
@@ -105,12 +108,16 @@ class Server:
             self._open_directories()
             self._make_cleaner()
             self._bind()
+            bound = self.clock.monotonic()
             await self._load()
             await self._join()
             self.broker.start()
             self.cleaner.start()
             for listener in self.listeners:
                 await listener.accept()
+            waited = self.clock.monotonic() - bound
+            if waited > EARLY_SECONDS_MAX:
+                log.warning("clients that came early have waited for up to %.1f s", waited)
             await self._open_http()
         except BaseException:
             await self._undo()

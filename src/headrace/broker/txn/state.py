@@ -1,7 +1,6 @@
 """A transaction's state: one immutable value, and which may follow which."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.broker.txn.producers import NO_EPOCH, TV2
 from headrace.model.invariant import invariant
@@ -30,8 +29,7 @@ IDLE = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 """No transaction is under way."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionState:
+class TransactionState(NamedTuple):
     """What is known of one transactional id. Times in milliseconds since 1970, or -1."""
 
     producer_id: int
@@ -53,8 +51,7 @@ class TransactionState:
         """The next state, which the table must allow."""
         invariant(status in NEXT[self.status], f"{self.status.name} to {status.name}")
         changes.setdefault("client_version", self.client_version)
-        return replace(
-            self,
+        return self._replace(
             status=status,
             updated_ms=now_ms,
             previous_producer_id=self.producer_id,

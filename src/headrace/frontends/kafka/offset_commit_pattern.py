@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _LEAD_BYTES = 8
 """Length, API key and version: the same in every frame of a pattern."""
 _ID_BYTES = 4
-TOPIC_NAME_MAX = 249
-BODY_BYTES_MAX = 16 << 10
-NAMES_BYTES_MAX = 256 << 10
+PLACES_MAX = 256
+BODY_BYTES_MAX = 8 << 10
+NAMES_BYTES_MAX = 32 << 10
 """Nothing is learned from larger requests, or from one whose records would name more: a connection
-keeps as much."""
+keeps about as much, and there may be many."""
 _OFFSET_BYTES, _EPOCH_BYTES = 8, 4
 
 
@@ -152,8 +152,10 @@ def pattern_of(
 
     The request's offsets lie at `places` in its `body`.
     """
-    names = (len(commit.group_id) + TOPIC_NAME_MAX) * len(places)
-    if len(body) > BODY_BYTES_MAX or names > NAMES_BYTES_MAX or commit.retention_ms >= 0:
+    if len(body) > BODY_BYTES_MAX or len(places) > PLACES_MAX or commit.retention_ms >= 0:
+        return None
+    names = len(commit.group_id) * len(places) + sum(len(one.topic) for one in commit.offsets)
+    if names > NAMES_BYTES_MAX:
         return None
     return Pattern(broker, version, body, places, request, commit)
 

@@ -8,6 +8,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.compression import CorruptBatch
@@ -58,8 +59,7 @@ class TopicPartitions:
     tags: Tags = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionValue:
+class TransactionValue(NamedTuple):
     """`partitions` None: no transaction is under way. Times in milliseconds since 1970, or -1."""
 
     producer_id: int
