@@ -62,6 +62,9 @@ class JournalLimits:
 class Shard(ABC):
     """One partition, for as long as this broker leads it under `epoch`."""
 
+    KEYED = True
+    """Each record says all there is to its key: those that it supersedes need not be replayed."""
+
     def __init__(
         self,
         topic: str,
@@ -86,7 +89,12 @@ class Shard(ABC):
         self._name = f"{topic}-{index}"
         self._waiting: list[Callable[[], None]] = []
         self._loader = Loader(
-            partition.log, self, clock=world.clock, disk=world.disk, done=self._loaded
+            partition.log,
+            self,
+            clock=world.clock,
+            disk=world.disk,
+            keyed=self.KEYED,
+            done=self._loaded,
         )
 
     # What lives in it says

@@ -63,6 +63,8 @@ class KeptState:
 class StateShard(Shard):
     """The state kept in one partition, for as long as this broker leads it."""
 
+    KEYED = False  # updates of one key add up
+
     def __init__(
         self,
         index: int,
