@@ -1,6 +1,6 @@
 """A replay of the last records alone leaves the state that a replay of them all leaves."""
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.broker.coordinator.latest import Latest
@@ -52,6 +52,7 @@ class Target:
         return before, open_ones, self.store.by_group
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(EVENTS, st.permutations([1, 2, 3]), st.lists(st.booleans(), min_size=3, max_size=3))
 def test_what_was_superseded_is_not_missed(
     events: list[tuple[str, bytes | None, int | None]], order: list[int], outcomes: list[bool]

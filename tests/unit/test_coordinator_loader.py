@@ -1,6 +1,7 @@
 """A replay's work is that of the state, in steps between which the loop has its turn."""
 
 from collections.abc import Callable
+from typing import Any
 
 from headrace.broker.coordinator.loader import SLICE_RECORDS, Loader
 from headrace.wire.kafka.batch import build, new_record
@@ -20,7 +21,8 @@ class Replay(HandClock):
         log = MemoryLog()
         for number in range(rounds):
             log.append(build([new_record(b"%d" % number, b"%d" % key) for key in range(KEYS)]))
-        Loader(log, self, clock=self, disk=InlineDisk(), keyed=keyed, done=self.done.append).start()
+        disk: Any = InlineDisk()
+        Loader(log, self, clock=self, disk=disk, keyed=keyed, done=self.done.append).start()
         self.advance()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> HandTimer:
