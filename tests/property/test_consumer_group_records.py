@@ -1,5 +1,7 @@
 """Records of consumer groups: what is written is read, and what is damaged is said to be."""
 
+import base64
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +22,7 @@ from headrace.broker.groups.consumer.model import (
     TargetEpoch,
 )
 from headrace.wire.kafka.compression import CorruptBatch
+from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS
 from tests.unit.consumer_kit import topic_id
 
 EPOCHS = st.integers(0, 2**31 - 1)
@@ -103,3 +106,28 @@ def test_what_is_changed_can_be_taken_back(before: list[Change], then: list[Chan
     for change in reversed(undo):
         group.apply(change)
     assert picture(group) == picture(twin)
+
+
+KAFKAS_KEY = b"\x00\x05\x00\x01g\x00\x162dlRXxLVRziPrW6pGwVV6w"
+KAFKAS_MEMBER = base64.b64decode("AAAAABFjb25zb2xlLWNvbnN1bWVyCy8xMjcuMC4wLjECBG9uZQEABJPgAAEAAQA=")
+
+
+def test_a_member_as_kafka_writes_it_is_read_and_written_byte_for_byte() -> None:
+    group_id, change = records.decode(KAFKAS_KEY, KAFKAS_MEMBER)
+    assert group_id == "g"
+    assert isinstance(change, MemberSubscription)
+    assert change.subscription is not None
+    assert change.subscription.topics == {"one"}
+    assert change.subscription.classic is None, (
+        "which takes a tag: without one Kafka reads a classic member"
+    )
+    assert records.encode(group_id, change) == (KAFKAS_KEY, KAFKAS_MEMBER)
+    shown = CONSUMER_OFFSETS[5][1].decode(KAFKAS_MEMBER, 0, 2)
+    assert shown["classicMemberMetadata"] is None
+
+
+def test_a_member_written_without_the_tag_is_none_of_the_classic_protocol() -> None:
+    _, change = records.decode(KAFKAS_KEY, KAFKAS_MEMBER[:-4] + b"\x00")
+    assert isinstance(change, MemberSubscription)
+    assert change.subscription is not None
+    assert change.subscription.classic is None

@@ -34,7 +34,7 @@ _CLASSIC_TAG = 0
 _HASH_TAG = 0
 _TIMESTAMP_TAG = 0
 _EPOCHS_TAG = 0
-_PRESENT = 1
+_NONE, _PRESENT = b"\x00", b"\x01"
 
 _Tags = Sequence[tuple[int, bytes]]
 _Read = Mapping[str, Any]
@@ -119,14 +119,15 @@ def _subscription(one: Subscription) -> bytes:
         out.nullable_string(one.regex)
         out.int32(one.rebalance_timeout_ms)
         out.nullable_string(one.assignor)
-        return [] if one.classic is None else [(_CLASSIC_TAG, _classic(one.classic))]
+        # None is said too: Kafka takes a missing tag for a member of the classic protocol.
+        return [(_CLASSIC_TAG, _NONE if one.classic is None else _classic(one.classic))]
 
     return _value(write)
 
 
 def _classic(part: ClassicPart) -> bytes:
     writer = CompactWriter()
-    writer.int8(_PRESENT)
+    writer.out += _PRESENT
     writer.int32(part.session_timeout_ms)
     writer.count(len(part.protocols))
     for name, metadata in part.protocols:

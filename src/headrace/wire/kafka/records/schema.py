@@ -94,6 +94,12 @@ def nullable_struct(*fields: Field) -> Read:
     return lambda reader, version: None if reader.int8() < 0 else inner(reader, version)
 
 
+def tagged_nullable_struct(*fields: Field) -> Read:
+    """The same in a tagged field, where a varint says it: 0 for none."""
+    inner = struct(*fields)
+    return lambda reader, version: inner(reader, version) if reader.uvarint() else None
+
+
 def int8(reader: Reader, _version: int) -> int:
     return reader.int8()
 

@@ -22,11 +22,14 @@ from headrace.wire.kafka.records.schema import (
     record,
     string,
     struct,
+    tagged_nullable_struct,
     uint16,
     uuid,
 )
 
 _NO_UUID = Uuid(16)
+_ABSENT = object()
+"""The default of a field whose null is written: nothing that is read is equal to it."""
 
 _GROUP = Message([Field("groupId", string)])
 _MEMBER = Message([Field("groupId", string), Field("memberId", string)])
@@ -121,7 +124,7 @@ _CONSUMER_MEMBER = record(
     Field("serverAssignor", nullable_string),
     Field(
         "classicMemberMetadata",
-        nullable_struct(
+        tagged_nullable_struct(
             Field("sessionTimeoutMs", int32),
             Field(
                 "supportedProtocols",
@@ -129,6 +132,7 @@ _CONSUMER_MEMBER = record(
             ),
         ),
         tag=0,
+        default=_ABSENT,
     ),
 )
 _STREAMS_MEMBER = record(
