@@ -3,14 +3,18 @@
 Both read the same broker: what they print must be the same, byte for byte.
 """
 
+import difflib
 import json
 import subprocess
 import sys
 from functools import partial
 
 from tests.compat_tools.step import CONSUMER, TOOLS, Side, Step
+from tests.kafka_judge import dumps
 
 SECONDS_MAX = 60
+_READER = '"group":"formatter-reader"'
+"""Kafka's consumer is in a group while it reads, and what that leaves only the later one sees."""
 _FORMATTERS = {
     "offsets": ("__consumer_offsets", "OffsetsMessageFormatter"),
     "group-metadata": ("__consumer_offsets", "GroupMetadataMessageFormatter"),
@@ -26,12 +30,30 @@ def formatters() -> list[Step]:
         Step(f"formatter {name}, and Kafka's {kafkas.rpartition('.')[2]}",
              check=partial(_compared, name, topic, kafkas))
         for name, (topic, kafkas) in _FORMATTERS.items()
+    ] + [
+        Step("log dump of the coordinators' topics, and Kafka's DumpLogSegments", check=_dumped)
     ]  # fmt: skip
+
+
+def _dumped(side: Side) -> list[str]:
+    """Every record of the coordinators' logs, as both tools print it."""
+    wrong = []
+    for topic, flag in dumps.INTERNAL.items():
+        paths = side.broker.log.glob(f"{topic}-*/*.log")
+        files = sorted(str(one.relative_to(side.broker.log)) for one in paths)
+        theirs = dumps.kafka_dump(files, [flag], side.broker.log)
+        ours = dumps.headrace_dump(files, [flag], side.broker.log)
+        if b"payload" not in theirs.out:
+            wrong.append(f"{side.broker.name}: {topic}: nothing to compare")
+        texts = (one.out.decode().splitlines() for one in (theirs, ours))
+        differences = difflib.unified_diff(*texts, lineterm="", n=0)
+        wrong += [f"{side.broker.name}: {topic}: {line}" for line in differences]
+    return wrong
 
 
 def _compared(name: str, topic: str, kafkas: str, side: Side) -> list[str]:
     theirs = _documents(_kafkas(side, topic, kafkas))
-    ours = sorted(_ours(side, topic, name).splitlines())
+    ours = [one for one in sorted(_ours(side, topic, name).splitlines()) if _READER not in one]
     wrong = [] if theirs else [f"{side.broker.name}: nothing to compare"]
     wrong += [f"{side.broker.name}: Kafka's only: {one}" for one in theirs if one not in ours]
     wrong += [f"{side.broker.name}: ours only: {one}" for one in ours if one not in theirs]
@@ -45,7 +67,8 @@ def _documents(text: str) -> list[str]:
     found, at, decoder = [], 0, json.JSONDecoder()
     while at < len(text):
         _, end = decoder.raw_decode(text, at)
-        found.append(text[at:end])
+        if _READER not in text[at:end]:
+            found.append(text[at:end])
         at = end
     return sorted(found)
 
@@ -53,6 +76,7 @@ def _documents(text: str) -> list[str]:
 def _kafkas(side: Side, topic: str, kafkas: str) -> str:
     words = (
         f"--topic {topic} --from-beginning --timeout-ms 6000 --bootstrap-server {{broker}}"
+        " --group formatter-reader"
         f" --formatter {TOOLS}.consumer.{kafkas}"
     )
     return _said(side, side.command(CONSUMER, words))

@@ -73,15 +73,26 @@ def measured(found: list[str]) -> list[str]:
 
 
 def consumed(found: list[str]) -> list[str]:
-    """The consumer's: bytes and records, nothing of times and rates."""
-    kept = []
+    """The consumers' measurement: bytes and records, nothing of times and rates."""
+    kept: list[str] = []
+    heads: list[str] = []
     for line in found:
         cells = [cell.strip() for cell in line.split(",")]
-        if len(cells) >= 6:
-            kept.append(" ".join((cells[2], cells[4])))
-        elif not line.startswith("TIME"):
+        if "data.consumed.in.MB" in cells:
+            heads = cells
+        elif heads and len(cells) == len(heads):
+            pairs = dict(zip(heads, cells, strict=True))
+            kept += [f"{head} {pairs[head]}" for head in heads if head.startswith("data.consumed")]
+        elif not without_warnings([line]):
+            continue
+        else:
             kept.append(line)
     return kept
+
+
+def without_warnings(found: list[str]) -> list[str]:
+    """How often a client found nobody there, or had to wait, is a matter of time."""
+    return [line for line in found if " WARN " not in line]
 
 
 def events(found: list[str]) -> list[str]:

@@ -210,7 +210,7 @@ def restart(side: Side) -> None:
     """kill -9, and start again; returns when all partitions are led."""
     side.broker.kill()
     side.broker.start()
-    admin = AdminClient({"bootstrap.servers": side.broker.bootstrap})
+    admin = AdminClient({"bootstrap.servers": side.broker.bootstrap, "log_level": 0})
     deadline = time.monotonic() + END_SECONDS_MAX
     while time.monotonic() < deadline:
         with contextlib.suppress(KafkaException):

@@ -99,12 +99,12 @@ def restarted() -> list[Step]:
         Step("topics create lasting", TOPICS, "--create --topic lasting --partitions 1"),
         Step("verifiable-producer through a kill", f"{TOOLS}.VerifiableProducer",
              "--topic lasting --max-messages 1000 --throughput 100 --acks -1",
-             meanwhile=_after(4, restart), mask=(masks.events, _without_warnings),
+             meanwhile=_after(4, restart), mask=(masks.events, masks.without_warnings),
              seconds_max=120, expected=("producer_send_success 1000", "acked 1000")),
         Step("console-consumer through a kill", CONSUMER,
              "--topic lasting --from-beginning --max-messages 1010 --timeout-ms 60000 --group last",
              meanwhile=_after(6, restart, _ten_more), seconds_max=120,
-             mask=(masks.in_any_order, _without_warnings),
+             mask=(masks.in_any_order, masks.without_warnings),
              expected=("Processed a total of 1010 messages",)),
         Step("consumer-groups after that", GROUPS, "--describe --group last", expected=("1010",)),
     ]  # fmt: skip
@@ -125,8 +125,3 @@ def _ten_more(side: Side) -> None:
         producer.produce("lasting", f"more {at}".encode(), partition=0)
     if producer.flush(30):
         raise AssertionError("the broker does not answer after its restart")
-
-
-def _without_warnings(found: list[str]) -> list[str]:
-    """How often a client found nobody there is a matter of time."""
-    return [line for line in found if " WARN " not in line]

@@ -39,7 +39,12 @@ def write(broker: Headrace) -> Counter[str]:
     """Write all lines, the broker killed on the way; how often each word was written."""
     expected: Counter[str] = Counter()
     producer = Producer(
-        {"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "linger.ms": 5}
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "log_level": 0,
+        }
     )
     failed: list[str] = []
 
@@ -67,6 +72,7 @@ def counted(bootstrap: str, expected: Counter[str]) -> dict[str, int]:
         {
             "bootstrap.servers": bootstrap,
             "group.id": "judge",
+            "log_level": 0,
             "isolation.level": "read_committed",
             "enable.auto.commit": False,
         }
@@ -101,7 +107,7 @@ def main() -> int:
         return 1
     try:
         with broker:
-            admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+            admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
             wanted = [NewTopic(name, PARTITIONS, 1) for name in ("lines", "counts")]
             for done in admin.create_topics(wanted).values():
                 done.result(30)
