@@ -45,8 +45,8 @@ def _dumped(side: Side) -> list[str]:
         ours = dumps.headrace_dump(files, [flag], side.broker.log)
         if b"payload" not in theirs.out:
             wrong.append(f"{side.broker.name}: {topic}: nothing to compare")
-        texts = (one.out.decode().splitlines() for one in (theirs, ours))
-        differences = difflib.unified_diff(*texts, lineterm="", n=0)
+        kafkas, mine = theirs.out.decode().splitlines(), ours.out.decode().splitlines()
+        differences = difflib.unified_diff(kafkas, mine, lineterm="", n=0)
         wrong += [f"{side.broker.name}: {topic}: {line}" for line in differences]
     return wrong
 
