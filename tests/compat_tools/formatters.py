@@ -11,6 +11,7 @@ from functools import partial
 
 from tests.compat_tools.step import CONSUMER, TOOLS, Side, Step
 from tests.kafka_judge import dumps
+from tests.kafka_judge.jvm import kafka_dump
 
 SECONDS_MAX = 60
 _READER = '"group":"formatter-reader"'
@@ -41,7 +42,7 @@ def _dumped(side: Side) -> list[str]:
     for topic, flag in dumps.INTERNAL.items():
         paths = side.broker.log.glob(f"{topic}-*/*.log")
         files = sorted(str(one.relative_to(side.broker.log)) for one in paths)
-        theirs = dumps.kafka_dump(files, [flag], side.broker.log)
+        theirs = kafka_dump(files, [flag], side.broker.log)
         ours = dumps.headrace_dump(files, [flag], side.broker.log)
         if b"payload" not in theirs.out:
             wrong.append(f"{side.broker.name}: {topic}: nothing to compare")
