@@ -118,8 +118,7 @@ class Headrace(Broker):
     def start(self) -> None:
         path = self.write_properties()
         command = [sys.executable, "-m", "headrace.cli.main", "serve", str(path)]
-        # The port is open before the logs are loaded: who came then would wait, and clients that
-        # give up on a connection meanwhile come back much later.
+        # The port is open before the logs are loaded: who came then would wait for that, too.
         self.process.run(command, self.port, says=b"listens on")
 
 

@@ -44,8 +44,8 @@ STOP_FLUSH_SECONDS_MAX = 10.0
 STOP_SEND_SECONDS_MAX = 2.0
 """How long a stop waits for clients to take their last answers."""
 EARLY_SECONDS_MAX = 10.0
-"""How long clients that come early may wait unmentioned. Some give a connection up after so long,
-and ask again only when their pause is over: a request may seem unanswered for twice that time."""
+"""How long clients that come early may wait unmentioned: their first requests seem unanswered for
+as long, and some take the connection for dead and make another (librdkafka after 10 s)."""
 LAG_SECONDS = 0.5
 """How often the event loop's lateness is measured."""
 
