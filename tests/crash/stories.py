@@ -107,6 +107,21 @@ def transactions(story: Story) -> None:
     story.checkpoint()
 
 
+def transactions_through_a_kill(story: Story) -> None:
+    """What a start after a kill builds again beside the newest segment, which then is closed."""
+    log = story.create()
+    story.append(log, b"undone", producer=(9, 0, 0), transactional=True)
+    story.end_transaction(log, 9, commit=False)
+    story.flush(log)
+    story.restart(clean=False)
+    log = story.log()
+    for number in range(3):
+        story.append(log, b"r%d" % number * 120)
+    assert len(log.segments) > 1
+    story.flush(log)
+    story.checkpoint()
+
+
 def stop_and_start(story: Story) -> None:
     log = story.create()
     story.append(log, b"before", producer=(5, 0, 0))
@@ -240,6 +255,7 @@ STORIES: list[Callable[[Story], None]] = [
     epochs,
     transactions,
     transactions_and_a_stop,
+    transactions_through_a_kill,
     stop_and_start,
     producers_through_restarts,
     creations_and_a_deletion,

@@ -1,13 +1,19 @@
 """What the broker publishes for readers of its files: never more than is durable and committed."""
 
+import errno
+from contextlib import suppress
+
+import pytest
+
 from headrace.config.topic import LogConfig
 from headrace.log import bounds, names
 from headrace.log.bounds import ReadBound, read_bound
 from headrace.log.housekeeping import Periods
+from headrace.model.errors import StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk
 from tests.support import door
-from tests.support.log import CONFIG, PLACE, TOPIC_ID, World, append, append_marker
+from tests.support.log import CONFIG, PLACE, TOPIC_ID, World, append, append_marker, values
 
 OTHER_ID = bytes(range(16, 32))
 FILE = f"/data/{bounds.NAME}"
@@ -210,3 +216,25 @@ def test_a_cut_log_takes_its_bound_back_before_it_is_cut() -> None:
     log.truncate_to(Offset(1))
     assert end_of(world) == 1
     world.close()
+
+
+@pytest.mark.parametrize("sticky", [False, True], ids=["once", "for good"])
+@pytest.mark.parametrize("partial", [0, 30])
+def test_a_log_is_not_cut_while_its_bound_cannot_be_taken_back(partial: int, sticky: bool) -> None:
+    """A start would find it shorter than what was said to be flushed."""
+    for number in range(12):
+        world = World()
+        log = world.log()
+        for value in (b"a", b"b", b"c"):
+            append(log, value)
+        flush(world)
+        world.directory.checkpoint()
+        world.settle()
+        world.disk.fail_writes(number, errno.EIO, partial, sticky)
+        with suppress(StorageError):
+            log.truncate_to(Offset(1))
+        after = World(world.disk.left_by_a_kill())
+        assert not after.directory.quarantined, f"write {number}"
+        assert len(values(after.log())) in (1, 3)
+        after.close()
+        world.close()

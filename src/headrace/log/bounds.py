@@ -124,11 +124,16 @@ class ReadBounds:
         self._write(slot.at, slot.at)
 
     def lower(self, log: "Log") -> None:
-        """The log is about to be cut to its flushed offset: the one way back. OSError."""
+        """The log is about to be cut to its flushed offset: the one way back.
+
+        OSError, StorageError: it must not be cut, for a start would take the rest for lost.
+        """
         slot = self._slots.get((log.topic_id, log.topic_partition.partition))
         if slot is not None:
             slot.said = None
             self.publish((log,))
+            if self._shared.failure is not None:
+                raise self._shared.failure
             self.sync()
 
     def forget(self, topic_id: bytes, partition: int) -> None:

@@ -7,7 +7,7 @@ otherwise the segment is asked to build its indexes again, once (`Segment.doubt_
 from typing import TYPE_CHECKING
 
 from headrace.log import names
-from headrace.log.index import NO_TIMESTAMP
+from headrace.log.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
 from headrace.log.scan import BadBatch, Fetch, contradicted, headers
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, Position
@@ -32,9 +32,13 @@ def check_indexes(segment: "Segment") -> None:
 
 
 def newest(segment: "Segment", timestamp: int, offset: Offset) -> tuple[int, Offset]:
-    """The greatest timestamp, and where: that one, or a greater behind `offset`. Blocking."""
+    """The greatest timestamp, and where: that one, or a greater behind `offset`.
+
+    Blocking; BadBatch.
+    """
     start = segment.start_of(offset, segment.file.read)
-    for _, header in headers(segment.file.read, start, segment.size, segment.path(names.LOG)):
+    where, limit = segment.path(names.LOG), segment.base_offset + RELATIVE_OFFSET_MAX + 1
+    for _, header in headers(segment.file.read, start, segment.size, where, limit=limit):
         if header.max_timestamp > timestamp:
             timestamp = header.max_timestamp
             offset = Offset(header.base_offset + header.last_offset_delta)

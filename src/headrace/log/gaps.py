@@ -16,8 +16,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from headrace.log import files, names
+from headrace.log.index import RELATIVE_OFFSET_MAX
 from headrace.log.scan import BadBatch, headers
-from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
+from headrace.log.segment import Segment
 from headrace.log.shared import Known
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition

@@ -25,6 +25,8 @@ from headrace.world.disk import Disk, DiskFile
 OFFSET_ENTRY = Struct(">ii")
 TIME_ENTRY = Struct(">qi")
 NO_TIMESTAMP = -1
+RELATIVE_OFFSET_MAX = (1 << 31) - 1
+"""So far from its base may a segment's offsets be: entries hold the distance in 32 bits."""
 _PENDING_BYTES_MAX = 4096
 
 

@@ -209,14 +209,17 @@ class LoadedDirectory:
         The boot is noted only now: a kill halfway leaves logs that still bear a power cut's marks.
         """
         unsynced, self.shared.unsynced = self.shared.unsynced, []
-        if len(unsynced) > _SYNCED_SINGLY_MAX:
-            self.disk.sync_all(self.path)
-        else:
-            _sync_each(self.disk, unsynced)
+        self._make_durable(unsynced)
         if not self.was_clean:
             # A process killed before its first flush has left names that are not durable.
             self.disk.sync_directory(self.path)
         try:
+            if self.doubted:
+                # Logs were read from the disk itself; of the files beside them pages may count as
+                # clean that the disk never got: no flush would write those.
+                beside = [path for path in unsynced if not path.endswith(names.LOG)]
+                _write_again(self.disk, beside)
+                self._make_durable(beside)
             if not self.same_boot:
                 self.checkpoints.write_now(self.logs)
                 boot_id = files.write_boot_id(self.disk.boot_id())
@@ -229,6 +232,12 @@ class LoadedDirectory:
                 raise
             # To serve what is there takes no space; the next start does all of this again.
             _logger.warning("%s: the start is not noted: %s", self.path, error)
+
+    def _make_durable(self, paths: Sequence[str]) -> None:
+        if len(paths) > _SYNCED_SINGLY_MAX:
+            self.disk.sync_all(self.path)
+        else:
+            _sync_each(self.disk, paths)
 
     def load(
         self,
@@ -332,6 +341,19 @@ class LoadedDirectory:
     def _quarantine(self, partition: TopicPartition, why: CorruptLogError) -> None:
         self.quarantined[partition] = why
         _logger.error("%s: out of service: %s", partition, why)
+
+
+def _write_again(disk: Disk, paths: Sequence[str]) -> None:
+    """Have the next flush write all of these files; missing ones are passed over. OSError."""
+    for path in paths:
+        try:
+            file = disk.open(path)
+        except FileNotFoundError:
+            continue
+        try:
+            file.write_at(0, (file.read(0, file.size()),))
+        finally:
+            file.close()
 
 
 def _sync_each(disk: Disk, paths: Sequence[str]) -> None:

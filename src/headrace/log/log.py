@@ -27,12 +27,13 @@ from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.wire.kafka.batch import (
     CONTROL,
     BatchHeader,
+    ControlMarker,
     parse_control,
     records,
     stamp,
     stamp_append_time,
 )
-from headrace.world.disk import Buffer, DiskFile
+from headrace.world.disk import DiskFile
 
 __all__ = ["Appended", "FlushWork", "Log", "NeedsDisk", "Origin", "ReadResult", "Served"]
 
@@ -99,12 +100,18 @@ class Log(ReadableLog):
         if leader_epoch != self._epoch:
             self.assign_epoch(leader_epoch, base)
         stamp(batch, base, leader_epoch)
+        marker = None
+        if header.attributes & CONTROL and header.producer_id >= 0:
+            marker = parse_control(next(iter(records(batch))))
+            self._index_abort(marker, header, base, active)
         try:
             active.append((batch,), size, last, newest, config.index_interval_bytes)
         except OSError as error:
             raise self._append_failed(active, error) from error
-        if header.producer_id >= 0:
-            self._note_producer(batch, header, base, active, now_ms)
+        if marker is not None:
+            self.producers.update_marker(header, marker, base)
+        elif header.producer_id >= 0:
+            self.producers.update(header, base, now_ms)
         self._ends_at(last + 1)
         appended: Appended = _new(Appended, (base, last, append_time))
         return appended
@@ -189,21 +196,23 @@ class Log(ReadableLog):
             _logger.error("%s: could not be cut back to %d bytes", path, segment.size)
         return self.shared.fail(error, path)
 
-    def _note_producer(
-        self, batch: Buffer, header: BatchHeader, base: Offset, segment: Segment, now_ms: int
+    def _index_abort(
+        self, marker: ControlMarker, header: BatchHeader, base: Offset, segment: Segment
     ) -> None:
-        if not header.attributes & CONTROL:
-            self.producers.update(header, base, now_ms)
+        """Write the `.txnindex` entry of a marker that aborts, ahead of the marker. StorageError.
+
+        So that no marker is in the log of which nobody was told. An entry whose marker could not be
+        written is harmless: its transaction is open, and the next start builds the file again.
+        """
+        aborted = self.producers.aborted_by(header, marker, base)
+        if aborted is None:
             return
-        marker = parse_control(next(iter(records(batch))))
-        aborted = self.producers.update_marker(header, marker, base)
-        if aborted is not None:
-            if not segment.txn_index.entries:
-                self.unflushed.add_directory(self.directory)  # its file is made now
-            try:
-                segment.txn_index.append(aborted)
-            except OSError as error:
-                raise self.shared.fail(error, segment.txn_index.path) from error
+        if not segment.txn_index.entries:
+            self.unflushed.add_directory(self.directory)  # its file is made now
+        try:
+            segment.txn_index.append(aborted)
+        except OSError as error:
+            raise self.shared.fail(error, segment.txn_index.path) from error
 
     # --- epochs ------------------------------------------------------------------------------
 

@@ -180,6 +180,18 @@ class ProducerStates(KeptProducers):
             producer.txn_first_offset = base_offset
             self._ongoing[header.producer_id] = base_offset
 
+    def aborted_by(
+        self, header: BatchHeader, marker: ControlMarker, offset: Offset
+    ) -> AbortedTransaction | None:
+        """The `.txnindex` entry of a marker that is to lie at `offset`, if it aborts anything."""
+        producer_id = header.producer_id
+        first = self._ongoing.get(producer_id)
+        if first is None or marker.type is not ControlType.ABORT:
+            return None
+        others = [at for other, at in self._ongoing.items() if other != producer_id]
+        stable = min(others, default=offset + 1)
+        return AbortedTransaction(producer_id, Offset(first), offset, Offset(stable))
+
     def update_marker(
         self, header: BatchHeader, marker: ControlMarker, offset: Offset
     ) -> AbortedTransaction | None:
@@ -187,19 +199,16 @@ class ProducerStates(KeptProducers):
 
         A marker without an open transaction (empty, or a repeated one) only moves the epochs on.
         """
+        aborted = self.aborted_by(header, marker, offset)
         producer = self._of_epoch(header.producer_id, header.producer_epoch)
         producer.timestamp = header.max_timestamp
         producer.coordinator_epoch = max(producer.coordinator_epoch, marker.coordinator_epoch)
         first = producer.txn_first_offset
-        if first < 0:
-            return None
-        producer.txn_first_offset = NONE
-        del self._ongoing[header.producer_id]
-        self._decided.append((first, offset))
-        if marker.type is not ControlType.ABORT:
-            return None
-        stable = min(self._ongoing.values(), default=offset + 1)
-        return AbortedTransaction(header.producer_id, Offset(first), offset, Offset(stable))
+        if first >= 0:
+            producer.txn_first_offset = NONE
+            del self._ongoing[header.producer_id]
+            self._decided.append((first, offset))
+        return aborted
 
     def coordinator_epoch(self, producer_id: int) -> int:
         """Epoch of the coordinator that wrote the producer's last marker; -1 where none did."""

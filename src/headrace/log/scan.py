@@ -19,6 +19,7 @@ Fetch = Callable[[int, int], Buffer | None]
 MAGIC = 2
 LENGTH_MIN = HEADER_BYTES - 12
 CRC_FROM = 21
+NO_LIMIT = 1 << 63
 _WINDOW_BYTES = 8192
 _CHUNK_BYTES = 1 << 20
 
@@ -65,12 +66,13 @@ def check_frame(header: BatchHeader, expected: int, path: str, position: int) ->
 
 
 def headers(
-    fetch: Fetch, start: int, end: int, path: str, expected: int = 0
+    fetch: Fetch, start: int, end: int, path: str, expected: int = 0, limit: int = NO_LIMIT
 ) -> Iterator[tuple[int, BatchHeader]]:
     """Positions and headers of the batches in [start, end).
 
-    `expected`: the least base offset allowed, 0 where it is not known. BadBatch for a broken or
-    torn one, and for one after a gap that the batch behind it contradicts; NotCached.
+    `expected`: the least base offset allowed, 0 where it is not known; `limit`: all offsets are
+    below it. BadBatch for a broken or torn one, and for one after a gap that the batch behind it
+    contradicts; NotCached.
     """
     position = start
     window: Buffer = b""
@@ -89,6 +91,8 @@ def headers(
         if following > end:
             raise BadBatch(path, position, f"runs {following - end} bytes past the end")
         last = header.base_offset + header.last_offset_delta
+        if last >= limit:
+            raise BadBatch(path, position, f"offset {last} where all are below {limit}")
         if 0 < expected < header.base_offset and contradicted(last, fetch, following, end):
             reason = f"offset {header.base_offset} after {expected - 1}, and again behind it"
             raise BadBatch(path, position, reason)

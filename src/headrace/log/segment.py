@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from headrace.log import finding, names
-from headrace.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex
+from headrace.log.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
 from headrace.log.scan import BadBatch, Fetch, headers
 from headrace.log.sound import Sound
 from headrace.log.swept import Swept
@@ -20,7 +20,6 @@ from headrace.wire.kafka.batch import BatchHeader
 from headrace.world.disk import Buffer, Disk, DiskFile
 
 _logger = logging.getLogger(__name__)
-RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 NOT_KNOWN: Final = -2
 """In place of a newest timestamp that was not looked up."""
 RENAMED_FILES = names.SEGMENT_SUFFIXES

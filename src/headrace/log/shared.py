@@ -35,7 +35,7 @@ class Shared:
     publish: "Callable[[Collection[Log]], None] | None" = None
     """Told of logs that may be read further than before: see `bounds`."""
     lower: "Callable[[Log], None] | None" = None
-    """Told before a log is cut below what was published; blocking. OSError."""
+    """Told before a log is cut below what was published; blocking. OSError, StorageError."""
     starts_moved: Callable[[], None] | None = None
     """Told that a log's start was moved by a client: the checkpoint is due."""
     before_cut: "Callable[[Log, Offset | None], None] | None" = None

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from struct import Struct
 
 from headrace.log import names
+from headrace.log.index import RELATIVE_OFFSET_MAX
 from headrace.log.producers_kept import BATCHES_KEPT
 from headrace.log.scan import CRC_FROM, LENGTH_MIN, MAGIC, BadBatch, check_frame
-from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
+from headrace.log.segment import Segment
 from headrace.log.swept import Swept
 from headrace.model.nouns import Offset
 from headrace.wire.checksum import crc32c

@@ -3,7 +3,7 @@
 from array import array
 from typing import TYPE_CHECKING
 
-from headrace.log.index import NO_TIMESTAMP
+from headrace.log.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
 from headrace.log.scan import headers
 from headrace.model.nouns import Offset
 from headrace.wire.kafka.batch import OVERHEAD_BYTES
@@ -55,7 +55,8 @@ class Swept:
     def of(cls, fetch: "Fetch", size: int, path: str, base: Offset) -> "Swept":
         """What the batch headers of a segment of `size` bytes say. BadBatch."""
         found = cls(base, base)
-        for position, header in headers(fetch, 0, size, path, base):
+        limit = base + RELATIVE_OFFSET_MAX + 1
+        for position, header in headers(fetch, 0, size, path, base, limit):
             last = header.base_offset + header.last_offset_delta
             length = header.batch_length + OVERHEAD_BYTES
             found.note(position, length, last, header.max_timestamp)

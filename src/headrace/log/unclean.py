@@ -22,9 +22,10 @@ from functools import partial
 
 from headrace.log import gaps, leftovers, names, replay
 from headrace.log.gaps import WHAT_TO_DO
+from headrace.log.index import RELATIVE_OFFSET_MAX
 from headrace.log.log import Log
 from headrace.log.scan import BadBatch
-from headrace.log.segment import RELATIVE_OFFSET_MAX, Segment
+from headrace.log.segment import Segment
 from headrace.log.shared import Known
 from headrace.log.sweep import GAPS_ANYWHERE, sound_batch_behind, sweep
 from headrace.model.errors import CorruptLogError
@@ -65,8 +66,11 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
         bad, end, position = _recover_segment(log, segment, expected, limit, known)
         # The newest one although nothing may be in it: its name may not be durable yet.
         if end > known.recovery_point or at == last:
-            closed = names.SEGMENT_SUFFIXES if at < last else (names.LOG,)
-            log.shared.unsynced += [segment.path(suffix) for suffix in closed]
+            # The indexes of the newest one are flushed when it is closed; `.txnindex` with each
+            # flush, as far as the log has written to it itself.
+            whole = at < last or known.doubted
+            suffixes = names.SEGMENT_SUFFIXES if whole else (names.LOG, names.TXN_INDEX)
+            log.shared.unsynced += [segment.path(suffix) for suffix in suffixes]
         if bad is not None:
             _judge(log, at, bad, end, known)
             _cut(log, at, position, end, bad.reason)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.log.segment import RELATIVE_OFFSET_MAX
+from headrace.log.index import RELATIVE_OFFSET_MAX
 from headrace.model.nouns import Offset
 
 if TYPE_CHECKING:
