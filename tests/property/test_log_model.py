@@ -174,10 +174,8 @@ class LogModel(RuleBasedStateMachine):
         self.world.close()
         self.world = World(left, config=CONFIG)
         assert not self.world.directory.quarantined
-        had = bool(self.records)
         self.log = self.world.log()
-        if had and flushed:
-            assert self.log.end_offset >= flushed
+        assert self.log.end_offset >= flushed
         assert self.log.start_offset <= starts
         self.cut_model(self.log.end_offset)
         for offset in range(self.log.start_offset, starts):

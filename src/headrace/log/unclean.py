@@ -64,13 +64,11 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
         limit = bases[at + 1] if at < last else segment.base_offset + RELATIVE_OFFSET_MAX + 1
         expected = max(end, segment.base_offset)
         bad, end, position = _recover_segment(log, segment, expected, limit, known)
-        # The newest one although nothing may be in it: its name may not be durable yet.
-        if end > known.recovery_point or at == last:
-            # The indexes of the newest one are flushed when it is closed; `.txnindex` with each
-            # flush, as far as the log has written to it itself.
-            whole = at < last or known.doubted
-            suffixes = names.SEGMENT_SUFFIXES if whole else (names.LOG, names.TXN_INDEX)
-            log.shared.unsynced += [segment.path(suffix) for suffix in suffixes]
+        # All of them, for their `.txnindex` was written again; the newest one although nothing may
+        # be in it: its name may not be durable yet. Its indexes are flushed when it is closed.
+        whole = at < last or known.doubted
+        suffixes = names.SEGMENT_SUFFIXES if whole else (names.LOG, names.TXN_INDEX)
+        log.shared.unsynced += [segment.path(suffix) for suffix in suffixes]
         if bad is not None:
             _judge(log, at, bad, end, known)
             _cut(log, at, position, end, bad.reason)
