@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from headrace.broker.coordinator.derived import Derived
 from headrace.broker.coordinator.led import LedShards
 from headrace.broker.coordinator.shard import ShardPartition, World
 from headrace.broker.groups import commit, describe, join, membership, sync
@@ -66,13 +67,14 @@ class GroupCoordinators:
         """`config`, `image` and `group_setting` answer with what is so now; all may change at run
         time. `group_setting`: a group's own number by its id and key, the broker's by default."""
         self._world = World(clock, random, disk)
-        self._config = config
-        self._seen = config()
-        self._limits = GroupLimits.of(self._seen)
+        self._limits = Derived(config, GroupLimits.of, self._hand_out)
         self._image = image
         self._group_setting = group_setting
         self.led = LedShards(
-            OFFSETS_TOPIC, self._new_shard, image=image, partitions=lambda: self._limits.partitions
+            OFFSETS_TOPIC,
+            self._new_shard,
+            image=image,
+            partitions=lambda: self._limits().partitions,
         )
         """The partitions of `__consumer_offsets`; the broker tells it which it leads."""
         self._deleted: dict[str, None] = {}
@@ -97,15 +99,11 @@ class GroupCoordinators:
     @property
     def limits(self) -> GroupLimits:
         """The limits of the present configuration."""
-        if self._config() is not self._seen:
-            self._take_limits()
-        return self._limits
+        return self._limits()
 
-    def _take_limits(self) -> None:
-        self._seen = self._config()
-        self._limits = GroupLimits.of(self._seen)
+    def _hand_out(self, limits: GroupLimits) -> None:
         for shard in self.led:
-            shard.context.limits = self._limits
+            shard.context.limits = limits
 
     def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> GroupShard:
         limits = self.limits
@@ -155,8 +153,7 @@ class GroupCoordinators:
 
         ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
         """
-        if self._config() is not self._seen:
-            self._take_limits()
+        self._limits()
         return self.led.of(group_id).context
 
     def when_loaded(self, callback: Callable[[], None]) -> None:
@@ -359,7 +356,7 @@ class GroupCoordinators:
             return
         shards = [one.context for one in self.led]
         present = sum(len(one.groups) + len(one.consumers) + len(one.share) for one in shards)
-        if present >= self._limits.groups_max:
+        if present >= self._limits().groups_max:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "groups.max is reached")
 
 

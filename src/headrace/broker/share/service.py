@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.broker.coordinator.derived import Derived
 from headrace.broker.coordinator.shard import ShardState, World
 from headrace.broker.share import heartbeat, offsets
 from headrace.broker.share.assignor import NAME as ASSIGNOR
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.groups.context import ShardContext
     from headrace.broker.partition import Partition
-    from headrace.config.broker import BrokerConfig
 
 PROTOCOL = "share"
 
@@ -38,12 +38,11 @@ class ShareService:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._seen: BrokerConfig = broker.config
-        self._limits = ShareLimits.of(self._seen)
+        self._limits = Derived(lambda: broker.config, ShareLimits.of)
         self.settings = GroupSettings(broker)
         self.sessions = ShareSessions()
         world = World(broker.clock, broker.random, broker.disk)
-        self.states = ShareStates(world, limits=lambda: self.limits, image=lambda: broker.image)
+        self.states = ShareStates(world, limits=self._limits, image=lambda: broker.image)
         self.partitions = SharePartitions(
             clock=broker.clock,
             disk=broker.disk,
@@ -55,7 +54,7 @@ class ShareService:
             self.states,
             self.settings,
             lambda: broker.image,
-            lambda: self.limits.members_max,
+            lambda: self._limits().members_max,
             self._member_gone,
         )
         self._offsets = offsets.OffsetsContext(
@@ -66,10 +65,7 @@ class ShareService:
     @property
     def limits(self) -> ShareLimits:
         """The limits of the present configuration."""
-        if self._broker.config is not self._seen:
-            self._seen = self._broker.config
-            self._limits = ShareLimits.of(self._seen)
-        return self._limits
+        return self._limits()
 
     # What the broker tells
 

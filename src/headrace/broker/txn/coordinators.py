@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.broker.coordinator.derived import Derived
 from headrace.broker.coordinator.led import LedShards
 from headrace.broker.coordinator.shard import ShardPartition, World
 from headrace.broker.metadata import MetadataImage
@@ -44,9 +45,7 @@ class TransactionCoordinators:
     ) -> None:
         """`config` and `image` answer with what is so now; both may change at run time."""
         self._world = world
-        self._config = config
-        self._seen = config()
-        self._limits = TransactionLimits.of(self._seen)
+        self._limits = Derived(config, TransactionLimits.of, self._hand_out)
         self._participants = participants
         self._new_producer_id = new_producer_id
         self._begun = False
@@ -54,21 +53,20 @@ class TransactionCoordinators:
             TRANSACTIONS_TOPIC,
             self._new_shard,
             image=image,
-            partitions=lambda: self.limits.partitions,
+            partitions=lambda: self._limits().partitions,
         )
         """The partitions of `__transaction_state`; the broker tells it which it leads."""
         self.counts = TransactionCounts()
-        self._timers = TransactionTimers(self.led, world.clock, lambda: self.limits, self.counts)
+        self._timers = TransactionTimers(self.led, world.clock, self._limits, self.counts)
 
     @property
     def limits(self) -> TransactionLimits:
         """The limits of the present configuration."""
-        if self._config() is not self._seen:
-            self._seen = self._config()
-            self._limits = TransactionLimits.of(self._seen)
-            for shard in self.led:
-                shard.limits = self._limits
-        return self._limits
+        return self._limits()
+
+    def _hand_out(self, limits: TransactionLimits) -> None:
+        for shard in self.led:
+            shard.limits = limits
 
     def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> TransactionShard:
         shard = TransactionShard(
