@@ -303,6 +303,20 @@ def test_who_has_to_go_to_the_disk_makes_others_look_at_what_it_may_bring_along(
     world.close()
 
 
+@pytest.mark.parametrize("way", ["read", "serve"])
+def test_a_small_answer_from_the_disk_makes_others_look_too(way: str) -> None:
+    world, log = filled([100] * 12)
+    assert ranged(log).sendable
+    world.disk.cold = True
+    if way == "read":
+        assert isinstance(log.read(Offset(5), 50, below=log.end_offset), NeedsDisk)
+    else:
+        assert isinstance(log.serve(Offset(5), 50, below=log.end_offset), NeedsDisk)
+    world.disk.cold = False
+    assert not ranged(log).sendable
+    world.close()
+
+
 def test_a_batch_is_known_when_its_last_byte_was_seen_and_no_longer_when_it_is_bad() -> None:
     world, log = filled([100] * 12)
     sound, size = log.segments[0].sound, log.segments[0].size
