@@ -8,6 +8,7 @@ MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), shown)
     for pattern, shown in (
         (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
+        (r"\b((?:console|perf)-consumer)-\d+\b", r"\1-ID"),
         (r"(?<![\w.-])[A-Za-z0-9_-]{22}(?![\w.-])", "ID"),
         (r"127\.0\.0\.1[: \t]+\d+", "BROKER"),
         (r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,:]\d{3}Z?\b", "TIME"),
@@ -41,6 +42,11 @@ def lines(text: str, places: tuple[str, ...]) -> list[str]:
 def in_any_order(found: list[str]) -> list[str]:
     """For listings whose order nobody promises."""
     return sorted(found)
+
+
+def words_in_any_order(found: list[str]) -> list[str]:
+    """For lists within a line that the tool itself prints in another order each time."""
+    return sorted(" ".join(found).replace(",", " ").split())
 
 
 def rates(found: list[str]) -> list[str]:
