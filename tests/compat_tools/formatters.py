@@ -77,7 +77,7 @@ def _documents(text: str) -> list[str]:
 def _kafkas(side: Side, topic: str, kafkas: str) -> str:
     words = (
         f"--topic {topic} --from-beginning --timeout-ms 6000 --bootstrap-server {{broker}}"
-        " --group formatter-reader"
+        " --group formatter-reader --command-property enable.auto.commit=false"
         f" --formatter {TOOLS}.consumer.{kafkas}"
     )
     return _said(side, side.command(CONSUMER, words))

@@ -118,7 +118,13 @@ class Side:
         return java(KAFKA_4, heap, *self._flags, tool, *filled.split())
 
     def run(self, step: Step) -> Printed:
-        """Run one step."""
+        """Run one step; one that cannot be run says why, and that differs from all others."""
+        try:
+            return self._run(step)
+        except (AssertionError, OSError, subprocess.SubprocessError) as error:
+            return Printed(-1, [f"{self.broker.name}: {error}"], "")
+
+    def _run(self, step: Step) -> Printed:
         if step.prepare is not None:
             step.prepare(self)
         if step.check is not None:
