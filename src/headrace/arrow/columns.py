@@ -21,10 +21,11 @@ COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timesta
 
 HEADERS = "headers"
 
-_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+_BINARY = pa.binary()
+_HEADER = pa.struct([("key", pa.string()), ("value", _BINARY)])
 TYPES = {
-    "key": pa.binary(),
-    "value": pa.binary(),
+    "key": _BINARY,
+    "value": _BINARY,
     "topic": pa.string(),
     "partition": pa.int32(),
     "offset": pa.int64(),
@@ -150,6 +151,7 @@ class Assembler:
         topic_dictionary: bool = False,
     ) -> None:  # fmt: skip
         self._columns = tuple(columns)
+        self._rows_max = rows_max
         self._schema = schema(columns, topic_dictionary=topic_dictionary)
         self._constant: dict[str, Any] = {}
         if "topic" in columns:
@@ -164,30 +166,35 @@ class Assembler:
 
     def assemble(self, buffers: Buffers, timestamp_type: int) -> pa.RecordBatch:
         """The rows of `buffers` as Arrow, uncopied: the set is not idle while this lives."""
-        rows = int(buffers.state[Slot.ROWS])
-        arrays = [self._column(name, buffers, rows, timestamp_type) for name in self._columns]
+        state: list[int] = buffers.state.tolist()
+        arrays = [self._column(name, buffers, state, timestamp_type) for name in self._columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _column(self, name: str, buffers: Buffers, rows: int, timestamp_type: int) -> pa.Array:
-        state = buffers.state
+    def _column(
+        self, name: str, buffers: Buffers, state: list[int], timestamp_type: int
+    ) -> pa.Array:
+        rows = state[Slot.ROWS]
         if name in self._constant:
-            return self._constant[name].slice(0, rows)
+            return self._first(self._constant[name], rows)
         if name == "key":
             return _binary(
-                pa.binary(), rows, buffers.key_ends, buffers.keys, buffers.key_valid,
+                _BINARY, rows, buffers.key_ends, buffers.keys, buffers.key_valid,
                 state[Slot.KEY_BYTES], state[Slot.KEY_NULLS],
             )  # fmt: skip
         if name == "value":
             return _binary(
-                pa.binary(), rows, buffers.value_ends, buffers.values, buffers.value_valid,
+                _BINARY, rows, buffers.value_ends, buffers.values, buffers.value_valid,
                 state[Slot.VALUE_BYTES], state[Slot.VALUE_NULLS],
             )  # fmt: skip
         if name == "timestampType":
-            return self._time_types[timestamp_type].slice(0, rows)
+            return self._first(self._time_types[timestamp_type], rows)
         if name == HEADERS:
-            return _headers(buffers, rows)
+            return _headers(buffers, state)
         numbers = buffers.offsets if name == "offset" else buffers.micros
         return pa.Array.from_buffers(TYPES[name], rows, [None, pa.py_buffer(numbers)], 0)
+
+    def _first(self, constant: pa.Array, rows: int) -> pa.Array:
+        return constant if rows == self._rows_max else constant.slice(0, rows)
 
 
 def _validity(bitmap: Array, nulls: int) -> pa.Buffer | None:
@@ -197,39 +204,38 @@ def _validity(bitmap: Array, nulls: int) -> pa.Buffer | None:
 def _binary(
     kind: pa.DataType, rows: int, ends: Array, data: Array, valid: Array, size: int, nulls: int
 ) -> pa.Array:
-    content = pa.py_buffer(data).slice(0, int(size))
+    content = pa.py_buffer(data).slice(0, size)
     buffers = [_validity(valid, nulls), pa.py_buffer(ends), content]
-    return pa.Array.from_buffers(kind, rows, buffers, int(nulls))
+    return pa.Array.from_buffers(kind, rows, buffers, nulls)
 
 
-def _headers(buffers: Buffers, rows: int) -> pa.Array:
-    state = buffers.state
-    count = int(state[Slot.HEADERS])
+def _headers(buffers: Buffers, state: list[int]) -> pa.Array:
+    count = state[Slot.HEADERS]
     values = _binary(
-        pa.binary(), count, buffers.header_value_ends, buffers.header_values,
+        _BINARY, count, buffers.header_value_ends, buffers.header_values,
         buffers.header_value_valid, state[Slot.HEADER_VALUE_BYTES], state[Slot.HEADER_VALUE_NULLS],
     )  # fmt: skip
     structs = pa.Array.from_buffers(
-        _HEADER, count, [None], 0, children=[_header_keys(buffers, count), values]
+        _HEADER, count, [None], 0, children=[_header_keys(buffers, state), values]
     )
-    nulls = int(state[Slot.HEADER_LIST_NULLS])
+    nulls = state[Slot.HEADER_LIST_NULLS]
     ends = pa.py_buffer(buffers.list_ends)
     return pa.Array.from_buffers(
-        TYPES[HEADERS], rows, [_validity(buffers.list_valid, nulls), ends], nulls,
+        TYPES[HEADERS], state[Slot.ROWS], [_validity(buffers.list_valid, nulls), ends], nulls,
         children=[structs],
     )  # fmt: skip
 
 
-def _header_keys(buffers: Buffers, count: int) -> pa.Array:
+def _header_keys(buffers: Buffers, state: list[int]) -> pa.Array:
     """Header keys as Arrow strings. Bytes that are no UTF-8 become U+FFFD, as in Java's client."""
-    size = int(buffers.state[Slot.HEADER_KEY_BYTES])
+    count, size = state[Slot.HEADERS], state[Slot.HEADER_KEY_BYTES]
     kind = pa.string()
     data = buffers.header_keys[:size]
     if size == 0 or data.max() <= _ASCII_MAX:
         ends, keys = buffers.header_key_ends, buffers.header_keys
         return _binary(kind, count, ends, keys, buffers.header_value_valid, size, 0)
     raw = _binary(
-        pa.binary(), count, buffers.header_key_ends, buffers.header_keys,
+        _BINARY, count, buffers.header_key_ends, buffers.header_keys,
         buffers.header_value_valid, size, 0,
     )  # fmt: skip
     return pa.array([key.decode(errors="replace") for key in raw.to_pylist()], kind)

@@ -51,10 +51,10 @@ from headrace.wire.kafka.compression import DECOMPRESSED_BYTES_MAX, Codec, Corru
 ROWS_MAX = 10_000
 """Rows per RecordBatch. Spark was measured fastest between 5,000 and 20,000."""
 
-KEY_BYTES = 2 * 1024 * 1024
 VALUE_BYTES = 8 * 1024 * 1024
-HEADER_BYTES_ROOM = 1024 * 1024
 """Room per RecordBatch; one that fills it ends early, a record beyond it gets room of its own."""
+_KEYS_SHARE, _HEADERS_SHARE = 4, 8
+"""Beside it, room for keys and for headers: so many times less."""
 
 Aborted = Sequence[tuple[int, int]]
 """(producer id, first offset) of the aborted transactions a Fetch response lists."""
@@ -111,6 +111,7 @@ class PartitionDecoder:
         columns: Sequence[str] = COLUMNS,
         topic_dictionary: bool = False,
         rows_max: int = ROWS_MAX,
+        value_bytes: int = VALUE_BYTES,
         batch_bytes_max: int = DECOMPRESSED_BYTES_MAX,
         decode: Decode | None = None,
         on_corrupt: Callable[[CorruptBatch], None] | None = None,
@@ -128,7 +129,8 @@ class PartitionDecoder:
         self._on_corrupt = on_corrupt
         self._unfolder = Unfolder(batch_bytes_max)
         self._assembler = Assembler(topic, partition, rows_max, columns, topic_dictionary)
-        self._pool = Pool(rows_max, KEY_BYTES, VALUE_BYTES, HEADER_BYTES_ROOM, columns=columns)
+        key_bytes, header_bytes = value_bytes // _KEYS_SHARE, value_bytes // _HEADERS_SHARE
+        self._pool = Pool(rows_max, key_bytes, value_bytes, header_bytes, columns=columns)
         self.buffers = self._pool.take()
         self.time_type = 0
         """LOG_APPEND_TIME or 0: of the rows gathered. A RecordBatch has one type."""

@@ -25,6 +25,7 @@ from headrace.wire.kafka.batch import CONTROL, BatchHeader, parse_control, recor
 
 _DISK = ReadOnlyDisk()
 _INDEX_BYTES_MAX = 1 << 31
+_OFFSET_MAX = 1 << 62
 _VANISHED_MAX = 100
 _SWAP_WAIT_SECONDS = 0.02
 _SWAP_WAITS_MAX = 250
@@ -67,18 +68,35 @@ class SegmentFile:
     def _headers(self, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
         return headers(self.file.read, start, end, self.path)
 
+    def _index(self) -> OffsetIndex:
+        return OffsetIndex(_DISK, self._beside(names.INDEX), self.base_offset, _INDEX_BYTES_MAX)
+
     def _indexed(self, offset: int) -> int:
         """Where the index says to begin; 0 where it says nothing that holds."""
-        index = OffsetIndex(_DISK, self._beside(names.INDEX), self.base_offset, _INDEX_BYTES_MAX)
+        index = self._index()
         with suppress(CorruptLogError, OSError):
             index.load()
             position = index.lookup(Offset(offset))
             # A live index is written while it is read, and after a kill it may be anything.
-            size = self.file.size()
-            found = next(batches(self.file.read, position, size, self.path, self.base_offset), None)
-            if found is not None and found.header.base_offset <= offset:
+            found = self._batch_at(position)
+            if found is not None and found.base_offset <= offset:
                 return position
         return 0
+
+    def _last_indexed(self) -> int:
+        """As `_indexed` of the greatest offset, without a look at what comes before it."""
+        with suppress(CorruptLogError, OSError):
+            last, position = self._index().peek()
+            found = self._batch_at(position)
+            if position and found and found.base_offset + found.last_offset_delta == last:
+                return position
+        return self._indexed(_OFFSET_MAX)
+
+    def _batch_at(self, position: int) -> BatchHeader | None:
+        """The header of a sound batch that starts there; None at the end, CorruptLogError."""
+        size = self.file.size()
+        found = next(batches(self.file.read, position, size, self.path, self.base_offset), None)
+        return None if found is None else found.header
 
     def first_from_time(self, timestamp: int, start: int, end: int) -> int | None:
         """Offset of the first record in [start, end) that is not older than `timestamp`."""
@@ -103,7 +121,7 @@ class SegmentFile:
     def end_offset(self) -> int:
         """The offset after the last batch, of a file that nobody writes. BadBatch."""
         end: int = self.base_offset
-        for _, header in self._headers(self._indexed(1 << 62), self.file.size()):
+        for _, header in self._headers(self._last_indexed(), self.file.size()):
             end = header.base_offset + header.last_offset_delta + 1
         return end
 
@@ -195,7 +213,7 @@ class PartitionFiles:
 
     def end_offset(self) -> int:
         """The log's end by what the files hold, after a clean stop. BadBatch."""
-        segment = self.segment_at(1 << 62)
+        segment = self.segment_at(_OFFSET_MAX)
         if segment is None:
             return 0
         try:

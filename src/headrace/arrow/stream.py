@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from headrace.arrow.decode import Aborted, PartitionDecoder
+from headrace.arrow.decode import VALUE_BYTES, Aborted, PartitionDecoder
 from headrace.arrow.segments import PartitionFiles, SegmentFile
 from headrace.log.scan import BadBatch
 from headrace.log.txnindex import AbortedTransaction
@@ -14,6 +14,10 @@ from headrace.wire.kafka.compression import CorruptBatch
 
 CHUNK_BYTES = 1024 * 1024
 """What is read at a time: it stays in the processor's cache until it is decoded."""
+
+
+VALUE_BYTES_PER_ROW, VALUE_BYTES_MIN = 256, 64 * 1024
+"""Room for values. Who keeps RecordBatches keeps their room, so that it is not far above need."""
 
 
 class Task(NamedTuple):
@@ -37,6 +41,7 @@ def read(task: Task, columns: Sequence[str], batch_rows: int) -> Iterator[pa.Rec
         columns=columns,
         topic_dictionary=True,
         rows_max=batch_rows,
+        value_bytes=min(max(batch_rows * VALUE_BYTES_PER_ROW, VALUE_BYTES_MIN), VALUE_BYTES),
     )
     chunks = _Chunks()
     segment = files.segment_at(task.start)
