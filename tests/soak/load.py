@@ -235,12 +235,25 @@ class Churner(Worker):
             lambda: self._admin.create_topics([NewTopic(name, 2, 1)])[name].result(30), EXISTS
         )
         for at in range(40):
-            self._producer.produce(name, b"%d" % at, partition=at % 2)
+            self._write(name, b"%d" % at, at % 2)
         if self._producer.flush(30):
             self.ledger.say(f"{name}: written to in vain")
         self._wait(lambda: self._admin.delete_topics([name])[name].result(30), UNKNOWN)
         self.ledger.counts["topics come and gone"] += 1
         self.ledger.ending.wait(0.3)
+
+    def _write(self, name: str, value: bytes, partition: int) -> None:
+        """Produce. A client that last looked before the topic was made again refuses at first."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self._producer.produce(name, value, partition=partition)
+                return
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code != KafkaError._UNKNOWN_TOPIC or time.monotonic() > deadline:
+                    raise
+                self._producer.poll(0.1)
 
     def _wait(self, action: Callable[[], object], already: int) -> None:
         """Do it. A connection that a restart cut does not say whether it was done: asked again,
