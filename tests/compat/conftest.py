@@ -28,6 +28,8 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "group_consumer_min_session_timeout_ms": 6_000,
         "group_consumer_session_timeout_ms": 6_000,
         "group_consumer_assignment_interval_ms": 100,
+        "group_share_assignment_interval_ms": 0,
+        "group_min_session_timeout_ms": 2_000,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
     }
     with BrokerProcess(tmp_path_factory.mktemp("compat"), **quick) as broker:
