@@ -26,7 +26,7 @@ _INTRODUCTION = """\
 What is served, in the version ranges of Kafka 4.3. ApiVersions advertises exactly this, with one
 difference noted below; a request for anything else ends its connection. *Hot* APIs have
 hand-written codecs, the others go through kio. Each line ends with the test that shows it; fuzzed
-frames for every API and version are in tests/security/test_hostile_frames.py, codecs against kio in
+frames for every API and version are in tests/security/test_hostile_apis.py, codecs against kio in
 tests/property.
 """
 

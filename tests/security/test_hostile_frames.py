@@ -2,32 +2,26 @@
 
 import contextlib
 import logging
-import os
 import random
 import socket
 import struct
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from headrace.frontends.kafka.registry import APIS
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey, is_flexible
+from tests.support.links import RSS_GROWTH_BYTES_MAX, ask, connect, receive, rss
 
 ACROSS_ALL = [(api.key, version) for api in APIS for version in (api.min_version, api.max_version)]
-RSS_GROWTH_BYTES_MAX = 150 << 20
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerThread]:
     with BrokerThread({"socket.request.max.bytes": str(1 << 20)}) as one:
         yield one
-
-
-def connect(broker: BrokerThread) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", broker.port), timeout=10)
 
 
 def framed(data: bytes) -> bytes:
@@ -41,35 +35,11 @@ def request(key: int, version: int, body: bytes, correlation_id: int = 7) -> byt
     return framed(head + body)
 
 
-def ask(link: socket.socket, data: bytes) -> bytes | None:
-    """The answer's frame, or None where the broker closed the connection."""
-    with contextlib.suppress(ConnectionError):
-        link.sendall(data)
-        head = receive(link, 4)
-        if len(head) == 4:
-            return receive(link, struct.unpack(">i", head)[0])
-    return None
-
-
-def receive(link: socket.socket, size: int) -> bytes:
-    got = b""
-    while len(got) < size:
-        more = link.recv(size - len(got))
-        if not more:
-            break
-        got += more
-    return got
-
-
 def serves(broker: BrokerThread) -> bool:
     """Whether a stranger to all this gets an answer."""
     with connect(broker) as link:
         answer = ask(link, request(ApiKey.API_VERSIONS, 0, b""))
         return answer is not None and answer[:4] == struct.pack(">i", 7)
-
-
-def rss() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 @pytest.mark.parametrize("length", [-1, 0, -(2**31), 2**31 - 1, (1 << 20) + 1])

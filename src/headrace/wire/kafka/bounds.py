@@ -142,11 +142,11 @@ def _value(hint: Any, kafka_type: str | None, flexible: bool, *, nullable: bool)
         inner = next(arg for arg in typing.get_args(hint) if arg is not types.NoneType)
         if kafka_type is None and nullable and typing.get_origin(inner) is not tuple:
             return _nullable_struct(_shape(inner))
+        if typing.get_origin(inner) is tuple:
+            return _array_of(inner, kafka_type, flexible, nullable=True)
         return _value(inner, kafka_type, flexible, nullable=nullable)
     if typing.get_origin(hint) is tuple:
-        element = _value(typing.get_args(hint)[0], kafka_type, flexible, nullable=False)
-        fixed = None if kafka_type is None else _FIXED_BYTES.get(kafka_type)
-        return _array(element, fixed, flexible)
+        return _array_of(hint, kafka_type, flexible, nullable=False)
     if kafka_type is None:
         return _shape(hint)
     if kafka_type in _FIXED_BYTES:
@@ -182,9 +182,17 @@ def _nullable_struct(shape: _Shape) -> _Shape:
     return _Shape(walk, 1)
 
 
-def _array(element: _Shape, fixed: int | None, flexible: bool) -> _Shape:
+def _array_of(hint: Any, kafka_type: str | None, flexible: bool, *, nullable: bool) -> _Shape:  # noqa: ANN401
+    element = _value(typing.get_args(hint)[0], kafka_type, flexible, nullable=False)
+    fixed = None if kafka_type is None else _FIXED_BYTES.get(kafka_type)
+    return _array(element, fixed, flexible, nullable=nullable)
+
+
+def _array(element: _Shape, fixed: int | None, flexible: bool, *, nullable: bool) -> _Shape:
     def walk(reader: Reader) -> None:
-        count = reader.nullable_count(max(1, element.bytes_min))
+        # A null that may not be kio would make None of, which no handler reckons with.
+        announced = reader.nullable_count if nullable else reader.count
+        count = announced(max(1, element.bytes_min))
         if fixed is not None:
             reader.skip(max(0, count) * fixed)
             return
