@@ -91,7 +91,10 @@ class Broker:
         self.metrics_subscriptions = EntityConfigs(CLIENT_METRICS)
         """Which client metrics are wanted (KIP-714); filled by the controller."""
         self.quotas = Quotas(
-            clock.monotonic, config.quota_window_num, config.quota_window_size_seconds
+            clock.monotonic,
+            config.quota_window_num,
+            config.quota_window_size_seconds,
+            config.controller_quota_window_num * config.controller_quota_window_size_seconds,
         )
         """Who may do how much in a second; filled by the controller."""
         self._offline: set[tuple[str, int]] = set()

@@ -7,13 +7,17 @@ over its quota waits until its rate, with nothing added, would be back at the qu
     quota = quotas.of("ANONYMOUS", "client-1")
     seconds = quota.produced(bytes)        # 0.0: go on
 
-While nothing is set, `quotas.active` is False and nobody asks. All calls on the deciding thread.
+While nothing is set, `quotas.active` is False and nobody asks. Changes of topics (KIP-599) and new
+connections (KIP-612) are rare, and ask always. All calls on the deciding thread.
 """
 
+import ipaddress
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple
+
+from headrace.model.errors import ApiError, ErrorCode
 
 BUCKETS_MAX = 10_000
 """Users and clients whose rates are kept; the longest unseen are forgotten and begin at 0 again."""
@@ -111,6 +115,73 @@ class Bucket:
         self._rate.add(-amount, self._now() * 1000)
 
 
+class Tokens:
+    """Kafka's TokenBucket: `bound` permits a second, saved up for as long as the span is.
+
+    There may be fewer than none: then whoever took them is over his quota.
+    """
+
+    __slots__ = ("_at", "_left", "_now", "_span_seconds", "bound")
+
+    def __init__(self, span_seconds: float, now: Callable[[], float]) -> None:
+        """`now`: monotonic seconds."""
+        self.bound = 0.0
+        self._span_seconds = span_seconds
+        self._now = now
+        self._left = 0.0
+        self._at: float | None = None
+
+    def left(self) -> float:
+        """How many there are now."""
+        now, most = self._now(), self.bound * self._span_seconds
+        if self._at is None:
+            self._left = most
+        else:
+            self._left = min(most, self._left + self.bound * (now - self._at))
+        self._at = now
+        return self._left
+
+    def take(self, permits: float) -> None:
+        """Take that many, there or not."""
+        self._left = self.left() - permits
+
+    def seconds_short(self) -> float:
+        """How long until there are no fewer than none."""
+        return max(0.0, -self.left() / self.bound)
+
+
+class Mutations:
+    """What one request changes of topics and partitions, within its client's quota (KIP-599).
+
+    A strict one refuses while permits are short, and lets the request that makes them so go
+    through; one that is not strict refuses nothing, and only has the client wait.
+    """
+
+    def __init__(self, tokens: Tokens | None, *, strict: bool) -> None:
+        """None: no quota is set."""
+        self._tokens = tokens
+        self._strict = strict
+        self._over = False
+
+    def spend(self, partitions: int) -> None:
+        """So many are about to be created or deleted; ApiError THROTTLING_QUOTA_EXCEEDED."""
+        tokens = self._tokens
+        if tokens is None:
+            return
+        if self._strict and tokens.left() < 0:
+            self._over = True
+            raise ApiError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded."
+            )
+        tokens.take(partitions)
+        if not self._strict and tokens.left() < 0:
+            self._over = True
+
+    def wait_seconds(self) -> float:
+        """How long the client has to wait, now that all is done; 0.0 mostly."""
+        return self._tokens.seconds_short() if self._over and self._tokens is not None else 0.0
+
+
 class ClientQuota:
     """What one client of one user may do."""
 
@@ -148,6 +219,11 @@ class ClientQuota:
             self.fetch.take_back(size)
         return wait
 
+    def not_sent(self, size: int) -> None:
+        """Of what `fetched` counted, `size` bytes did not go after all."""
+        if self.fetch is not None:
+            self.fetch.take_back(size)
+
     def fetch_bytes_max(self, wanted: int) -> int:
         """The most one Fetch is answered with: what the whole span allows."""
         if self.fetch is None:
@@ -164,8 +240,17 @@ class ClientQuota:
 class Quotas:
     """All quotas that are set, and the rates of those they bound."""
 
-    def __init__(self, now: Callable[[], float], windows: int, window_seconds: int) -> None:
-        """`now`: monotonic seconds; `windows` of `window_seconds` make a rate."""
+    def __init__(
+        self,
+        now: Callable[[], float],
+        windows: int,
+        window_seconds: int,
+        mutation_span_seconds: int = 11,
+    ) -> None:
+        """`now`: monotonic seconds; `windows` of `window_seconds` make a rate.
+
+        `mutation_span_seconds`: for how long permits to change topics can be saved up.
+        """
         self.limits: dict[Entity, dict[str, float]] = {}
         """As set. Changed by `put` only."""
         self.active = False
@@ -178,6 +263,10 @@ class Quotas:
         self._windows = windows
         self._window_seconds = window_seconds
         self._buckets: OrderedDict[tuple[QuotaKey, Entity], Bucket] = OrderedDict()
+        self._mutating: OrderedDict[Entity, Tokens] = OrderedDict()
+        self._mutation_span_seconds = float(mutation_span_seconds)
+        self._addresses: dict[str, float] = {}
+        """What is set for addresses, as the system writes them; "": for all others."""
 
     def put(self, entity: Entity, limits: Limits) -> None:
         """From now on exactly this is set for `entity`."""
@@ -188,6 +277,12 @@ class Quotas:
         self.version += 1
         bounding = {QuotaKey.PRODUCE.value, QuotaKey.FETCH.value, QuotaKey.REQUEST.value}
         self.active = any(bounding & one.keys() for one in self.limits.values())
+        rates = {
+            named.ip: one[QuotaKey.CONNECTIONS.value]
+            for named, one in self.limits.items()
+            if named.ip is not None and QuotaKey.CONNECTIONS.value in one
+        }
+        self._addresses = {ip and _as_written(ip): rate for ip, rate in rates.items()}
 
     def of(self, user: str, client: str) -> ClientQuota:
         """What this client of this user may do, as long as `version` stays the same."""
@@ -199,22 +294,71 @@ class Quotas:
             self._windows,
         )
 
+    def mutations(self, user: str, client: str, *, strict: bool) -> Mutations:
+        """What one request of this client of this user may change of topics."""
+        found = self._bound(QuotaKey.MUTATION, user, client)
+        if found is None:
+            return Mutations(None, strict=strict)
+        shared, bound = found
+        tokens = self._mutating.get(shared)
+        if tokens is None:
+            tokens = self._mutating[shared] = Tokens(self._mutation_span_seconds, self._now)
+            if len(self._mutating) > BUCKETS_MAX:
+                self._mutating.popitem(last=False)
+        else:
+            self._mutating.move_to_end(shared)
+        tokens.bound = bound
+        return Mutations(tokens, strict=strict)
+
+    def connected(self, address: str) -> float:
+        """A connection from `address` comes: seconds to leave it unread and end it then.
+
+        0.0: it is welcome. One that is not is not counted.
+        """
+        if not self._addresses:
+            return 0.0
+        bound = self._addresses.get(address, self._addresses.get(DEFAULT))
+        if bound is None:
+            return 0.0
+        bucket = self._rated(QuotaKey.CONNECTIONS, Entity(ip=address), bound)
+        seconds = bucket.add(1)
+        if seconds <= 0:
+            return 0.0
+        bucket.take_back(1)
+        self.throttled[QuotaKey.CONNECTIONS] += 1
+        return min(seconds, float(self._window_seconds))
+
     def _bucket(self, key: QuotaKey, user: str, client: str) -> Bucket | None:
+        found = self._bound(key, user, client)
+        return None if found is None else self._rated(key, *found)
+
+    def _bound(self, key: QuotaKey, user: str, client: str) -> tuple[Entity, float] | None:
+        """Whose rate it is, and its bound."""
         for shared, named in _levels(user, client):
             limits = self.limits.get(named)
-            if limits is None or key.value not in limits:
-                continue
-            found = self._buckets.get((key, shared))
-            if found is None:
-                rate = Rate(self._windows, self._window_seconds * 1000)
-                found = self._buckets[key, shared] = Bucket(0.0, rate, self._now)
-                if len(self._buckets) > BUCKETS_MAX:
-                    self._buckets.popitem(last=False)
-            else:
-                self._buckets.move_to_end((key, shared))
-            found.bound = limits[key.value]  # changed, what was counted before counts on
-            return found
+            if limits is not None and key.value in limits:
+                return shared, limits[key.value]
         return None
+
+    def _rated(self, key: QuotaKey, shared: Entity, bound: float) -> Bucket:
+        found = self._buckets.get((key, shared))
+        if found is None:
+            rate = Rate(self._windows, self._window_seconds * 1000)
+            found = self._buckets[key, shared] = Bucket(0.0, rate, self._now)
+            if len(self._buckets) > BUCKETS_MAX:
+                self._buckets.popitem(last=False)
+        else:
+            self._buckets.move_to_end((key, shared))
+        found.bound = bound  # changed, what was counted before counts on
+        return found
+
+
+def _as_written(ip: str) -> str:
+    """An address as a socket tells it: ::1, whatever way it was set."""
+    try:
+        return str(ipaddress.ip_address(ip))
+    except ValueError:
+        return ip
 
 
 def _levels(user: str, client: str) -> tuple[tuple[Entity, Entity], ...]:

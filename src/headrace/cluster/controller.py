@@ -39,6 +39,14 @@ PREPARED_AT_ONCE = 100
 """New logs whose files are made in one go, on a thread."""
 
 
+Spend = Callable[[int], None]
+"""Told how many partitions are about to be created or deleted; ApiError refuses (a quota)."""
+
+
+def _freely(partitions: int) -> None:
+    """Nobody counts."""
+
+
 class Controller:
     """This broker's part in deciding. Every method runs on the deciding thread."""
 
@@ -108,17 +116,17 @@ class Controller:
     # --- topics --------------------------------------------------------------------------------
 
     async def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, spend: Spend = _freely
     ) -> list[TopicInfo | ApiError]:
         """Create topics, each for itself; the answers in the order asked.
 
         A created topic can be written to when this returns. `validate_only`: what would be created,
         with an id of zeros. Names must not repeat.
         """
-        return await asyncio.shield(self._create_topics(wanted, validate_only))
+        return await asyncio.shield(self._create_topics(wanted, validate_only, spend))
 
     async def _create_topics(
-        self, wanted: Sequence[NewTopic], validate_only: bool
+        self, wanted: Sequence[NewTopic], validate_only: bool, spend: Spend
     ) -> list[TopicInfo | ApiError]:
         async with self._change:
             image = self.broker.image
@@ -128,6 +136,7 @@ class Controller:
                 try:
                     whole = internal.completed(one, self.broker)
                     planned = plan_topic(whole, image, self._limits())
+                    spend(len(planned.replicas))
                 except ApiError as error:
                     outcome.append(error)
                     continue
@@ -162,20 +171,27 @@ class Controller:
         self.broker.publish(self.broker.image.with_topics(_info(topic) for topic in topics))
         return failed
 
-    async def delete_topics(self, names: Sequence[str]) -> dict[str, ApiError | None]:
+    async def delete_topics(
+        self, names: Sequence[str], *, spend: Spend = _freely
+    ) -> dict[str, ApiError | None]:
         """Delete topics, each for itself: they are gone for clients, and for good, on return."""
-        return await asyncio.shield(self._delete_topics(names))
+        return await asyncio.shield(self._delete_topics(names, spend))
 
-    async def _delete_topics(self, names: Sequence[str]) -> dict[str, ApiError | None]:
+    async def _delete_topics(
+        self, names: Sequence[str], spend: Spend
+    ) -> dict[str, ApiError | None]:
         async with self._change:
             image = self.broker.image
-            outcome: dict[str, ApiError | None] = {
-                name: None
-                if name in image.topics
-                else ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                for name in names
-            }
-            going = [name for name in outcome if name in image.topics]
+            outcome: dict[str, ApiError | None] = {}
+            for name in names:
+                try:
+                    if name not in image.topics:
+                        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    spend(len(image.topics[name].partitions))
+                    outcome[name] = None
+                except ApiError as error:
+                    outcome[name] = error
+            going = [name for name, error in outcome.items() if error is None]
             if not going:
                 return outcome
             try:
@@ -197,9 +213,11 @@ class Controller:
         assignments: Sequence[Sequence[int]] | None = None,
         *,
         validate_only: bool = False,
+        spend: Spend = _freely,
     ) -> None:
         """Grow topic `name` to `count` partitions in all; ApiError."""
-        await asyncio.shield(self._create_partitions(name, count, assignments, validate_only))
+        growing = self._create_partitions(name, count, assignments, validate_only, spend)
+        await asyncio.shield(growing)
 
     async def _create_partitions(
         self,
@@ -207,10 +225,12 @@ class Controller:
         count: int,
         assignments: Sequence[Sequence[int]] | None,
         validate_only: bool,
+        spend: Spend,
     ) -> None:
         async with self._change:
             image = self.broker.image
             added = plan_growth(name, count, assignments, image, self._limits())
+            spend(len(added))
             if validate_only:
                 return
             self.broker.check_writable()

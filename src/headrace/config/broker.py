@@ -52,10 +52,13 @@ class BrokerConfig:
     connection_requests_max: int
     connection_slow_reader_ms: int
     connections_max_idle_ms: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     default_replication_factor: int
     delete_topic_enable: bool
     fetch_max_bytes: int
     group_consumer_assignment_interval_ms: int
+    group_consumer_assignor_offload_enable: bool
     group_consumer_assignors: tuple[str, ...]
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_assignment_interval_ms: int
@@ -73,8 +76,11 @@ class BrokerConfig:
     group_max_session_timeout_ms: int
     group_max_size: int
     group_min_session_timeout_ms: int
+    group_share_assignment_interval_ms: int
+    group_share_assignor_offload_enable: bool
     group_share_delivery_count_limit: int
     group_share_heartbeat_interval_ms: int
+    group_share_max_assignment_interval_ms: int
     group_share_max_delivery_count_limit: int
     group_share_max_heartbeat_interval_ms: int
     group_share_max_partition_max_record_locks: int
@@ -82,6 +88,7 @@ class BrokerConfig:
     group_share_max_session_timeout_ms: int
     group_share_max_share_sessions: int
     group_share_max_size: int
+    group_share_min_assignment_interval_ms: int
     group_share_min_delivery_count_limit: int
     group_share_min_heartbeat_interval_ms: int
     group_share_min_partition_max_record_locks: int

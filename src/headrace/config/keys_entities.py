@@ -16,16 +16,19 @@ GROUPS_OWN = frozenset(
 
 _SESSION = "A member that sends no heartbeat for this long is out of the group"
 _HEARTBEAT = "How often members are told to send heartbeats"
+_OFFLOAD = "Whether a large group's assignor works on a thread"
 _ASSIGNMENT = "The least time between two computations of who reads what"
 
 _GROUP_KEYS: tuple[Definition, ...] = (
     key("consumer.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION}.", at_least=1),
     key("consumer.heartbeat.interval.ms", Kind.INT, 5000, f"{_HEARTBEAT}.", at_least=1),
     key("consumer.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT}.", at_least=0),
+    key("consumer.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD}."),
     key("share.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION} (share groups).", at_least=1),
     key("share.heartbeat.interval.ms", Kind.INT, 5000, f"{_HEARTBEAT} (share groups).", at_least=1),
     key("share.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT} (share groups).",
         at_least=0),
+    key("share.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD} (share groups)."),
     key(
         "share.record.lock.duration.ms",
         Kind.INT,
@@ -72,6 +75,7 @@ _GROUP_KEYS: tuple[Definition, ...] = (
         at_least=1),
     key("streams.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT} (streams groups).",
         at_least=0),
+    key("streams.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD} (streams groups)."),
     key("streams.num.standby.replicas", Kind.INT, 0, "Standby replicas of each task.", at_least=0),
     key(
         "streams.initial.rebalance.delay.ms",

@@ -171,6 +171,12 @@ GROUPS: tuple[Definition, ...] = (
         at_least=0,
     ),
     key(
+        "group.consumer.assignor.offload.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether the assignor of a large consumer group works on a thread; else all others wait.",
+    ),
+    key(
         "group.consumer.max.size",
         Kind.INT,
         INT_MAX,

@@ -143,6 +143,21 @@ NETWORK: tuple[Definition, ...] = (
         at_least=1,
     ),
     key(
+        "controller.quota.window.num",
+        Kind.INT,
+        11,
+        "Windows for which permits to create and delete partitions can be saved up"
+        " (controller_mutation_rate).",
+        at_least=1,
+    ),
+    key(
+        "controller.quota.window.size.seconds",
+        Kind.INT,
+        1,
+        "How long each of those windows is.",
+        at_least=1,
+    ),
+    key(
         "telemetry.max.bytes",
         Kind.INT,
         1_048_576,

@@ -46,6 +46,33 @@ SHARE: tuple[Definition, ...] = (
         at_least=1,
     ),
     key(
+        "group.share.assignment.interval.ms",
+        Kind.INT,
+        1000,
+        "At least so long between two assignments of one share group; the first is made at once.",
+        at_least=0,
+    ),
+    key(
+        "group.share.min.assignment.interval.ms",
+        Kind.INT,
+        0,
+        "The shortest assignment interval a share group may be given.",
+        at_least=0,
+    ),
+    key(
+        "group.share.max.assignment.interval.ms",
+        Kind.INT,
+        15_000,
+        "The longest assignment interval a share group may be given.",
+        at_least=0,
+    ),
+    key(
+        "group.share.assignor.offload.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether the assignor of a large share group works on a thread; else all others wait.",
+    ),
+    key(
         "group.share.max.size",
         Kind.INT,
         200,

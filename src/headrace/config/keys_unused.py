@@ -19,7 +19,7 @@ controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
 controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.max.bytes
 controller.quorum.fetch.timeout.ms
 controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
-controller.quota.window.num controller.quota.window.size.seconds controller.socket.timeout.ms
+controller.socket.timeout.ms
 create.topic.policy.class.name early.start.listeners eligible.leader.replicas.enable
 fetch.purgatory.purge.interval.requests initial.broker.registration.timeout.ms
 inter.broker.listener.name inter.broker.protocol.version
@@ -100,12 +100,10 @@ transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
 """
 
 _GROUPS = """
-group.consumer.assignor.offload.enable group.coordinator.append.linger.ms
+group.coordinator.append.linger.ms
 group.coordinator.append.max.buffer.size group.coordinator.background.threads
 group.coordinator.cached.buffer.max.bytes group.coordinator.new.enable
 group.coordinator.rebalance.protocols group.coordinator.threads group.share.assignors
-group.share.assignment.interval.ms group.share.assignor.offload.enable
-group.share.max.assignment.interval.ms group.share.min.assignment.interval.ms
 group.share.enable
 group.share.initialize.retry.interval.ms
 group.share.max.groups

@@ -112,6 +112,9 @@ class Connection(BufferedProtocol):
         self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.port = int(peer[1]) if isinstance(peer, tuple) else -1
         self._transport = cast("Transport", transport)
+        if self._table.holds_off(self):
+            self._transport.pause_reading()
+            return
         self._session = self._table.admit(self)
         if self._session is None:
             self._transport.abort()

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from headrace.net.buffers import BufferPool
 from headrace.net.connection import Connection, Session
@@ -18,6 +19,11 @@ _TRIM_EVERY_SWEEPS = 30
 _REFUSALS_LOGGED_PER_SWEEP = 5
 
 
+def _never_too_many(address: str) -> float:
+    """Connections may come as fast as they like."""
+    return 0.0
+
+
 class ConnectionTable:
     """Every connection of one broker and what they share. Used from the event loop only."""
 
@@ -27,7 +33,11 @@ class ConnectionTable:
         limits: Limits,
         open_session: SessionFactory,
         fatal: Callable[[Exception], None],
+        too_many: Callable[[str], float] = _never_too_many,
     ) -> None:
+        """`too_many`: told the address of each new connection; the seconds for which one from there
+        is left unread and then ended, 0.0 where it is welcome (KIP-612).
+        """
         self.limits = limits
         self.now = clock.monotonic
         self.call_later = clock.call_later
@@ -44,6 +54,8 @@ class ConnectionTable:
         """How often a connection's requests were held back for its unanswered or unread ones."""
         self._clock = clock
         self._open_session = open_session
+        self._too_many = too_many
+        self._held_off: set[Connection] = set()
         self._connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
         self._dirty: list[Connection] = []
@@ -55,6 +67,26 @@ class ConnectionTable:
 
     def __len__(self) -> int:
         return len(self._connections)
+
+    def holds_off(self, connection: Connection) -> bool:
+        """Whether a new connection comes too soon after others: it is ended in a while.
+
+        At once where so many are held off already that they might take the others' places.
+        """
+        seconds = self._too_many(connection.address)
+        if seconds <= 0:
+            return False
+        self.refused += 1
+        if self._closed or len(self) + len(self._held_off) >= self.limits.connections_max:
+            seconds = 0.0
+        self._held_off.add(connection)
+        self.call_later(seconds, partial(self._end_held_off, connection))
+        return True
+
+    def _end_held_off(self, connection: Connection) -> None:
+        if connection in self._held_off:
+            self._held_off.discard(connection)
+            connection.close()
 
     def admit(self, connection: Connection) -> Session | None:
         """A session for a new connection, or None where a limit refuses it."""
@@ -156,6 +188,8 @@ class ConnectionTable:
         for connection in list(self._connections):
             connection.send_ready()
             connection.close()
+        for connection in list(self._held_off):
+            self._end_held_off(connection)
 
     def abort(self) -> None:
         """End what `close` has not: clients that read nothing."""

@@ -210,6 +210,7 @@ class Server:
             limits_of(config),
             lambda connection: self.dispatcher.open(connection),
             self._fatal,
+            self.broker.quotas.connected,
         )
         for one in config.listeners:
             try:

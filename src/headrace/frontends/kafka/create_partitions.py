@@ -1,6 +1,7 @@
 """CreatePartitions (key 37, v0-v3): a topic grows to a number of partitions in all.
 
-New partitions take writes when this is answered. v2 flexible · v3 quota error
+New partitions take writes when this is answered. controller_mutation_rate counts them (KIP-599):
+what is over it is waited for, and refused from v3 on. v2 flexible · v3 quota error
 """
 
 import asyncio
@@ -8,7 +9,10 @@ import asyncio
 from headrace.cluster.creation import duplicates
 from headrace.frontends.kafka.entities import Entity, error_fields, maker, timeout_seconds
 from headrace.frontends.kafka.handler import RequestContext
+from headrace.frontends.kafka.throttling import mutations, throttled
 from headrace.model.errors import ApiError, ErrorCode
+
+STRICT_SINCE = 3
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -16,6 +20,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     make = maker(context)
     twice = duplicates([topic.name for topic in request.topics])
     outcome: dict[str, ApiError | None] = {}
+    quota = mutations(context, STRICT_SINCE)
     loop = asyncio.get_running_loop()
     seconds = timeout_seconds(request)
     deadline = None if seconds is None else loop.time() + seconds
@@ -29,6 +34,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
                     topic.count,
                     _assignments(topic),
                     validate_only=request.validate_only,
+                    spend=quota.spend,
                 )
             outcome[topic.name] = None
         except ApiError as error:
@@ -39,7 +45,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         make("CreatePartitionsTopicResult", name=name, **error_fields(error))
         for name, error in outcome.items()
     )
-    return make(None, results=results)
+    return make(None, throttle_time=throttled(context, quota), results=results)
 
 
 def _assignments(topic: Entity) -> list[tuple[int, ...]] | None:

@@ -5,6 +5,8 @@
   but a Kafka 4.3 takes them in v2 and v3 too, and KafkaJS sends them in v3. A manual assignment
   needs both to be -1.
 * What takes longer than the timeout is answered REQUEST_TIMED_OUT and goes on.
+* controller_mutation_rate counts the partitions (KIP-599): from v6 what is over it is refused with
+  THROTTLING_QUOTA_EXCEEDED, before that it is only waited for.
 v5 flexible, number of partitions and all settings in the answer (an empty list, never null: Java
 clients cannot bear null beside a number of partitions) · v6 quota error · v7 topic ids
 """
@@ -24,9 +26,11 @@ from headrace.frontends.kafka.entities import (
     timeout_seconds,
 )
 from headrace.frontends.kafka.handler import RequestContext
+from headrace.frontends.kafka.throttling import mutations, throttled
 from headrace.model.errors import ApiError, ErrorCode
 
 CONFIGS_SINCE = 5
+STRICT_SINCE = 6
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -42,16 +46,18 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
             wanted.append(_wanted(topic))
         except ApiError as error:
             outcome[topic.name] = error
-    creating = context.controller.create_topics(wanted, validate_only=request.validate_only)
+    quota = mutations(context, STRICT_SINCE)
+    creating = context.controller.create_topics(
+        wanted, validate_only=request.validate_only, spend=quota.spend
+    )
     try:
         results = await asyncio.wait_for(creating, timeout_seconds(request))
         outcome |= {topic.name: result for topic, result in zip(wanted, results, strict=True)}
     except TimeoutError:
         late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being created")
         outcome |= dict.fromkeys((topic.name for topic in wanted), late)
-    return make(
-        None, topics=tuple(_result(context, make, name, one) for name, one in outcome.items())
-    )
+    topics = tuple(_result(context, make, name, one) for name, one in outcome.items())
+    return make(None, throttle_time=throttled(context, quota), topics=topics)
 
 
 def _wanted(topic: Entity) -> NewTopic:

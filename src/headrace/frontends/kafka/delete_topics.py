@@ -1,11 +1,12 @@
 """DeleteTopics (key 20, v1-v6): gone for clients, and for good, when answered.
 
 Internal topics go like others. The files stay, renamed, for `file.delete.delay.ms`.
+controller_mutation_rate counts the partitions (KIP-599): over it they are refused from v5 on.
 v3 TOPIC_DELETION_DISABLED where `delete.topic.enable` is off · v4 flexible · v5 messages · v6 by id
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from headrace.cluster.creation import duplicates
@@ -17,10 +18,12 @@ from headrace.frontends.kafka.entities import (
     timeout_seconds,
 )
 from headrace.frontends.kafka.handler import RequestContext
+from headrace.frontends.kafka.throttling import mutations, throttled
 from headrace.model.errors import ApiError, ErrorCode
 
 BY_ID_SINCE = 6
 DISABLED_SINCE = 3
+STRICT_SINCE = 5
 
 _Asked = tuple[str | None, UUID]
 """A topic by name, or by id where the name is None."""
@@ -30,6 +33,7 @@ _Outcome = tuple[str | None, UUID, ApiError | None]
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Delete what there is; one result per topic asked for."""
     make = maker(context)
+    quota = mutations(context, STRICT_SINCE)
     if not context.broker.config.delete_topic_enable:
         code = ErrorCode.TOPIC_DELETION_DISABLED
         if context.version < DISABLED_SINCE:
@@ -37,7 +41,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         refusal = ApiError(code, "delete.topic.enable is false")
         results: list[_Outcome] = [(*one, refusal) for one in _asked(context, request)]
     else:
-        results = await _delete(context, request)
+        results = await _delete(context, request, quota.spend)
     responses = tuple(
         make(
             "DeletableTopicResult",
@@ -47,10 +51,12 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         )
         for name, topic_id, error in results
     )
-    return make(None, responses=responses)
+    return make(None, throttle_time=throttled(context, quota), responses=responses)
 
 
-async def _delete(context: RequestContext, request: Entity) -> list[_Outcome]:
+async def _delete(
+    context: RequestContext, request: Entity, spend: Callable[[int], None]
+) -> list[_Outcome]:
     image = context.broker.image
     results: list[_Outcome] = []
     going: dict[str, UUID] = {}
@@ -73,7 +79,7 @@ async def _delete(context: RequestContext, request: Entity) -> list[_Outcome]:
     outcome: dict[str, ApiError | None]
     try:
         outcome = await asyncio.wait_for(
-            context.controller.delete_topics(list(going)), timeout_seconds(request)
+            context.controller.delete_topics(list(going), spend=spend), timeout_seconds(request)
         )
     except TimeoutError:
         late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being deleted")

@@ -267,6 +267,9 @@ class KafkaSession:
             return self._commits.take(view, at, filled)
         return self._runs.take(view, at, filled)
 
+    def _mute(self, seconds: float) -> None:
+        self._connection.mute(seconds)
+
     def _learn_client(self, frame: memoryview) -> None:
         """Another client id than the connection's last request had: checked and decoded once."""
         header = parse_request(frame)
@@ -300,6 +303,7 @@ class KafkaSession:
             client_port=shared.client_port,
             client_software=shared.client_software,
             throttle=shared.throttle,
+            mute=self._mute,
             on_close=shared.on_close,
         )
         spawn = self._dispatcher.spawn

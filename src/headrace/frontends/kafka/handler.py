@@ -39,6 +39,10 @@ Answer = Body | Pending
 _NOT_SET = cast("Shared", None)
 
 
+def _unheard(seconds: float) -> None:
+    """A context without a connection has nothing to mute."""
+
+
 @dataclass(slots=True)
 class RequestContext:
     """Who asks, in what version, and who can answer.
@@ -65,6 +69,8 @@ class RequestContext:
     """The client's quotas while any are set."""
     offset_commits: "OffsetCommitRuns | None" = None
     """What is known of the connection's OffsetCommits; hot handlers only."""
+    mute: Callable[[float], None] = _unheard
+    """Read no more of the client's requests for so many seconds; cold handlers only."""
     on_close: dict[Hashable, Callable[[], None]] = field(default_factory=dict)
     """What is to be done when the connection ends, by whom it is for; one dict a connection."""
 

@@ -8,6 +8,7 @@ is answered with nothing in it. Only requests that come while some quota is set 
 import struct
 from collections.abc import Callable
 from dataclasses import fields
+from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, cast
 
@@ -18,7 +19,8 @@ from headrace.wire.kafka import cold
 from headrace.wire.kafka.api import ApiKey, is_flexible
 
 if TYPE_CHECKING:
-    from headrace.broker.quotas import ClientQuota, Quotas
+    from headrace.broker.quotas import ClientQuota, Mutations, Quotas
+    from headrace.frontends.kafka.handler import RequestContext
     from headrace.frontends.kafka.route import Route
     from headrace.net.connection import Connection
     from headrace.world.disk import Buffer
@@ -35,6 +37,8 @@ _FIRST: dict[int, int] = {
     ApiKey.METADATA: 3,
     ApiKey.OFFSET_COMMIT: 3,
     ApiKey.HEARTBEAT: 1,
+    ApiKey.SHARE_FETCH: 1,
+    ApiKey.SHARE_ACKNOWLEDGE: 1,
 }
 """Hot APIs whose answers begin with the throttle time, and since which version."""
 
@@ -75,12 +79,31 @@ class Throttle:
         self._wait(QuotaKey.FETCH, seconds)
         return milliseconds(seconds)
 
+    def not_sent(self, size: int) -> None:
+        """Of what `fetched` counted, `size` bytes did not go after all."""
+        self._quota.not_sent(size)
+
     def _wait(self, key: QuotaKey, seconds: float) -> None:
         if seconds <= 0:
             return
         self._quotas.throttled[key] += 1
         self._seconds = max(self._seconds, seconds)
         self._connection.mute(seconds)
+
+
+def mutations(context: "RequestContext", strict_since: int) -> "Mutations":
+    """What the request may change of topics; strict in versions that can tell a refusal."""
+    client, strict = context.client_id or "", context.version >= strict_since
+    return context.broker.quotas.mutations(ANONYMOUS, client, strict=strict)
+
+
+def throttled(context: "RequestContext", spent: "Mutations") -> timedelta:
+    """The throttle time to answer with; the client is not read that long."""
+    seconds = spent.wait_seconds()
+    if seconds > 0:
+        context.broker.quotas.throttled[QuotaKey.MUTATION] += 1
+        context.mute(seconds)
+    return timedelta(milliseconds=milliseconds(seconds))
 
 
 def milliseconds(seconds: float) -> int:
@@ -146,4 +169,5 @@ def _write_from_end(behind: int, ms: int, answer: bytes) -> bytes:
 
 
 def _write_at(at: int, ms: int, answer: bytes) -> bytes:
-    return b"".join((answer[:at], _pack_ms(ms), answer[at + 4 :]))
+    there = int.from_bytes(answer[at : at + 4], "big")  # another quota's, if it is longer
+    return b"".join((answer[:at], _pack_ms(max(ms, there)), answer[at + 4 :]))
