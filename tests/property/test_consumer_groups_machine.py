@@ -4,6 +4,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from headrace.broker.groups.consumer import target
 from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.consumer.model import JOIN_EPOCH, Member
 from headrace.model.errors import ErrorCode
@@ -38,8 +39,11 @@ def picture(group: ConsumerGroup) -> dict[str, object]:
 class ConsumerGroupMachine(RuleBasedStateMachine):
     """One group, four consumers (the third static, the last by expression), three topics."""
 
+    at_once_max = target.AT_ONCE_MAX
+
     def __init__(self) -> None:
         super().__init__()
+        target.AT_ONCE_MAX = self.at_once_max
         self.counts = {"t": 3, "u": 2}
         self.room = Room(
             Settings(
@@ -140,6 +144,14 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
         if not hold:
             self.room.partition.flush()
 
+    @rule(slow=st.booleans())
+    def assignor(self, slow: bool) -> None:
+        """Matters where groups count as large: only then is it on a thread."""
+        if slow:
+            self.room.disk.hold = True
+        else:
+            self.room.disk.release()
+
     @rule(refuses=st.booleans())
     def log(self, refuses: bool) -> None:
         self.room.partition.refusal = ErrorCode.NOT_ENOUGH_REPLICAS if refuses else None
@@ -163,6 +175,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     def members_go_on_and_it_settles(self) -> None:
         self.log(False)
         self.disk(False)
+        self.assignor(False)
         for one in self.clients:
             one.slow, one.tells_owned = False, True
             one.obey()
@@ -216,6 +229,9 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                     assert (topic, part) not in reading, "two read the same partition"
                     reading[topic, part] = one.member_id
 
+    def teardown(self) -> None:
+        target.AT_ONCE_MAX = ConsumerGroupMachine.at_once_max
+
     @invariant()
     def epochs_are_in_order(self) -> None:
         group = self.group
@@ -242,3 +258,15 @@ ConsumerGroupMachine.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestConsumerGroupMachine = ConsumerGroupMachine.TestCase
+
+
+class LargeGroupMachine(ConsumerGroupMachine):
+    """The same where every assignment after the first is made on a thread."""
+
+    at_once_max = 0
+
+
+LargeGroupMachine.TestCase.settings = settings(
+    ConsumerGroupMachine.TestCase.settings, max_examples=15
+)
+TestLargeGroupMachine = LargeGroupMachine.TestCase

@@ -31,6 +31,7 @@ MEMBERS = ("a", "b")
 LOCK_SECONDS = 30.0
 SETTINGS: dict[str, Any] = {
     "offsets_topic_num_partitions": "1",
+    "group_share_assignment_interval_ms": "0",
     "share_coordinator_state_topic_num_partitions": "1",
     "share_coordinator_snapshot_update_records_per_snapshot": "3",
 }

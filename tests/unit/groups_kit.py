@@ -102,6 +102,26 @@ class InlineDisk:
         done(result)
 
 
+class HeldDisk(InlineDisk):
+    """Its threads end their work when the test says so: `hold`, then `release`."""
+
+    def __init__(self) -> None:
+        self.hold = False
+        self._held: list[Callable[[], None]] = []
+
+    def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        if self.hold:
+            self._held.append(lambda: InlineDisk.run(self, work, done))
+        else:
+            super().run(work, done)
+
+    def release(self) -> None:
+        """All that was held is done, and nothing is held any more."""
+        self.hold = False
+        while self._held:
+            self._held.pop(0)()
+
+
 class MemoryAppended(NamedTuple):
     base_offset: Offset
     commit_offset: Offset
@@ -205,6 +225,7 @@ class Settings:
     offsets_topic_compression_codec: int = 0
     offsets_topic_num_partitions: int = 1
     group_consumer_assignment_interval_ms: int = 0
+    group_consumer_assignor_offload_enable: int = 1
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_heartbeat_interval_ms: int = 5_000
     group_consumer_max_size: int = 1000
@@ -227,7 +248,8 @@ class Room:
     group_settings: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        disk: Any = InlineDisk()
+        self.disk = HeldDisk()
+        disk: Any = self.disk
         self.groups = GroupCoordinators(
             clock=self.clock,
             random=self.random,

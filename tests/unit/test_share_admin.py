@@ -17,7 +17,11 @@ from tests.support.share import ACCEPT, ShareMember, SharePlace, ack_error
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerThread]:
-    with BrokerThread({"share.coordinator.state.topic.num.partitions": "2"}) as one:
+    settings = {
+        "share.coordinator.state.topic.num.partitions": "2",
+        "group.share.assignment.interval.ms": "0",
+    }
+    with BrokerThread(settings) as one:
         yield one
 
 

@@ -18,6 +18,7 @@ from tests.support.share import ACCEPT, REJECT, RELEASE, RENEW, SharePlace, ack_
 SETTINGS = {
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.record.lock.duration.ms": "30000",
+    "group.share.assignment.interval.ms": "0",
     "share.coordinator.state.topic.num.partitions": "2",
 }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.broker.coordinator.deadlines import Deadlines
 from headrace.broker.coordinator.journal import Journal
@@ -28,6 +29,8 @@ class ShardContext:
     group_setting: Callable[[str, str], int]
     """A number by a group's id and key (`consumer.session.timeout.ms`): the group's own, or the
     broker's."""
+    run: Callable[[Callable[[], Any], Callable[[Any], None]], None]
+    """Do work on a thread, then tell its result or its error here (`world.disk.Disk.run`)."""
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
     """Of the classic protocol, and those that are offsets and nothing else."""
     consumers: dict[str, ConsumerGroup] = field(default_factory=dict)

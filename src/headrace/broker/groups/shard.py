@@ -54,6 +54,7 @@ class GroupShard(Shard):
             self.deadlines,
             image,
             group_setting,
+            world.disk.run,
         )
         self._check: Timer | None = None
 

@@ -6,6 +6,8 @@ as subscriptions allow; and who has something keeps it, unless that breaks the f
 """
 
 from collections.abc import Mapping
+from heapq import heapify, heapreplace
+from itertools import islice
 
 NAME = "simple"
 _ROUNDS_MAX = 4
@@ -19,7 +21,12 @@ Wanted = Mapping[str, frozenset[Part]]
 
 
 def assign(wanted: Wanted, former: Mapping[str, frozenset[Part]]) -> dict[str, frozenset[Part]]:
-    """What each member is to read; `former` is what it was to read before."""
+    """What each member is to read; `former` is what it was to read before.
+
+    Linear in members and partitions where all subscribe to the same.
+    """
+    if len(set(wanted.values())) <= 1:
+        return _assign_alike(wanted, former)
     for _ in range(_ROUNDS_MAX):
         found = _assign(wanted, former)
         if found == former:
@@ -35,15 +42,11 @@ def _assign(wanted: Wanted, former: Mapping[str, frozenset[Part]]) -> dict[str, 
     readers: dict[Part, int] = dict.fromkeys(parts, 0)
     if not parts:
         return {member: frozenset() for member in members}
-    alike = len(set(wanted.values())) == 1
-    most = -(-len(parts) // len(members)) if alike else len(parts)
     subscribers: dict[Part, list[str]] = {part: [] for part in parts}
     for member in members:
         for part in sorted(wanted[member]):
             subscribers[part].append(member)
-            if readers[part] or len(held[member]) >= most:
-                continue
-            if part in former.get(member, ()):
+            if not readers[part] and part in former.get(member, ()):
                 held[member].add(part)
                 readers[part] = 1
     for part in parts:
@@ -54,6 +57,59 @@ def _assign(wanted: Wanted, former: Mapping[str, frozenset[Part]]) -> dict[str, 
         pass
     _share(held, readers, wanted, former)
     return {member: frozenset(parts) for member, parts in held.items()}
+
+
+def _assign_alike(
+    wanted: Wanted, former: Mapping[str, frozenset[Part]]
+) -> dict[str, frozenset[Part]]:
+    """All subscribe to the same: everybody gets as many, or one fewer."""
+    members = sorted(wanted)
+    parts = sorted(wanted[members[0]]) if members else []
+    if not parts:
+        return {member: frozenset() for member in members}
+    if len(parts) < len(members):
+        return _together(members, parts, former)
+    free = dict.fromkeys(parts)
+    quota, extra = divmod(len(parts), len(members))
+    held: dict[str, list[Part]] = {}
+    for member in members:
+        mine = [part for part in sorted(former.get(member, ())) if part in free]
+        del mine[quota + (1 if extra else 0) :]
+        extra -= len(mine) > quota
+        held[member] = mine
+        for part in mine:
+            del free[part]
+    left = iter(free)
+    for mine in held.values():
+        mine += islice(left, max(quota - len(mine), 0))
+    for part, mine in zip(left, [one for one in held.values() if len(one) == quota], strict=False):
+        mine.append(part)
+    return {member: frozenset(mine) for member, mine in held.items()}
+
+
+def _together(
+    members: list[str], parts: list[Part], former: Mapping[str, frozenset[Part]]
+) -> dict[str, frozenset[Part]]:
+    """Fewer partitions than members: each reads one, and each is read by as many, or one more."""
+    least, more = divmod(len(members), len(parts))
+    readers = dict.fromkeys(parts, 0)
+    held: dict[str, frozenset[Part]] = {}
+    for member in members:
+        for part in sorted(former.get(member, ())):
+            count = readers.get(part, len(members))
+            if count < least or (count == least and more):
+                more -= count == least
+                readers[part] = count + 1
+                held[member] = frozenset({part})
+                break
+    fewest = [(count, part) for part, count in readers.items()]
+    heapify(fewest)
+    for member in members:
+        if member not in held:
+            count, part = fewest[0]
+            heapreplace(fewest, (count + 1, part))
+            held[member] = frozenset({part})
+    return held
 
 
 def _share(

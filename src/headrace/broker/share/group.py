@@ -35,6 +35,8 @@ class ShareGroup:
     epoch: int = 0
     metadata_hash: int = 0
     target_epoch: int = 0
+    target_at_ms: int = 0
+    """When the targets were made last, by the wall's clock."""
     members: dict[str, ShareMember] = field(default_factory=dict)
     target: dict[str, frozenset[Part]] = field(default_factory=dict)
     initialized: dict[bytes, TopicState] = field(default_factory=dict)
@@ -43,6 +45,16 @@ class ShareGroup:
     """The picture of the cluster the metadata hash was last compared with."""
     busy: bool = False
     """State is being made; whoever else changes the group waits for that."""
+    is_assigning: bool = False
+    """An assignor works on the group's targets, on a thread."""
+    assigning: Deadline | None = None
+    """When the targets of the present epoch are made, where that is still to come."""
+
+    def stop_assigning(self) -> None:
+        """No targets are made by themselves any more."""
+        if self.assigning is not None:
+            self.assigning.cancel()
+            self.assigning = None
 
     @property
     def state(self) -> str:

@@ -33,11 +33,14 @@ class ShareGroups:
 
     def remove(self, group_id: str) -> None:
         """The group is gone."""
-        self._groups.pop(group_id, None)
+        group = self._groups.pop(group_id, None)
+        if group is not None:
+            group.stop_assigning()
 
     def clear(self) -> None:
         """Another broker has them now: nobody's session ends here any more."""
         for group in self:
+            group.stop_assigning()
             for member in group.members.values():
                 if member.session is not None:
                     member.session.cancel()
@@ -71,7 +74,7 @@ class ShareGroups:
             case wire.GroupValue():
                 group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
             case wire.TargetValue():
-                group.target_epoch = value.epoch
+                group.target_epoch, group.target_at_ms = value.epoch, value.timestamp
             case wire.CurrentValue():
                 member = self._member(group, about.member_id)
                 member.epoch, member.previous_epoch = value.epoch, value.previous_epoch

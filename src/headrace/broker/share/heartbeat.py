@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.metadata import MetadataImage
-from headrace.broker.share import records
-from headrace.broker.share.assignor import Part, assign
+from headrace.broker.share import records, target
+from headrace.broker.share.assignor import Part
 from headrace.broker.share.group import ShareGroup, ShareMember, with_parts
 from headrace.broker.share.keys import ShareKey
 from headrace.model.errors import ApiError, ErrorCode
@@ -167,13 +167,6 @@ def _without_state(
     return found
 
 
-def _parts_with_state(group: ShareGroup, image: MetadataImage, name: str) -> list[Part]:
-    topic = image.topics.get(name)
-    if topic is None:
-        return []
-    return [(topic.topic_id, index) for index in group.with_state(topic.topic_id)]
-
-
 def _make_state(
     shard: "ShardContext",
     context: ShareContext,
@@ -237,7 +230,7 @@ def _take_in(
     if joined or before != after:
         changes.append(records.member(group.group_id, member))
     resubscribed = joined or before[1] != after[1]
-    changes += _rebalance(shard, group, context.image(), force=resubscribed or bool(written))
+    changes += target.rebalance(shard, context, group, force=resubscribed or bool(written))
     told = member.assigned
     changes += _bring_up(group, member)
     _expect(shard, context, group, member)
@@ -246,7 +239,7 @@ def _take_in(
         None,
         member.member_id,
         member.epoch,
-        context.settings.heartbeat_ms(group.group_id),
+        _interval_ms(shard, context, group),
         member.assigned
         if one.epoch == JOIN_EPOCH or one.topics is not None or told != member.assigned
         else None,
@@ -254,35 +247,12 @@ def _take_in(
     _write(shard, changes, lambda error: done(answer if error is None else HeartbeatAnswer(error)))
 
 
-def _rebalance(
-    shard: "ShardContext", group: ShareGroup, image: MetadataImage, *, force: bool
-) -> "list[KeyValue]":
-    """A new epoch and new targets, if members, subscriptions or topics have changed."""
-    if not force and group.image_version == image.version:
-        return []
-    group.image_version = image.version
-    digest = image.hash_of(group.subscribed())
-    if not force and digest == group.metadata_hash:
-        return []
-    group.epoch += 1
-    group.metadata_hash = digest
-    wanted = {one.member_id: one.topics for one in group.members.values()}
-    parts_of = {
-        topics: frozenset(part for name in topics for part in _parts_with_state(group, image, name))
-        for topics in set(wanted.values())
-    }
-    former, group.target = (
-        group.target,
-        assign({one: parts_of[topics] for one, topics in wanted.items()}, group.target),
-    )
-    group.target_epoch = group.epoch
-    changes = [records.epoch(group)]
-    changes += [
-        records.target(group.group_id, member_id, parts)
-        for member_id, parts in group.target.items()
-        if former.get(member_id) != parts
-    ]
-    return [*changes, records.target_epoch(group, shard.clock.wall_ms())]
+def _interval_ms(shard: "ShardContext", context: ShareContext, group: ShareGroup) -> int:
+    """How soon the member is to be heard of again: sooner while its target is still to come."""
+    interval_ms = context.settings.heartbeat_ms(group.group_id)
+    if group.epoch == group.target_epoch:
+        return interval_ms
+    return min(interval_ms, shard.limits.consumer_settling_interval_ms)
 
 
 def _bring_up(group: ShareGroup, member: ShareMember) -> "list[KeyValue]":
@@ -328,7 +298,7 @@ def _remove(
         member.session.cancel()
     group.target.pop(member_id, None)
     changes = records.member_gone(group.group_id, member_id)
-    changes += _rebalance(shard, group, context.image(), force=True)
+    changes += target.rebalance(shard, context, group, force=True)
     context.member_gone(group.group_id, member_id)
     _write(shard, changes, done)
 

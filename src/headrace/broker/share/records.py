@@ -27,9 +27,10 @@ def target(group: str, member_id: str, parts: frozenset[Part]) -> KeyValue:
     return _record(wire.TARGET_MEMBER, group, by_topic(parts), member_id)
 
 
-def target_epoch(group: ShareGroup, now_ms: int) -> KeyValue:
-    """The epoch the targets are of."""
-    return _record(wire.TARGET, group.group_id, wire.TargetValue(group.target_epoch, now_ms))
+def target_epoch(group: ShareGroup) -> KeyValue:
+    """The epoch the targets are of, and when they were made."""
+    value = wire.TargetValue(group.target_epoch, group.target_at_ms)
+    return _record(wire.TARGET, group.group_id, value)
 
 
 def current(group: str, one: ShareMember) -> KeyValue:

@@ -37,6 +37,14 @@ class GroupSettings:
         """share.heartbeat.interval.ms."""
         return self._number(group, "share.heartbeat.interval.ms")
 
+    def assignment_ms(self, group: str) -> int:
+        """share.assignment.interval.ms."""
+        return self._number(group, "share.assignment.interval.ms")
+
+    def offloads(self, group: str) -> bool:
+        """share.assignor.offload.enable."""
+        return bool(self._value(group, "share.assignor.offload.enable"))
+
     def read_committed(self, group: str) -> bool:
         """share.isolation.level."""
         return self._value(group, "share.isolation.level") == "read_committed"

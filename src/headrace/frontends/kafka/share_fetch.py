@@ -4,6 +4,7 @@
   their records are meant is said beside them.
 * Acknowledgements in the request are settled first; the answer waits for both.
 * With less than `min_bytes` there, the answer waits up to `max_wait_ms`; any error answers at once.
+* Over its consumer_byte_rate a client is told to wait, and nothing is handed out to it meanwhile.
 * A session's last request (epoch -1) gives back all that the member still holds, as does the end of
   its connection.
 v2 acquire modes (KIP-1206), renewals (KIP-1222)
@@ -76,6 +77,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             exactly=request.acquire_mode == RECORD_LIMIT_MODE,
             wait_seconds=max(request.max_wait_ms, 0) / 1000,
             done=fetch.fetched,
+            throttle=context.throttle if context.broker.quotas.active else None,
         )
     fetch.begin(request.topics, renew=request.is_renew_ack)
     return fetch.pending
@@ -181,6 +183,7 @@ class _ShareFetch:
                 self.session.had_turn(part)
         response = ShareFetchResponse(
             lock_timeout_ms=self.service.settings.lock_ms(self.key.group),
+            throttle_ms=0 if self.reading is None else self.reading.wait_ms,
             topics=[SharedTopic(*one) for one in topics.items()],
         )
         return encode_response(self.version, response)

@@ -17,6 +17,7 @@ from headrace.model.nouns import Offset
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.frontends.kafka.deadlines import Deadlines
+    from headrace.frontends.kafka.throttling import Throttle
     from headrace.net.pending import Pending
 
 _GATHER_SECONDS = 0.002
@@ -66,14 +67,19 @@ class ShareReading:
         exactly: bool,
         wait_seconds: float,
         done: Callable[[dict[TopicPart, Fetched]], None],
+        throttle: "Throttle | None" = None,
     ) -> None:
+        """`throttle`: the client's quotas, where any are set."""
+        self.wait_ms = 0
+        """How long the client has to wait; then nothing is given."""
+        self._throttle = throttle
         self._broker = broker
         self._deadlines = deadlines
         self._pending = pending
         self._key = key
         self._parts = parts
-        self._bytes_min = bytes_min
-        self._bytes_max = bytes_max
+        self._bytes_max = bytes_max if throttle is None else throttle.fetch_bytes_max(bytes_max)
+        self._bytes_min = min(bytes_min, self._bytes_max)
         self._records_max = records_max
         self._exactly = exactly
         self._wait_seconds = wait_seconds
@@ -185,6 +191,11 @@ class ShareReading:
         self, looks: list[tuple[TopicPart, SharePartition, Look, ReadResult]], rounds: int
     ) -> None:
         """Hand out of what was read; go on where that was nothing."""
+        size = sum(len(result.data) for _, _, _, result in looks)
+        if not self._within_quota(size):
+            self._found = {}
+            self._finish()
+            return
         left = self._records_max
         for part, one, look, result in looks:
             if left <= 0:
@@ -195,6 +206,9 @@ class ShareReading:
             if taken.acquired:
                 self._found[part] = Fetched(taken)
                 left -= sum(got.last - got.first + 1 for got in taken.acquired)
+                size -= sum(map(len, taken.records))
+        if self._throttle is not None:
+            self._throttle.not_sent(size)
         if left < self._records_max or self._found:
             self._finish()
         elif rounds < _ROUNDS_MAX:
@@ -203,6 +217,12 @@ class ShareReading:
             self._finish()
         else:
             self._broker.clock.call_later(0, self._look_again)
+
+    def _within_quota(self, size: int) -> bool:
+        """Count `size` bytes. Judged before they are handed out: what is locked must be sent."""
+        if self._throttle is not None and size:
+            self.wait_ms = self._throttle.fetched(size)
+        return not self.wait_ms
 
     # waiting
 

@@ -60,6 +60,8 @@ class ConsumerGroup:
         # What is not in the log: when things happen by themselves, and what was seen last.
         self.timers: dict[tuple[str, str], Deadline] = {}
         """By kind and member id; see `membership`."""
+        self.is_assigning = False
+        """An assignor works on the group's target, on a thread."""
         self.image_version = -1
         """The picture of the cluster the metadata hash was last compared with."""
         self.regexes_version = -1

@@ -2,13 +2,15 @@
 
 Made at most once in `group.consumer.assignment.interval.ms`, however many members come and go: a
 thousand that join together cost a few assignments, not a thousand. The first one of a group is made
-at once.
+at once. A large group's assignor works on a thread; its members go on by what they have meanwhile.
 """
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from headrace.broker.groups.assignors import ASSIGNORS
-from headrace.broker.groups.assignors.spec import GroupSpec, MemberSpec
+from headrace.broker.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
 from headrace.broker.groups.consumer.group import NOTHING, ConsumerGroup
 from headrace.broker.groups.consumer.model import MemberTarget, TargetEpoch
 from headrace.broker.groups.consumer.turn import Turn
@@ -17,12 +19,14 @@ from headrace.model.errors import ErrorCode
 
 _logger = logging.getLogger(__name__)
 _ASSIGN = "assign"
+AT_ONCE_MAX = 5_000
+"""Subscriptions to topics, and partitions, for which the loop waits: a few milliseconds."""
 
 
 def update(turn: Turn) -> None:
     """Bring the target to the group's epoch, now or when the interval is over."""
     shard, group = turn.shard, turn.group
-    if group.epoch <= group.target_epoch or not group.members:
+    if group.epoch <= group.target_epoch or not group.members or group.is_assigning:
         return
     interval_ms = shard.group_setting(group.group_id, "consumer.assignment.interval.ms")
     wait_ms = group.target_timestamp_ms + interval_ms - shard.clock.wall_ms()
@@ -38,7 +42,7 @@ def _later(shard: ShardContext, group: ConsumerGroup, wait_ms: int) -> None:
     def ring() -> None:
         group.disarm(_ASSIGN, "")
         turn = Turn(shard, group)
-        if group.members and group.epoch > group.target_epoch:
+        if group.members and group.epoch > group.target_epoch and not group.is_assigning:
             assign(turn)
         turn.finish(_not_waited_for)
 
@@ -46,21 +50,49 @@ def _later(shard: ShardContext, group: ConsumerGroup, wait_ms: int) -> None:
 
 
 def assign(turn: Turn) -> None:
-    """Ask the assignor, and write what differs from the present target."""
+    """Ask the assignor, here or on a thread, and write what differs from the present target."""
     shard, group = turn.shard, turn.group
     group.disarm(_ASSIGN, "")
     name = group.assignor(shard.limits.consumer_assignors[0])
-    before = shard.clock.monotonic()
-    given = ASSIGNORS[name](question(shard, group))
+    spec = question(shard, group)
+    subscribed = sum(len(one.topics) for one in spec.members.values())
+    size = subscribed + sum(spec.partitions.values())
+    offloads = shard.group_setting(group.group_id, "consumer.assignor.offload.enable")
+    if size <= AT_ONCE_MAX or not group.target_epoch or not offloads:
+        _take(turn, ASSIGNORS[name](spec), group.epoch)
+    else:
+        work = partial(ASSIGNORS[name], spec)
+        turn.after(partial(_assign_on_thread, shard, group, group.epoch, work))
+
+
+def _assign_on_thread(
+    shard: ShardContext, group: ConsumerGroup, epoch: int, work: Callable[[], Assignment]
+) -> None:
+    group.is_assigning = True
+
+    def done(given: Assignment | BaseException) -> None:
+        group.is_assigning = False
+        if shard.consumers.get(group.group_id) is not group:
+            return  # another broker's now, or gone
+        if isinstance(given, BaseException):
+            _logger.error("group %s: its assignor met a bug", group.group_id, exc_info=given)
+            return
+        turn = Turn(shard, group)
+        _take(turn, given, epoch)
+        update(turn)  # who came or went meanwhile is for the next one
+        turn.finish(_not_waited_for)
+
+    shard.run(work, done)
+
+
+def _take(turn: Turn, given: Assignment, epoch: int) -> None:
+    """Write what differs from the present target, for those who are still there."""
+    group = turn.group
     for member_id, partitions in given.items():
-        if group.target.get(member_id) != partitions:
+        if member_id in group.members and group.target.get(member_id) != partitions:
             turn.change(MemberTarget(member_id, partitions))
-    turn.change(TargetEpoch(group.epoch, shard.clock.wall_ms()))
-    _logger.debug(
-        "group %s: target of epoch %d by %s for %d members in %.1f ms",
-        group.group_id, group.epoch, name, len(given),
-        1000 * (shard.clock.monotonic() - before),
-    )  # fmt: skip
+    turn.change(TargetEpoch(epoch, turn.shard.clock.wall_ms()))
+    _logger.debug("group %s: target of epoch %d for %d members", group.group_id, epoch, len(given))
 
 
 def question(shard: ShardContext, group: ConsumerGroup) -> GroupSpec:
