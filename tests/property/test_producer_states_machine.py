@@ -13,7 +13,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from headrace.log.producers import BATCHES_KEPT, Duplicate, ProducerStates
+from headrace.log.producers import Duplicate, ProducerStates
+from headrace.log.producers_kept import BATCHES_KEPT
 from headrace.log.txnindex import AbortedTransaction
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
