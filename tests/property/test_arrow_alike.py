@@ -124,3 +124,30 @@ def test_most_of_a_uniform_batch_goes_by_shape() -> None:
     )  # fmt: skip
     assert (taken, previous) == (59, 59)
     assert rows[0, :59].tolist() == list(range(1, 60))
+
+
+def test_an_offset_beyond_the_batchs_last_ends_a_run() -> None:
+    source, count, _, base_time = payload([Record(at, 1000, b"k", b"val") for at in range(40)])
+    slots = [0, len(source), count, 0, 38, -1, base_time, 0, 0, INT64_MAX]
+    for decode in (KERNEL, TWIN):
+        found = run(decode, source + bytes(BEHIND), slots, (60, 500, 500, 10), ("value",))
+        assert found == (Outcome.BAD_OFFSET,)
+
+
+def test_a_length_of_three_bytes_is_not_taken_for_one_of_two() -> None:
+    """Else the attributes, with their highest bit set, would pass for a part of the time."""
+    records = [Record(at, 1000 + at, b"k", bytes(8190)) for at in range(6)]
+    source, count, last, base_time = payload(records)
+    torn, size = bytearray(source), len(source) // count
+    for at in range(0, len(torn), size):
+        assert torn[at + 1] & 0x80
+        assert not torn[at + 3]
+        torn[at + 3] = 0x80
+    slots = [0, len(torn), count, 0, last, -1, base_time, 0, 0, INT64_MAX]
+    source = bytes(torn) + bytes(BEHIND)
+    found = [
+        run(one, source, slots, (9, 50, 90_000, 9), ("value", "offset", "timestamp"))
+        for one in (KERNEL, TWIN)
+    ]
+    assert found[0] == found[1]
+    assert found[0][0] is Outcome.DONE
