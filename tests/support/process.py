@@ -1,25 +1,33 @@
 """A real broker in a process of its own, to be started, stopped and killed."""
 
 import os
+import random
 import select
 import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 START_SECONDS_MAX = 20.0
 HEADRACE = Path(sys.executable).with_name("headrace")
+PORTS = range(12_000, 32_000)
+"""Below those the kernel gives to connections: one it gave away would be missing when a broker that
+was killed starts again."""
 
 
 def free_port() -> int:
-    """A TCP port of the loopback nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port of the loopback nobody listens on now, and no connection is given."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            # Not seeded: tests that run side by side are, all alike.
+            port = random.SystemRandom().choice(PORTS)
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class StartsAndStops:
