@@ -8,6 +8,7 @@ from headrace.log.dump.row import Row
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headrace.wire.kafka.batch import CorruptBatch
 from headrace.wire.kafka.records import consumer_offsets, transaction_state
+from headrace.wire.kafka.records.transaction_state import TransactionValue
 
 Decoder = Callable[[bytes | None, bytes | None], Row]
 
@@ -21,7 +22,14 @@ def decoder_for(path: str, topic: str | None = None) -> Decoder | None:
 
 
 def _plain(value: object) -> object:
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+    """Fields by name, whatever kind of record it is."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, TransactionValue):
+        parts = value.partitions
+        named = None if parts is None else [_plain(one) for one in parts]
+        return {**value._asdict(), "partitions": named}
+    return value
 
 
 def _row(key: object, value: object) -> Row:
