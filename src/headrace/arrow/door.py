@@ -24,8 +24,8 @@ from headrace.log.scan import BadBatch
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import Offset, TopicPartition, topic_name_problem
 
-BATCH_ROWS = 8_192
-"""Two RecordBatches of these, one being read and one being made, stay in the processor's cache."""
+BATCH_ROWS = 32_768
+"""Small ones cost more to make than they save in the processor's cache."""
 _TRIES = 20
 
 Isolation = Literal["read_uncommitted", "read_committed"]
