@@ -237,7 +237,8 @@ class ProducerStatesMachine(RuleBasedStateMachine):
         first = self.open_since(producer)
         kind = ControlType.COMMIT if commit else ControlType.ABORT
         told = ControlMarker(kind, row.coordinator)
-        entry = self.states.update_marker(header_of(row), told, Offset(row.offset))
+        entry = self.states.aborted_by(header_of(row), told, Offset(row.offset))
+        self.states.update_marker(header_of(row), told, Offset(row.offset))
         self.log.append(row)
         self.end += 1
         if first is None or commit:

@@ -21,8 +21,10 @@ def header(
 
 def marker(states: ProducerStates, offset: int, *, commit: bool, producer: int = 1) -> object:
     kind = wire.ControlType.COMMIT if commit else wire.ControlType.ABORT
-    told = wire.ControlMarker(kind, 5)
-    return states.update_marker(header(0, producer=producer), told, Offset(offset))
+    told, sent_by = wire.ControlMarker(kind, 5), header(0, producer=producer)
+    aborted = states.aborted_by(sent_by, told, Offset(offset))
+    states.update_marker(sent_by, told, Offset(offset))
+    return aborted
 
 
 def sent(*sequences: int, base: int = 0) -> ProducerStates:

@@ -6,8 +6,8 @@ the page cache is worth, checkpoints and `gaps` what must be there, `recover` wh
 
 import errno
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, suppress
 
 from headrace.config.topic import LogConfig
 from headrace.log import files, names
@@ -24,7 +24,7 @@ from headrace.log.shared import Known, Shared
 from headrace.model.errors import CorruptLogError, StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.world.clock import Clock, Random
-from headrace.world.disk import Disk
+from headrace.world.disk import Disk, DiskFile
 
 _logger = logging.getLogger(__name__)
 _CHUNK_LOGS = 64
@@ -343,29 +343,26 @@ class LoadedDirectory:
         _logger.error("%s: out of service: %s", partition, why)
 
 
-def _write_again(disk: Disk, paths: Sequence[str]) -> None:
-    """Have the next flush write all of these files; missing ones are passed over. OSError."""
+def _present(disk: Disk, paths: Sequence[str]) -> Iterator[DiskFile]:
+    """Those of the files that are there, each open until the next one is asked for. OSError."""
     for path in paths:
         try:
             file = disk.open(path)
         except FileNotFoundError:
             continue
-        try:
-            file.write_at(0, (file.read(0, file.size()),))
-        finally:
-            file.close()
+        with closing(file):
+            yield file
+
+
+def _write_again(disk: Disk, paths: Sequence[str]) -> None:
+    """Have the next flush write all of these files; missing ones are passed over. OSError."""
+    for file in _present(disk, paths):
+        file.write_at(0, (file.read(0, file.size()),))
 
 
 def _sync_each(disk: Disk, paths: Sequence[str]) -> None:
     """Make files and their names durable; missing ones are passed over. Blocking. OSError."""
-    for path in paths:
-        try:
-            file = disk.open(path)
-        except FileNotFoundError:
-            continue
-        try:
-            file.sync()
-        finally:
-            file.close()
+    for file in _present(disk, paths):
+        file.sync()
     for parent in sorted({path.rpartition("/")[0] for path in paths}):
         disk.sync_directory(parent)

@@ -192,14 +192,11 @@ class ProducerStates(KeptProducers):
         stable = min(others, default=offset + 1)
         return AbortedTransaction(producer_id, Offset(first), offset, Offset(stable))
 
-    def update_marker(
-        self, header: BatchHeader, marker: ControlMarker, offset: Offset
-    ) -> AbortedTransaction | None:
-        """Remember a transaction marker at `offset`; returns its `.txnindex` entry if it aborts.
+    def update_marker(self, header: BatchHeader, marker: ControlMarker, offset: Offset) -> None:
+        """Remember a transaction marker at `offset`; what it aborts is to be asked for before.
 
         A marker without an open transaction (empty, or a repeated one) only moves the epochs on.
         """
-        aborted = self.aborted_by(header, marker, offset)
         producer = self._of_epoch(header.producer_id, header.producer_epoch)
         producer.timestamp = header.max_timestamp
         producer.coordinator_epoch = max(producer.coordinator_epoch, marker.coordinator_epoch)
@@ -208,7 +205,6 @@ class ProducerStates(KeptProducers):
             producer.txn_first_offset = NONE
             del self._ongoing[header.producer_id]
             self._decided.append((first, offset))
-        return aborted
 
     def coordinator_epoch(self, producer_id: int) -> int:
         """Epoch of the coordinator that wrote the producer's last marker; -1 where none did."""

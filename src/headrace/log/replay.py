@@ -179,9 +179,10 @@ def note_batch(
     marker = next(iter(records(view)), None)
     if marker is None:
         return  # compaction has emptied the batch
-    offset = Offset(header.base_offset)
-    aborted = log.producers.update_marker(header, parse_control(marker), offset)
-    if aborted is not None and write:
+    offset, control = Offset(header.base_offset), parse_control(marker)
+    aborted = log.producers.aborted_by(header, control, offset) if write else None
+    log.producers.update_marker(header, control, offset)
+    if aborted is not None:
         segment.txn_index.append(aborted)
 
 

@@ -41,7 +41,7 @@ class Found(NamedTuple):
 class Frames:
     """A pattern's requests with a certain header, as they lie in what was read."""
 
-    __slots__ = ("_iter_unpack", "_lead", "_pattern", "_words", "size")
+    __slots__ = ("_header", "_iter_unpack", "_lead", "_step", "_words", "size")
 
     def __init__(self, pattern: "Pattern", frame: memoryview) -> None:
         """`frame`: the whole request that the pattern was learned from, length first."""
@@ -49,17 +49,15 @@ class Frames:
         shape = struct.Struct(f">{_LEAD_BYTES}si{header}s{pattern.shape}")
         self._iter_unpack = shape.iter_unpack
         fields = shape.unpack(frame)
-        self._lead, self._words = fields[0], (fields[2], *pattern.words)
-        self._pattern = pattern
+        self._lead, self._header, self._words = fields[0], fields[2], pattern.words
+        self._step = pattern.step
         self.size = len(frame)
 
     def find(self, view: memoryview, at: int, most: int) -> Found:
         """The requests from `at` on that are alike, up to the first that is not."""
         found = Found([], [], [])
         ids, offsets, leader_epochs = found
-        lead, words, step = self._lead, self._words, self._pattern.step
-        header = words[0]
-        words = words[1:]
+        lead, header, words, step = self._lead, self._header, self._words, self._step
         epochs_at = 5 if step > 2 else 0
         for fields in self._iter_unpack(view[at : at + most * self.size]):
             if fields[0] != lead or fields[2] != header or fields[3::step] != words:
@@ -132,11 +130,11 @@ class Pattern:
 
     def answer(self, error: ErrorCode) -> bytes:
         """The body of the answer to one that `error` holds for."""
-        if error is not ErrorCode.NONE:
-            return encode_answer(self.version, self._request, {}, error)
-        answer = self._answer
-        if answer is None:
-            answer = self._answer = encode_answer(self.version, self._request, {}, error)
+        if error is ErrorCode.NONE and self._answer is not None:
+            return self._answer
+        answer = encode_answer(self.version, self._request, {}, error)
+        if error is ErrorCode.NONE:
+            self._answer = answer
         return answer
 
 

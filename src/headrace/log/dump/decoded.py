@@ -1,14 +1,13 @@
 """Records of the coordinators' topics in words instead of bytes."""
 
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass
+from dataclasses import fields, is_dataclass
 
 from headrace.log import names
 from headrace.log.dump.row import Row
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headrace.wire.kafka.batch import CorruptBatch
 from headrace.wire.kafka.records import consumer_offsets, transaction_state
-from headrace.wire.kafka.records.transaction_state import TransactionValue
 
 Decoder = Callable[[bytes | None, bytes | None], Row]
 
@@ -22,13 +21,13 @@ def decoder_for(path: str, topic: str | None = None) -> Decoder | None:
 
 
 def _plain(value: object) -> object:
-    """Fields by name, whatever kind of record it is."""
+    """Fields by name, whatever kind of record it is, and of the records in it."""
     if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, TransactionValue):
-        parts = value.partitions
-        named = None if parts is None else [_plain(one) for one in parts]
-        return {**value._asdict(), "partitions": named}
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return {name: _plain(one) for name, one in value._asdict().items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
     return value
 
 

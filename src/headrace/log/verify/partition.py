@@ -180,7 +180,9 @@ class _PartitionCheck:
             self._report.damage(Kind.BATCH, path, text)
             return
         offset = Offset(header.base_offset)
-        aborted = self._facts.producers.update_marker(header, ended, offset)
+        producers = self._facts.producers
+        aborted = producers.aborted_by(header, ended, offset)
+        producers.update_marker(header, ended, offset)
         if aborted is not None:
             base = self._facts.segments[-1].base
             self._facts.aborted.setdefault(base, []).append(aborted)
