@@ -7,7 +7,7 @@ otherwise the segment is asked to build its indexes again, once (`Segment.doubt_
 from typing import TYPE_CHECKING
 
 from headrace.log import names
-from headrace.log.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
+from headrace.log.index import NO_TIMESTAMP, offset_limit
 from headrace.log.scan import BadBatch, Fetch, contradicted, headers
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, Position
@@ -37,7 +37,7 @@ def newest(segment: "Segment", timestamp: int, offset: Offset) -> tuple[int, Off
     Blocking; BadBatch.
     """
     start = segment.start_of(offset, segment.file.read)
-    where, limit = segment.path(names.LOG), segment.base_offset + RELATIVE_OFFSET_MAX + 1
+    where, limit = segment.path(names.LOG), offset_limit(segment.base_offset)
     for _, header in headers(segment.file.read, start, segment.size, where, limit=limit):
         if header.max_timestamp > timestamp:
             timestamp = header.max_timestamp

@@ -30,6 +30,11 @@ RELATIVE_OFFSET_MAX = (1 << 31) - 1
 _PENDING_BYTES_MAX = 4096
 
 
+def offset_limit(base: Offset) -> int:
+    """All offsets of a segment that begins at `base` are below it."""
+    return base + RELATIVE_OFFSET_MAX + 1
+
+
 class _Index:
     """What both indexes share: one file of fixed entries, loaded late and written behind."""
 

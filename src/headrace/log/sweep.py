@@ -11,7 +11,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from headrace.log import names
-from headrace.log.index import RELATIVE_OFFSET_MAX
+from headrace.log.index import offset_limit
 from headrace.log.producers_kept import BATCHES_KEPT
 from headrace.log.scan import CRC_FROM, LENGTH_MIN, MAGIC, BadBatch, check_frame
 from headrace.log.segment import Segment
@@ -85,7 +85,7 @@ class Sweep:
         self.found = Swept(base, expected)
         self.found.position = position
         self._path = segment.path(names.LOG)
-        self._limit = min(limit, base + RELATIVE_OFFSET_MAX + 1)
+        self._limit = min(limit, offset_limit(base))
         self._every = every
         self._gaps_below = gaps_below
         self._producers = producers
@@ -195,7 +195,7 @@ class Sweep:
 
 
 def sound_batch_behind(
-    fetch: Fetch, size: int, position: int, base_offset: int, expected: Offset
+    fetch: Fetch, size: int, position: int, base_offset: Offset, expected: Offset
 ) -> int | None:
     """Position of a sound batch with an offset of `expected` or more from `position` on, if any.
 
@@ -212,7 +212,7 @@ def sound_batch_behind(
             end = start + OVERHEAD_BYTES + header.batch_length
             if (
                 header.batch_length >= LENGTH_MIN
-                and expected <= header.base_offset <= base_offset + RELATIVE_OFFSET_MAX
+                and expected <= header.base_offset < offset_limit(base_offset)
                 and header.last_offset_delta >= 0
                 and end <= size
                 and crc32c(memoryview(fetch(start, end - start))[CRC_FROM:]) == header.crc

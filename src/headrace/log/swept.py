@@ -3,7 +3,7 @@
 from array import array
 from typing import TYPE_CHECKING
 
-from headrace.log.index import NO_TIMESTAMP, RELATIVE_OFFSET_MAX
+from headrace.log.index import NO_TIMESTAMP, offset_limit
 from headrace.log.scan import headers
 from headrace.model.nouns import Offset
 from headrace.wire.kafka.batch import OVERHEAD_BYTES
@@ -55,8 +55,7 @@ class Swept:
     def of(cls, fetch: "Fetch", size: int, path: str, base: Offset) -> "Swept":
         """What the batch headers of a segment of `size` bytes say. BadBatch."""
         found = cls(base, base)
-        limit = base + RELATIVE_OFFSET_MAX + 1
-        for position, header in headers(fetch, 0, size, path, base, limit):
+        for position, header in headers(fetch, 0, size, path, base, offset_limit(base)):
             last = header.base_offset + header.last_offset_delta
             length = header.batch_length + OVERHEAD_BYTES
             found.note(position, length, last, header.max_timestamp)

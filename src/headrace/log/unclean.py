@@ -22,7 +22,7 @@ from functools import partial
 
 from headrace.log import gaps, leftovers, names, replay
 from headrace.log.gaps import WHAT_TO_DO
-from headrace.log.index import RELATIVE_OFFSET_MAX
+from headrace.log.index import offset_limit
 from headrace.log.log import Log
 from headrace.log.scan import BadBatch
 from headrace.log.segment import Segment
@@ -61,7 +61,7 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
             # The next start after a kill need not read all of this again for its producers.
             log.end_offset = Offset(max(end, segment.base_offset))
             log.write_snapshot().close()
-        limit = bases[at + 1] if at < last else segment.base_offset + RELATIVE_OFFSET_MAX + 1
+        limit = bases[at + 1] if at < last else offset_limit(segment.base_offset)
         expected = max(end, segment.base_offset)
         bad, end, position = _recover_segment(log, segment, expected, limit, known)
         # All of them, for their `.txnindex` was written again; the newest one although nothing may
