@@ -2,8 +2,8 @@
 
 import pytest
 
+from headrace.broker.groups import assigning
 from headrace.broker.groups.assignors import ASSIGNORS
-from headrace.broker.groups.consumer import target
 from headrace.model.errors import ErrorCode
 from tests.unit.consumer_kit import Consumer, all_owned, cluster, group_of, settle
 from tests.unit.groups_kit import Room
@@ -16,7 +16,7 @@ def room() -> Room:
 
 
 def test_a_large_groups_assignor_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(assigning, "AT_ONCE_MAX", 0)
     place = room()
     one, two, three = (Consumer(place, name) for name in "abc")
     one.beat()
@@ -39,7 +39,7 @@ def test_a_large_groups_assignor_holds_nobody_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_group_may_be_told_not_to_use_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(assigning, "AT_ONCE_MAX", 0)
     place = room()
     place.group_settings["g"] = {"consumer.assignor.offload.enable": "0"}
     one, two = Consumer(place, "a"), Consumer(place, "b")
@@ -52,7 +52,7 @@ def test_a_group_may_be_told_not_to_use_threads(monkeypatch: pytest.MonkeyPatch)
 def test_what_a_thread_found_for_a_group_that_is_gone_is_nobodys(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(target, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(assigning, "AT_ONCE_MAX", 0)
     place = room()
     one, two = Consumer(place, "a"), Consumer(place, "b")
     one.beat()
@@ -67,7 +67,7 @@ def test_what_a_thread_found_for_a_group_that_is_gone_is_nobodys(
 def test_an_assignor_that_meets_a_bug_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(target, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(assigning, "AT_ONCE_MAX", 0)
     place = room()
     one, two = Consumer(place, "a"), Consumer(place, "b")
     one.beat()

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
+from headrace.broker.groups import assigning
 from headrace.broker.quotas import Entity
-from headrace.broker.share import target
 from headrace.model.errors import ErrorCode
 from headrace.server.wiring import Server
 from headrace.testing import BrokerThread
@@ -140,7 +140,7 @@ def test_partitions_move_when_the_interval_is_over_whoever_asks(broker: BrokerTh
 def test_a_large_groups_partitions_are_shared_out_on_a_thread(
     broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(target, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(assigning, "AT_ONCE_MAX", 0)
     place = SharePlace(broker.bootstrap, 4, share_assignment_interval_ms="0")
     with place.member() as first, place.member() as second:
         end = time.monotonic() + SECONDS_MAX

@@ -16,6 +16,7 @@ watermark has passed them.
     messages       requests and answers, free of any wire format
     consumer/      groups of the newer protocol (KIP-848), where the coordinator assigns
     assignors/     how it does
+    assigning      large groups' assignors on threads, share groups' too
 
 Nothing here waits, reads a clock of its own or knows a wire format beyond the records' own. Answers
 go out through the callback each request brings. Kafka's classic group coordinator (KIP-62, 345,

@@ -5,10 +5,10 @@ of a group is made at once. Until then members keep what they have, and who is n
 A large group's assignor works on a thread.
 """
 
-import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.broker.groups.assigning import begin, is_made_at_once
 from headrace.broker.metadata import MetadataImage
 from headrace.broker.share import records
 from headrace.broker.share.assignor import Part, assign
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     from headrace.broker.share.heartbeat import ShareContext
     from headrace.model.errors import ErrorCode
 
-_logger = logging.getLogger(__name__)
 Targets = dict[str, frozenset[Part]]
-AT_ONCE_MAX = 5_000
-"""Members and partitions for which the loop waits: a few milliseconds."""
 
 
 def rebalance(
@@ -72,25 +69,19 @@ def _assign(shard: "ShardContext", context: "ShareContext", group: ShareGroup) -
     group.stop_assigning()
     wanted = _question(group, context.image())
     parts = sum(map(len, set(wanted.values())))
-    small = len(wanted) + parts <= AT_ONCE_MAX or not group.target_epoch
-    if small or not context.settings.offloads(group.group_id):
+    if is_made_at_once(group, len(wanted) + parts, context.settings.offloads(group.group_id)):
         return _take(shard, group, assign(wanted, group.target), group.epoch)
-    epoch, former = group.epoch, dict(group.target)
-    group.is_assigning = True
+    epoch = group.epoch
 
-    def done(found: "Targets | BaseException") -> None:
-        group.is_assigning = False
-        if shard.share.get(group.group_id) is not group:
-            return  # another broker's now, or gone
-        if isinstance(found, BaseException):
-            _logger.error("share group %s: its assignor met a bug", group.group_id, exc_info=found)
-            return
+    def take(found: Targets) -> None:
         changes = _take(shard, group, found, epoch)
         # Who came or went meanwhile is for the next one.
         _write(shard, changes + _catch_up(shard, context, group))
 
+    work = partial(assign, wanted, dict(group.target))
+    done = begin(group, shard.share.get, take)
     # Not before what is decided in this turn has gone to the log.
-    shard.clock.call_later(0, lambda: shard.run(lambda: assign(wanted, former), done))
+    shard.clock.call_later(0, lambda: shard.run(work, done))
     return []
 
 

@@ -6,9 +6,9 @@ at once. A large group's assignor works on a thread; its members go on by what t
 """
 
 import logging
-from collections.abc import Callable
 from functools import partial
 
+from headrace.broker.groups.assigning import begin, is_made_at_once
 from headrace.broker.groups.assignors import ASSIGNORS
 from headrace.broker.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
 from headrace.broker.groups.consumer.group import NOTHING, ConsumerGroup
@@ -19,8 +19,6 @@ from headrace.model.errors import ErrorCode
 
 _logger = logging.getLogger(__name__)
 _ASSIGN = "assign"
-AT_ONCE_MAX = 5_000
-"""Subscriptions to topics, and partitions, for which the loop waits: a few milliseconds."""
 
 
 def update(turn: Turn) -> None:
@@ -58,31 +56,19 @@ def assign(turn: Turn) -> None:
     subscribed = sum(len(one.topics) for one in spec.members.values())
     size = subscribed + sum(spec.partitions.values())
     offloads = shard.group_setting(group.group_id, "consumer.assignor.offload.enable")
-    if size <= AT_ONCE_MAX or not group.target_epoch or not offloads:
+    if is_made_at_once(group, size, bool(offloads)):
         _take(turn, ASSIGNORS[name](spec), group.epoch)
-    else:
-        work = partial(ASSIGNORS[name], spec)
-        turn.after(partial(_assign_on_thread, shard, group, group.epoch, work))
+        return
+    epoch = group.epoch
 
+    def take(given: Assignment) -> None:
+        later = Turn(shard, group)
+        _take(later, given, epoch)
+        update(later)  # who came or went meanwhile is for the next one
+        later.finish(_not_waited_for)
 
-def _assign_on_thread(
-    shard: ShardContext, group: ConsumerGroup, epoch: int, work: Callable[[], Assignment]
-) -> None:
-    group.is_assigning = True
-
-    def done(given: Assignment | BaseException) -> None:
-        group.is_assigning = False
-        if shard.consumers.get(group.group_id) is not group:
-            return  # another broker's now, or gone
-        if isinstance(given, BaseException):
-            _logger.error("group %s: its assignor met a bug", group.group_id, exc_info=given)
-            return
-        turn = Turn(shard, group)
-        _take(turn, given, epoch)
-        update(turn)  # who came or went meanwhile is for the next one
-        turn.finish(_not_waited_for)
-
-    shard.run(work, done)
+    work = partial(ASSIGNORS[name], spec)
+    turn.after(lambda: shard.run(work, begin(group, shard.consumers.get, take)))
 
 
 def _take(turn: Turn, given: Assignment, epoch: int) -> None:
