@@ -58,7 +58,7 @@ class PartitionModel(RuleBasedStateMachine):
         self.partition = Partition(
             log, leader_epoch=LeaderEpoch(self.epoch), flusher=self.directory.flusher
         )
-        self.partition.watch_readable(self.wake)
+        self.partition.watch(self.wake)
 
     def wake(self) -> None:
         self.woken = self.partition.high_watermark

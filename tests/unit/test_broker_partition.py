@@ -284,7 +284,7 @@ def test_readers_of_committed_data_end_before_an_open_transaction() -> None:
 def test_watchers_are_woken_when_more_is_readable_until_they_cancel() -> None:
     place = Place()
     woken: list[int] = []
-    cancel = place.partition.watch_readable(lambda: woken.append(place.partition.high_watermark))
+    cancel = place.partition.watch(lambda: woken.append(place.partition.high_watermark))
     append(place.partition)
     place.flush()
     append(place.partition)
@@ -309,7 +309,7 @@ def test_after_a_failed_disk_nothing_is_acknowledged_and_nothing_appended(fault:
     place.directory.on_failure = failed
     heard = told(partition, append(partition).commit_offset)
     woken: list[bool] = []
-    partition.watch_readable(lambda: woken.append(True))
+    partition.watch(lambda: woken.append(True))
     getattr(place.disk, fault)()
     if fault == "fail_writes":
         with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):

@@ -6,6 +6,7 @@ The half of `partition.Partition` that tells; the other half decides when.
 from collections import deque
 from collections.abc import Callable
 
+from headrace.broker.watched import Watched
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
@@ -13,27 +14,24 @@ from headrace.model.nouns import Offset
 Committed = Callable[[ApiError | None], None]
 
 
-class AwaitedPartition:
+class AwaitedPartition(Watched):
     """The high watermark of a log, and who is told when it moves or when nothing will any more."""
 
     __slots__ = (
         "_announced",
-        "_next_watch",
         "_refusal",
         "_waiting",
-        "_watchers",
         "high_watermark",
         "log",
     )
 
     def __init__(self, log: Log, high_watermark: Offset) -> None:
+        super().__init__()
         self.log = log
         self.high_watermark = high_watermark
         log.high_watermark = self._announced = high_watermark
         self._refusal: ErrorCode | None = None
         self._waiting: deque[tuple[Offset, Committed]] = deque()
-        self._watchers: dict[int, Callable[[], None]] = {}
-        self._next_watch = 0
 
     def when_committed(self, commit_offset: Offset, callback: Committed) -> None:
         """Call `callback(None)` once the high watermark has reached `commit_offset`: now if it has.
@@ -51,20 +49,6 @@ class AwaitedPartition:
             if commit_offset <= self.high_watermark:
                 self._release()
 
-    def watch_readable(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback()` whenever more may have become readable, or the partition failed.
-
-        Until cancelled by what is returned. The callback must not append.
-        """
-        token = self._next_watch
-        self._next_watch = token + 1
-        self._watchers[token] = callback
-
-        def cancel() -> None:
-            self._watchers.pop(token, None)
-
-        return cancel
-
     def close(self, because: ErrorCode) -> None:
         """Serve nothing any more; whoever waits is told `because`. The log is not touched."""
         if self._refusal is not None:
@@ -74,7 +58,7 @@ class AwaitedPartition:
         waiting, self._waiting = self._waiting, deque()
         for _, callback in waiting:
             callback(ApiError(because))
-        self._notify()
+        self._wake()
 
     @property
     def refusal(self) -> ErrorCode | None:
@@ -94,13 +78,9 @@ class AwaitedPartition:
         if self._waiting:
             self._release()
         if self._watchers:
-            self._notify()
+            self._wake()
 
     def _release(self) -> None:
         # A callback may append and ask again: the queue is read afresh each time.
         while self._waiting and self._waiting[0][0] <= self.high_watermark:
             self._waiting.popleft()[1](None)
-
-    def _notify(self) -> None:
-        for callback in tuple(self._watchers.values()):
-            callback()

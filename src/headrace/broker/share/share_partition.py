@@ -19,6 +19,7 @@ from headrace.broker.share.acks import OUTCOMES, Ack, AckKind
 from headrace.broker.share.batches import Stretch, covering, stretches
 from headrace.broker.share.keys import NOT_SET, ShareKey
 from headrace.broker.share.starting import find_start
+from headrace.broker.watched import Watched
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 
@@ -57,7 +58,7 @@ class Taken(NamedTuple):
     records: list[memoryview]
 
 
-class SharePartition:
+class SharePartition(Watched):
     """For as long as this broker leads the partition and nothing fails."""
 
     def __init__(
@@ -73,6 +74,7 @@ class SharePartition:
         counts: "ShareCounts",
     ) -> None:
         """`ended` is told once it can be used no more."""
+        super().__init__()
         self._counts = counts
         self.key = key
         self.partition = partition
@@ -88,8 +90,6 @@ class SharePartition:
         self._cursor = Cursor(0)
         self._state_epoch = 0
         self._loading: list[Answered] = []
-        self._watchers: dict[int, Callable[[], None]] = {}
-        self._next_watch = 0
         self._record_bytes = 256.0
         """Of a record, by what was read last."""
 
@@ -351,23 +351,6 @@ class SharePartition:
             self._deadline.cancel()
         else:
             self._deadline.set(max(at - self._clock.monotonic(), 0.0))
-
-    # Waiting
-
-    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback()` whenever more may be had, or this ended; returns what cancels that."""
-        token = self._next_watch
-        self._next_watch = token + 1
-        self._watchers[token] = callback
-
-        def cancel() -> None:
-            self._watchers.pop(token, None)
-
-        return cancel
-
-    def _wake(self) -> None:
-        for callback in tuple(self._watchers.values()):
-            callback()
 
     # What others ask
 

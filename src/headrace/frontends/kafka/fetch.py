@@ -248,7 +248,7 @@ class _Fetch:
     def _watch(self) -> None:
         for partition in self.partitions:
             if partition is not None:
-                self._watches.append(partition.watch_readable(self._wake))
+                self._watches.append(partition.watch(self._wake))
 
     def _stop_waiting(self) -> None:
         watches, self._watches = self._watches, []

@@ -235,7 +235,7 @@ class ShareReading:
             except ApiError:
                 continue
             self._watches.append(one.watch(self._wake))
-            self._watches.append(one.partition.watch_readable(self._wake))
+            self._watches.append(one.partition.watch(self._wake))
         if not self._waits:
             self._waits = True
             waited = self._broker.clock.monotonic() - self._began
