@@ -20,7 +20,9 @@ class FrameClient:
 
     def __init__(self, here: Room) -> None:
         dispatcher = Dispatcher(here.broker, here.controller, APIS, here.broker.metrics)
-        nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1)
+        nobody: Any = SimpleNamespace(
+            address="127.0.0.1", listener="PLAINTEXT", port=1, waits=False
+        )
         self._session = KafkaSession(dispatcher, nobody)
 
     async def ask(self, key: ApiKey, version: int, **fields: Any) -> Any:

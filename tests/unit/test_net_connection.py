@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from headrace.model.errors import Malformed
-from headrace.net.connection import CloseConnection, Connection
+from headrace.net.connection import CloseConnection, Connection, InTurn
 from headrace.net.limits import SCRATCH_BYTES, Limits
 from headrace.net.listener import Address, Listener
 from headrace.net.pending import Body, Pending
@@ -18,9 +18,13 @@ from headrace.server.clock import RealClock
 
 
 class Echo:
-    """Answers a frame with itself; commands: `wait…` (pending), `bad`, `end`, `bug`, `big`."""
+    """Answers a frame with itself.
 
-    def __init__(self) -> None:
+    Commands: `wait…` (pending), `turn` (when nothing waits), `bad`, `end`, `bug`, `big`.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
         self.frames: list[bytes] = []
         self.passes = 0
         self.pending: list[Pending] = []
@@ -30,9 +34,11 @@ class Echo:
 
     def frame(self, frame: memoryview) -> Body | Pending:
         data = bytes(frame)
+        if data == b"turn" and self.connection.waits:
+            raise InTurn
         self.frames.append(data if len(data) < 100 else data[:100])
         if data.startswith(b"wait"):
-            pending = Pending(large=b"large" in data)
+            pending = Pending(alone=b"alone" in data)
             pending.head = lambda body: framed(body) if isinstance(body, bytes) else body
             self.pending.append(pending)
             return pending
@@ -79,7 +85,7 @@ class World:
         self.listener = Listener.bind(Address("PLAINTEXT", "127.0.0.1", 0), self.table)
 
     def open(self, connection: Connection) -> Echo:
-        self.sessions.append(Echo())
+        self.sessions.append(Echo(connection))
         return self.sessions[-1]
 
     @asynccontextmanager
@@ -343,10 +349,10 @@ def test_the_answers_of_one_read_are_bounded_too() -> None:
     on_loop(test, Limits(write_buffer_bytes_high=2 << 20))
 
 
-def test_one_large_answer_at_a_time_is_waited_for() -> None:
+def test_what_waits_alone_has_nothing_handled_behind_it() -> None:
     async def test(world: World) -> None:
         async with world.client() as (reader, writer):
-            writer.write(framed(b"wait-large") * 3 + framed(b"after"))
+            writer.write(framed(b"wait-alone") * 3 + framed(b"after"))
             for i in range(3):
                 await until(lambda i=i: bool(world.sessions) and len(world.sessions[0].pending) > i)  # type: ignore[misc]
                 await asyncio.sleep(0.02)
@@ -354,6 +360,30 @@ def test_one_large_answer_at_a_time_is_waited_for() -> None:
                 world.sessions[0].pending[i].resolve(b"%d" % i)
                 assert await read_frame(reader) == b"%d" % i
             assert await read_frame(reader) == b"after"
+
+    on_loop(test)
+
+
+def test_what_is_taken_in_turn_is_handled_once_and_when_all_before_it_is_answered() -> None:
+    async def test(world: World) -> None:
+        async with world.client() as (reader, writer):
+            writer.write((framed(b"wait1") + framed(b"wait2") + framed(b"turn")) * 2 + framed(b"b"))
+            await until(lambda: bool(world.sessions))
+            session = world.sessions[0]
+            handled: list[bytes] = []
+            for number in range(4):
+                handled += [b"wait1", b"wait2"] if number % 2 == 0 else []
+                await until(lambda: len(session.pending) == 2 + number // 2 * 2)  # noqa: B023
+                await asyncio.sleep(0.02)
+                assert session.frames == handled
+                session.pending[number].resolve(b"%d" % number)
+                assert await read_frame(reader) == b"%d" % number
+                if number % 2:
+                    handled.append(b"turn")
+                    assert await read_frame(reader) == b"turn"
+            assert await read_frame(reader) == b"b"
+            assert session.frames == [*handled, b"b"]
+            assert session.passes < 10, "it does not ask again and again"
 
     on_loop(test)
 

@@ -27,6 +27,10 @@ class CloseConnection(HeadraceError):
     """Raised by a session to end its connection by intent, after the answers already given."""
 
 
+class InTurn(Exception):
+    """Raised by a session for a frame that it takes once everything before it is answered."""
+
+
 class Run(NamedTuple):
     """Consecutive frames answered together."""
 
@@ -44,7 +48,8 @@ class Session(Protocol):
         """Answer one request, complete with its length prefix. `frame` excludes the length.
 
         The view is writable and valid until `pass_done` returns. Raises Malformed or
-        CloseConnection to end the connection.
+        CloseConnection to end the connection; InTurn, while `Connection.waits`, to be handed the
+        same frame again when it no longer does.
         """
 
     def run(self, view: memoryview, at: int, filled: int) -> "Run | None":
@@ -97,12 +102,19 @@ class Connection(BufferedProtocol):
         self._in_pass = False
         self._dirty = False
         self._blocked = False
+        self._in_turn = False
+        """Whether the next frame is taken once nothing waits any more."""
         self._muted = False
         self._muted_until = 0.0
         self._needs_memory = False
         self._large_idle = False
         self._closing = False
         self._quiet = False
+
+    @property
+    def waits(self) -> bool:
+        """Whether an answer is still waited for, of those to the requests handed over."""
+        return bool(self._waiting)
 
     # asyncio's side
 
@@ -232,13 +244,18 @@ class Connection(BufferedProtocol):
                 self._muted
                 or self.write_blocked_since is not None
                 or self._held > held_max
-                or (waiting and (len(waiting) >= waiting_max or self._large_waits()))
+                or (waiting and (len(waiting) >= waiting_max or self._one_alone()))
             ):
                 self._block()
                 break
             run = session.run(view, at, filled) if end + LENGTH_BYTES < filled else None
             if run is None:
-                answer = handle(view[at + LENGTH_BYTES : end])
+                try:
+                    answer = handle(view[at + LENGTH_BYTES : end])
+                except InTurn:
+                    self._in_turn = True
+                    self._block()
+                    break
                 at = end
                 self.frames += 1
             else:
@@ -326,10 +343,10 @@ class Connection(BufferedProtocol):
             self._table.blocked += 1
             self._pause_reading()
 
-    def _large_waits(self) -> bool:
-        """Whether the request handed over last has a large answer that has not left yet."""
+    def _one_alone(self) -> bool:
+        """Whether nothing is handled behind the request handed over last, whose answer waits."""
         last = self._waiting[-1]
-        return isinstance(last, Pending) and last.large
+        return isinstance(last, Pending) and last.alone
 
     def _must_wait(self) -> bool:
         """Whether the requests held back stay where they are."""
@@ -338,14 +355,16 @@ class Connection(BufferedProtocol):
             return True
         if self.write_blocked_since is not None or self._held > limits.write_buffer_bytes_high:
             return True
-        return len(waiting) > limits.waiting_answers_max // 2 or (
-            bool(waiting) and self._large_waits()
-        )
+        if not waiting:
+            return False
+        if self._in_turn or len(waiting) > limits.waiting_answers_max // 2:
+            return True
+        return self._one_alone()
 
     def _unblock(self) -> None:
         if self._must_wait():
             return
-        self._blocked = False
+        self._blocked = self._in_turn = False
         self._pass()
         if not self._blocked:
             self._resume_reading()

@@ -30,12 +30,13 @@ class Waiter(Protocol):
 class Pending:
     """A place kept in a connection's queue of answers."""
 
-    __slots__ = ("_waiter", "body", "done", "head", "large", "on_abandon")
+    __slots__ = ("_waiter", "alone", "body", "done", "head", "on_abandon")
 
-    def __init__(self, *, large: bool = False) -> None:
+    def __init__(self, *, alone: bool = False) -> None:
         self.done = False
-        self.large = large
-        """Whether the answer may be so large that one at a time is enough for a connection."""
+        self.alone = alone
+        """Whether what stands behind it on its connection is handled only when it has left: a large
+        answer, of which one at a time is enough, or one that what follows may depend on."""
         self.body: Body = None
         self.head: Callable[[Body], Body] | None = None
         """Puts the response header before the body; set by who knows the request's header."""

@@ -1,8 +1,8 @@
 """Requests of cold APIs: entities in, entities out, and a task where the handler is a coroutine.
 
 The first request of a version finds nothing imported. A thread does that, and the request is
-handled after it: imports take milliseconds, for which nobody else shall wait. Its answer keeps its
-place; requests behind it are handled meanwhile, as they are while a coroutine waits.
+handled after it: imports take milliseconds, for which no other connection shall wait. Its own does:
+what stands behind it is handled when it is answered, as it is while a coroutine waits.
 """
 
 import asyncio

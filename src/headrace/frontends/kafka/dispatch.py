@@ -3,6 +3,10 @@
 One table of routes, by API key and version in one integer (the first four bytes of a request),
 holds all that is constant; a session per connection holds what its requests have in common. For hot
 APIs there is no task and no object per request.
+
+Kafka handles a connection's next request when the answer to the last one has been sent. So it is
+here around requests of cold APIs, and of the hot ones that ask what others before them set
+(`Api.in_turn`). Produce, Fetch and what else is hot is handled as it comes and answered in order.
 """
 
 import asyncio
@@ -22,7 +26,7 @@ from headrace.frontends.kafka.route import Route, pack_plain, pack_tagged
 from headrace.frontends.kafka.shared import Shared
 from headrace.frontends.kafka.throttling import Throttle, told
 from headrace.model.errors import Malformed
-from headrace.net.connection import CloseConnection, Run
+from headrace.net.connection import CloseConnection, InTurn, Run
 from headrace.net.pending import Body, Pending
 from headrace.observe.metrics import Metrics
 from headrace.wire.kafka.api import ApiKey
@@ -216,8 +220,13 @@ class KafkaSession:
         stats.bytes_in += len(frame)
         stats.requests = count = stats.requests + 1
         began = 0.0 if count & _LATENCY_SAMPLE_MASK else perf_counter()
-        if not route.hot:
-            return self._cold(route, correlation_id, frame[at:], began)
+        if route.in_turn:
+            if self._connection.waits:
+                stats.bytes_in -= len(frame)
+                stats.requests -= 1
+                raise InTurn
+            if not route.hot:
+                return self._cold(route, correlation_id, frame[at:], began)
         context = self._context
         context.api_key = route.key
         context.version = route.version
@@ -313,6 +322,7 @@ class KafkaSession:
             else cold_calls.call_first(route, context, body, spawn=spawn, disk=shared.broker.disk)
         )
         if isinstance(answer, Pending):
+            answer.alone = True
             answer.head = partial(self._late, route, correlation_id, began)
             return answer
         return self._late(route, correlation_id, began, answer)

@@ -109,12 +109,12 @@ class _Fetch:
         """Answer at once if that is possible."""
         self._look()
         if self.cold:
-            self.pending = Pending(large=True)
+            self.pending = Pending(alone=True)
             self._read_cold()
             return self.pending
         if self._satisfied() or self.request.max_wait_ms <= 0:
             return self._encode()
-        self.pending = Pending(large=True)
+        self.pending = Pending(alone=True)
         self.pending.on_abandon = self._stop_waiting
         self._watch()
         wait = self.request.max_wait_ms / 1000

@@ -10,7 +10,7 @@ return is the response's body; the dispatcher puts length, correlation id and he
     None           no answer at all (Produce with acks=0)
 
 *Cold* handlers take and return kio's entities, `(context, request) -> response`, and may be
-`async def`; then one task per request runs them.
+`async def`; then one task per request runs them. Nothing else of the connection is under way then.
 
 Both raise `Malformed` for bytes that are no request (the connection is closed), and
 `CloseConnection` (net.connection) to close the connection by intent, where the protocol has no
@@ -92,6 +92,8 @@ class Api:
     max_version: int
     hot: bool = False
     """Whether its handler is a `HotHandler`."""
+    in_turn: bool = False
+    """Whether a request waits until all before it on its connection are answered. Cold ones do."""
     proof: str = ""
     """The test that shows it, by pytest's id. With the first sentence of its module's docstring
     it makes the API's line in docs/protocol.md (tools/gen_protocol_docs.py)."""

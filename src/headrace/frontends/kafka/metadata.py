@@ -49,7 +49,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     request = decode_request(context.version, body)
     missing = _missing(image, request) if request.allow_auto_topic_creation else []
     if missing:
-        pending = Pending()
+        pending = Pending(alone=True)
         asked = context.version, context.listener
         shared.spawn(_create(context.broker, context.controller, missing, asked, request, pending))
         return pending

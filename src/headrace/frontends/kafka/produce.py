@@ -164,7 +164,7 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
     broker = context.broker
     own = memoryview(bytearray(body))
     request = decode_request(context.version, own)
-    pending = Pending(large=True)
+    pending = Pending(alone=True)
     context = replace(context)
     limit = broker.config.record_batch_inflated_bytes_max
     todo = list(_to_check(context, request))

@@ -15,7 +15,7 @@ APIS: tuple[Api, ...] = (
     Api(ApiKey.FETCH, 4, 18, hot=True, proof=
         "tests/unit/test_server_requests.py"
         "::test_every_fetch_version_gives_the_bytes_that_were_written"),
-    Api(ApiKey.LIST_OFFSETS, 1, 11, hot=True, proof=
+    Api(ApiKey.LIST_OFFSETS, 1, 11, hot=True, in_turn=True, proof=
         "tests/unit/test_server_requests.py"
         "::test_list_offsets_knows_the_ends_times_and_the_newest"),
     Api(ApiKey.METADATA, 0, 13, hot=True, proof=

@@ -31,6 +31,7 @@ class Route:
         "flexible",
         "handle",
         "hot",
+        "in_turn",
         "is_produce",
         "key",
         "loaded",
@@ -43,6 +44,7 @@ class Route:
         self.key = api.key
         self.version = version
         self.hot = api.hot
+        self.in_turn = api.in_turn or not api.hot
         self.handle: Handler = self._load_and_handle
         """What answers; the first call loads it."""
         self.loaded = False

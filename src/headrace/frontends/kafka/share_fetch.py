@@ -139,7 +139,7 @@ class _ShareFetch:
         self.key = key
         self.session = session
         self.final = final
-        self.pending = Pending(large=True)
+        self.pending = Pending(alone=True)
         self.reading: ShareReading | None = None
         self._settled: dict[TopicPart, ApiError | None] | None = None
         self._fetched: dict[TopicPart, Fetched] | None = None
