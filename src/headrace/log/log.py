@@ -10,11 +10,11 @@ the platter. Nothing here waits for that: `Flusher` does, and says so through `o
 """
 
 import logging
-from enum import Enum
 from typing import NamedTuple
 
 from headrace.log import files, limits, names, retention, truncate
 from headrace.log.epochs import LeaderEpochs
+from headrace.log.limits import Origin
 from headrace.log.producers_kept import BATCHES_KEPT
 from headrace.log.ranges import Served
 from headrace.log.readable import ReadableLog
@@ -39,13 +39,6 @@ __all__ = ["Appended", "FlushWork", "Log", "NeedsDisk", "Origin", "ReadResult", 
 
 _logger = logging.getLogger(__name__)
 _new = tuple.__new__
-
-
-class Origin(Enum):
-    """Whose batch it is: decides which of the topic's limits are asked."""
-
-    CLIENT = "client"
-    COORDINATOR = "coordinator"
 
 
 class Appended(NamedTuple):
@@ -87,7 +80,7 @@ class Log(ReadableLog):
         stamped = config.message_timestamp_type == "LogAppendTime"
         timed = origin is Origin.CLIENT and not stamped
         if not (limits.takes(config, size, header, now_ms) if timed else limits.fits(config, size)):
-            self._refuse(size, header, now_ms)
+            limits.refuse(config, size, header, now_ms)
         if stamped:
             header = stamp_append_time(batch, now_ms)
             append_time = now_ms
@@ -181,11 +174,6 @@ class Log(ReadableLog):
             soon = self.shared.flush_soon
             if soon is not None:
                 soon(self)
-
-    def _refuse(self, size: int, header: BatchHeader, now_ms: int) -> None:
-        refusal = limits.refusal(self.config, size, header, now_ms)
-        if refusal is not None:
-            raise refusal
 
     def _append_failed(self, segment: Segment, error: OSError) -> StorageError:
         """Take back what a failed write left, as far as the disk lets us, and fence."""

@@ -4,13 +4,11 @@ from contextlib import closing
 from pathlib import PurePosixPath
 
 from headrace.log import files, names
+from headrace.log.reindex import reindex
 from headrace.log.repair.plan import Mending
-from headrace.log.segment import Segment
 from headrace.log.txnindex import ENTRY
 from headrace.log.verify import Finding, Kind, PartitionFacts
 from headrace.model.nouns import Offset
-
-_INDEX_BYTES_MAX = 10 << 20
 
 
 def mend_beside(
@@ -50,18 +48,8 @@ def _base_of(path: str) -> int:
 
 
 def _index(mending: Mending, facts: PartitionFacts, path: str) -> None:
-    if not mending.step(path, "built again from the log"):
-        return
-    segment = Segment(
-        mending.disk, facts.path, Offset(_base_of(path)), index_bytes_max=_INDEX_BYTES_MAX
-    )
-    try:
-        segment.load_size()
-        segment.rebuild_indexes()
-        for file in segment.seal():
-            file.sync()
-    finally:
-        segment.close()
+    if mending.step(path, "built again from the log"):
+        reindex(mending.disk, facts.path, Offset(_base_of(path)))
 
 
 def _aborted(mending: Mending, facts: PartitionFacts, path: str) -> None:

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from headrace.log import files, names
 from headrace.log.compact.engine import sealed
+from headrace.log.reindex import reindex
 from headrace.log.scan import Batch, batches, headers
-from headrace.log.segment import Segment
 from headrace.log.verify.partition import segment_files
 from headrace.model.nouns import NO_EPOCH, Offset
 from headrace.wire.kafka.batch import CONTROL, CorruptBatch, Record, codec_of, records
@@ -22,7 +22,6 @@ from headrace.world.disk import Disk
 
 _EPOCH_AT = 12
 _EPOCH_ZERO = bytes(4)
-_INDEX_BYTES_MAX = 10 << 20
 
 
 def reset_epochs(disk: Disk, partition: str) -> None:
@@ -56,19 +55,8 @@ def clear_commits(disk: Disk, partition: str) -> None:
                 at += target.write_at(at, (_cleared(batch),))
             target.sync()
         disk.rename(temporary, path)
-        _rebuild_indexes(disk, partition, base)
+        reindex(disk, partition, Offset(base))
     disk.sync_directory(partition)
-
-
-def _rebuild_indexes(disk: Disk, partition: str, base: int) -> None:
-    segment = Segment(disk, partition, Offset(base), index_bytes_max=_INDEX_BYTES_MAX)
-    try:
-        segment.load_size()
-        segment.rebuild_indexes()
-        for file in segment.seal():
-            file.sync()
-    finally:
-        segment.close()
 
 
 def _cleared(batch: Batch) -> bytes:
