@@ -6,6 +6,7 @@
     configs       keys, values and where each comes from (pure)
     adoption      what a start takes up: the store's topics, and directories it knows nothing of
     internal      how the coordinators' topics are made
+    stored        a topic as the store holds it, as it is planned and as it is shown (pure)
     catalog       the cluster's facts in the store, in the controller's words
     layout        Kafka's znode paths and their JSON
     embedded/     the store of one broker: SQLite in one file

@@ -13,9 +13,10 @@ from dataclasses import replace
 
 from headrace.broker.broker import Broker
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
-from headrace.cluster.catalog import Catalog, StateKey, StoredTopic
+from headrace.cluster.catalog import Catalog, StateKey
 from headrace.cluster.internal import internal_config
 from headrace.cluster.layout import PartitionState, TopicNode
+from headrace.cluster.stored import FIRST_EPOCH, StoredTopic
 from headrace.log.files import NO_TOPIC_ID
 from headrace.log.log import Log
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
@@ -75,9 +76,7 @@ def found_topics(
         ids = [topic_id for topic_id in given if topic_id != NO_TOPIC_ID]
         topic_id = ids[0] if ids else new_id()
         count = keys[-1].partition + 1
-        states = {
-            index: PartitionState(broker, LeaderEpoch(0), (broker,)) for index in range(count)
-        }
+        states = {index: PartitionState(broker, FIRST_EPOCH, (broker,)) for index in range(count)}
         node = TopicNode(dict.fromkeys(range(count), (broker,)), topic_id)
         topics.append(StoredTopic(name, node, {}, states))
     return topics

@@ -5,14 +5,14 @@ Every write that a controller makes is one `multi` with a check that it still is
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from headrace.broker.metadata import BrokerInfo
 from headrace.cluster import layout
-from headrace.cluster.layout import PartitionState, ProducerIdBlock, Registration, TopicNode
+from headrace.cluster.layout import PartitionState, ProducerIdBlock, Registration
+from headrace.cluster.stored import StoredTopic
 from headrace.model.errors import ConfigError
-from headrace.model.invariant import invariant
 from headrace.model.nouns import BrokerId
 from headrace.world.store import (
     BadVersion,
@@ -39,23 +39,6 @@ class StateKey(NamedTuple):
 
     topic: str
     partition: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTopic:
-    """All that the store says of a topic."""
-
-    name: str
-    node: TopicNode
-    config: Mapping[str, str] = field(default_factory=dict)
-    states: Mapping[int, PartitionState] = field(default_factory=dict)
-    """Of the partitions that have been led; an old tool may have left others without."""
-
-    @property
-    def topic_id(self) -> bytes:
-        """The topic's id; topics without one are given one before anything else."""
-        invariant(self.node.topic_id is not None, f"topic {self.name} has no id")
-        return self.node.topic_id or b""
 
 
 class Catalog:

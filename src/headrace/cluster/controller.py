@@ -14,26 +14,26 @@ from dataclasses import replace
 from functools import partial
 
 from headrace.broker.broker import Broker
-from headrace.broker.metadata import Endpoint, PartitionInfo, TopicInfo
+from headrace.broker.metadata import Endpoint, TopicInfo
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster import internal
 from headrace.cluster.adoption import adopt
-from headrace.cluster.catalog import Catalog, StoredTopic
-from headrace.cluster.creation import Limits, NewTopic, Planned, plan_growth, plan_topic
+from headrace.cluster.catalog import Catalog
+from headrace.cluster.creation import Limits, NewTopic, plan_growth, plan_topic
 from headrace.cluster.entities import store_failed
 from headrace.cluster.internal import internal_config
-from headrace.cluster.layout import PartitionState, Registration, TopicNode
+from headrace.cluster.layout import Registration
 from headrace.cluster.settings import Settings
+from headrace.cluster.stored import StoredTopic
 from headrace.cluster.waiting import called_back
 from headrace.config.topic import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.invariant import invariant
-from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
 from headrace.world.store import NodeExists, Store, StoreError
 
 _logger = logging.getLogger(__name__)
 
-FIRST_EPOCH = LeaderEpoch(0)
 OPENED_PER_TURN = 10
 PREPARED_AT_ONCE = 100
 """New logs whose files are made in one go, on a thread."""
@@ -106,7 +106,7 @@ class Controller:
         led = await adopt(catalog, broker, topics)
         image = broker.image.with_brokers(await catalog.brokers(), broker.broker_id)
         await self._lead(led)
-        broker.publish(image.with_topics(_info(topic) for topic in led))
+        broker.publish(image.with_topics(topic.shown() for topic in led))
 
     async def stop(self) -> None:
         """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""
@@ -141,10 +141,11 @@ class Controller:
                     outcome.append(error)
                     continue
                 topic_id = bytes(16) if validate_only else self.broker.random.uuid()
-                topic = _new_topic(planned, topic_id)
+                topic = StoredTopic.of_plan(planned, topic_id)
                 stored.append(topic)
-                outcome.append(_info(topic))
-                image = image.with_topics([_info(topic)])
+                shown = topic.shown()
+                outcome.append(shown)
+                image = image.with_topics([shown])
             if stored and not validate_only:
                 failed = await self._store_and_lead(stored)
                 outcome = [
@@ -168,7 +169,7 @@ class Controller:
         except StoreError as error:
             return dict.fromkeys((topic.name for topic in topics), store_failed(error))
         failed = await self._lead(topics)
-        self.broker.publish(self.broker.image.with_topics(_info(topic) for topic in topics))
+        self.broker.publish(self.broker.image.with_topics(topic.shown() for topic in topics))
         return failed
 
     async def delete_topics(
@@ -236,20 +237,13 @@ class Controller:
             self.broker.check_writable()
             topic = image.topics[name]
             first = len(topic.partitions)
-            states = {index: _state_of(one) for index, one in enumerate(topic.partitions)}
-            states |= {first + at: _first_state(one) for at, one in enumerate(added)}
-            node = TopicNode(
-                {one.index: one.replicas for one in topic.partitions}
-                | {first + at: one for at, one in enumerate(added)},
-                topic.topic_id,
-            )
-            stored = StoredTopic(name, node, topic.config, states)
+            stored = StoredTopic.grown(topic, added)
             try:
                 await self._catalog.add_partitions(stored, first)
             except StoreError as error:
                 raise store_failed(error) from error
             failed = await self._lead([stored])
-            grown = replace(topic, partitions=topic.partitions + _info(stored).partitions[first:])
+            grown = replace(topic, partitions=topic.partitions + stored.shown().partitions[first:])
             self.broker.publish(self.broker.image.with_topics([grown]))
             if name in failed:
                 raise failed[name]
@@ -373,32 +367,3 @@ class Controller:
             config.partitions_per_topic_max,
             config.partitions_max,
         )
-
-
-def _new_topic(planned: Planned, topic_id: bytes) -> StoredTopic:
-    replicas = dict(enumerate(planned.replicas))
-    states = {index: _first_state(one) for index, one in replicas.items()}
-    return StoredTopic(planned.name, TopicNode(replicas, topic_id), planned.config, states)
-
-
-def _first_state(replicas: tuple[BrokerId, ...]) -> PartitionState:
-    return PartitionState(leader=replicas[0], leader_epoch=FIRST_EPOCH, isr=replicas)
-
-
-def _state_of(partition: PartitionInfo) -> PartitionState:
-    return PartitionState(partition.leader, partition.leader_epoch, partition.isr)
-
-
-def _info(topic: StoredTopic) -> TopicInfo:
-    partitions = tuple(
-        PartitionInfo(index, state.leader, state.leader_epoch, replicas, state.isr)
-        for index, replicas in topic.node.partitions.items()
-        for state in (topic.states[index],)
-    )
-    return TopicInfo(
-        topic.name,
-        topic.topic_id,
-        partitions,
-        internal=topic.name in INTERNAL_TOPICS,
-        config=topic.config,
-    )
