@@ -10,14 +10,15 @@ from headrace.log import names
 from headrace.log.epochs import LeaderEpochs
 from headrace.log.producers_kept import BATCHES_KEPT
 from headrace.log.scan import batches, headers
-from headrace.log.segment import Segment
 from headrace.log.shared import Known
+from headrace.log.txnindex import AbortedTransaction
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.wire.kafka.batch import CONTROL, BatchHeader, parse_control, records
 
 if TYPE_CHECKING:
     from headrace.log.log import Log
+    from headrace.log.segment import Segment
 
 _logger = logging.getLogger(__name__)
 _HISTORY_BYTES = 8 << 20
@@ -34,8 +35,8 @@ def load_producers(log: "Log", end: Offset, known: Known) -> None:
         at = Offset(log.segments[0].base_offset if log.segments else 0)
     log.producers.expire(known.now_ms, known.producer_expiration_ms)
     if at < end:
-        for segment, header, view, written_ms in _batches_between(log, at, end):
-            note_batch(log, segment, header, view, written_ms, write=False)
+        for header, view, written_ms in _batches_between(log, at, end):
+            note_batch(log, header, view, written_ms)
 
 
 def _newest_snapshot(log: "Log", end: Offset, known: Known) -> Offset | None:
@@ -136,8 +137,8 @@ def _recent_headers(log: "Log", end: Offset) -> Iterator[BatchHeader]:
 
 def _batches_between(
     log: "Log", start: Offset, end: Offset
-) -> Iterator[tuple[Segment, BatchHeader, memoryview, int]]:
-    """Batches in [start, end); the record bytes only of control batches."""
+) -> Iterator[tuple[BatchHeader, memoryview, int]]:
+    """Batches in [start, end), the bytes only of control batches; when their segments changed."""
     position: int
     for at, segment in enumerate(log.segments):
         following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else end
@@ -155,35 +156,28 @@ def _batches_between(
             if header.attributes & CONTROL:
                 until = place + header.batch_length + 12
                 view = next(batches(segment.file.read, place, until, where)).view
-            yield segment, header, view, written_ms
+            yield header, view, written_ms
 
 
 def note_batch(
-    log: "Log",
-    segment: Segment,
-    header: BatchHeader,
-    view: memoryview,
-    written_ms: int,
-    *,
-    write: bool = True,
-) -> None:
-    """Let the producers know of a batch that is in the log; `.txnindex` entries too if `write`.
+    log: "Log", header: BatchHeader, view: memoryview, written_ms: int
+) -> AbortedTransaction | None:
+    """Let the producers know of a batch that is in the log; its `.txnindex` entry if it aborts.
 
     `view`: the whole batch, read of control batches only. `written_ms`: the segment's last change.
     """
     if header.producer_id < 0:
-        return
+        return None
     if not header.attributes & CONTROL:
         log.producers.update(header, header.base_offset, written_ms)
-        return
+        return None
     marker = next(iter(records(view)), None)
     if marker is None:
-        return  # compaction has emptied the batch
+        return None  # compaction has emptied the batch
     offset, control = Offset(header.base_offset), parse_control(marker)
-    aborted = log.producers.aborted_by(header, control, offset) if write else None
+    aborted = log.producers.aborted_by(header, control, offset)
     log.producers.update_marker(header, control, offset)
-    if aborted is not None:
-        segment.txn_index.append(aborted)
+    return aborted
 
 
 def rebuild_epochs(log: "Log") -> None:

@@ -71,12 +71,14 @@ class TxnIndex:
             if not base_offset <= entry.last_offset < limit:
                 raise CorruptLogError(f"{self.path}: a marker at {entry.last_offset}")
 
-    def append(self, aborted: AbortedTransaction) -> None:
-        """Add an entry behind all others, and write it."""
+    def append(self, *aborted: AbortedTransaction) -> None:
+        """Add entries behind all others, in one write."""
+        if not aborted:
+            return
         entries = self.entries
-        file = self._open()
-        file.write_at(len(entries) * ENTRY.size, (ENTRY.pack(0, *aborted),))
-        entries.append(aborted)
+        packed = b"".join(ENTRY.pack(0, *one) for one in aborted)
+        self._open().write_at(len(entries) * ENTRY.size, (packed,))
+        entries.extend(aborted)
 
     def reset(self, keep_below: int = 0) -> None:
         """Keep only the entries whose marker lies below the offset `keep_below`."""

@@ -28,6 +28,7 @@ from headrace.log.scan import BadBatch
 from headrace.log.segment import Segment
 from headrace.log.shared import Known
 from headrace.log.sweep import GAPS_ANYWHERE, sound_batch_behind, sweep
+from headrace.log.txnindex import AbortedTransaction
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.wire.kafka.batch import parse_header
@@ -93,7 +94,8 @@ def _recover_segment(
     """Build all that is beside the segment again; what stopped it, the end, its position."""
     segment.txn_index.reset()
     written_ms = segment.mtime_ms() if segment.size else 0
-    note = partial(_note_batch, log, segment, written_ms)
+    aborted: list[AbortedTransaction] = []
+    note = partial(_note_batch, log, written_ms, aborted)
     # Base offsets are under no checksum: what we have appended ourselves has no gaps.
     gaps_below = max(known.gaps_below, known.flushed) if known.gaps_known else GAPS_ANYWHERE
     every = log.config.index_interval_bytes
@@ -101,6 +103,7 @@ def _recover_segment(
     for epoch, start in swept.epochs:
         if epoch > log.epochs.latest:
             log.epochs.assign(LeaderEpoch(epoch), Offset(start))
+    segment.txn_index.append(*aborted)
     segment.take_swept(swept)
     segment.write_out_indexes()
     segment.close()
@@ -108,9 +111,11 @@ def _recover_segment(
 
 
 def _note_batch(
-    log: Log, segment: Segment, written_ms: int, header: bytes, view: memoryview
+    log: Log, written_ms: int, aborted: list[AbortedTransaction], header: bytes, view: memoryview
 ) -> None:
-    replay.note_batch(log, segment, parse_header(header), view, written_ms)
+    entry = replay.note_batch(log, parse_header(header), view, written_ms)
+    if entry is not None:
+        aborted.append(entry)
 
 
 def _judge(log: Log, at: int, bad: BadBatch, end: Offset, known: Known) -> None:
