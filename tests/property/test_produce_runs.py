@@ -20,8 +20,8 @@ from headrace.frontends.kafka import produce as produce_api
 from headrace.frontends.kafka.dispatch import Dispatcher, KafkaSession
 from headrace.log.producers import Begins
 from headrace.model.errors import ErrorCode
-from headrace.net.connection import CloseConnection
 from headrace.net.pending import Pending
+from headrace.net.session import CloseConnection
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.batch import Record, build, parse_header

@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from headrace.model.errors import Malformed
-from headrace.net.connection import CloseConnection, Connection, InTurn
+from headrace.net.connection import Connection
 from headrace.net.limits import SCRATCH_BYTES, Limits
 from headrace.net.listener import Address, Listener
 from headrace.net.pending import Body, Pending
+from headrace.net.session import CloseConnection, InTurn
 from headrace.net.table import ConnectionTable
 from headrace.server.clock import RealClock
 

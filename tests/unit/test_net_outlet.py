@@ -14,11 +14,12 @@ import pytest
 import uvloop
 
 from headrace.model.errors import CorruptLogError
-from headrace.net.connection import CloseConnection, Connection
+from headrace.net.connection import Connection
 from headrace.net.limits import PIECE_BYTES, TURN_BYTES_MAX, Limits
 from headrace.net.listener import Address, Listener
 from headrace.net.outlet import Outlet
 from headrace.net.pending import Body, Pending
+from headrace.net.session import CloseConnection
 from headrace.net.table import ConnectionTable
 from headrace.server.clock import RealClock
 from headrace.world.ranges import FileRange

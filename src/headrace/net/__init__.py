@@ -3,7 +3,9 @@
 * `connection`: one client. All whole frames of one read are handled in one pass, and their answers
   leave in one write. `inbox`: where its bytes land: a buffer all connections share, or, for frames
   larger than that, one of its own from the pool in `buffers`.
-* `pending`: an answer that is not there yet keeps its place in the queue.
+* `answering`: the half of a connection that sends. `pending`: an answer that is not there yet keeps
+  its place in the queue. `outlet`: the way out of answers with ranges of files in them.
+* `session`: what a connection asks of who knows what its frames mean.
 * `table`: all connections, what they share, and the one sweep that enforces the deadlines.
 * `listener`: accepting. `limits`: every bound, by name.
 

@@ -1,120 +1,48 @@
-"""One client's connection: frames in, answers out, in order and bounded."""
+"""One client's connection: frames in, answers out, in order and bounded.
 
-import logging
+What receives is here: frames, whether they may be handled now, the connection's beginning. What
+sends is the other half, `answering`.
+"""
+
 import struct
-from asyncio import BaseTransport, BufferedProtocol, Transport
+from asyncio import BaseTransport, Transport
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
-from headrace.model.errors import HeadraceError, Malformed
+from headrace.model.errors import Malformed
 from headrace.model.invariant import InvariantError
+from headrace.net.answering import Answering
 from headrace.net.inbox import LENGTH_BYTES, Inbox
-from headrace.net.limits import JOIN_BYTES_MAX
-from headrace.net.outlet import Outlet
-from headrace.net.pending import Body, Pending
-from headrace.world.ranges import FileRange, Part
+from headrace.net.pending import Pending
+from headrace.net.session import CloseConnection, InTurn, Session
 
 if TYPE_CHECKING:
     from headrace.net.table import ConnectionTable
-    from headrace.world.disk import Buffer
-
-log = logging.getLogger(__name__)
 
 _unpack_length = struct.Struct(">i").unpack_from
 
 
-class CloseConnection(HeadraceError):
-    """Raised by a session to end its connection by intent, after the answers already given."""
-
-
-class InTurn(Exception):
-    """Raised by a session for a frame that it takes once everything before it is answered."""
-
-
-class Run(NamedTuple):
-    """Consecutive frames answered together."""
-
-    end: int
-    """Where the first byte behind them lies."""
-    frames: int
-    answer: Body | Pending
-    """The answers of all, in order."""
-
-
-class Session(Protocol):
-    """What a connection's frames mean. One per connection."""
-
-    def frame(self, frame: memoryview) -> Body | Pending:
-        """Answer one request, complete with its length prefix. `frame` excludes the length.
-
-        The view is writable and valid until `pass_done` returns. Raises Malformed or
-        CloseConnection to end the connection; InTurn, while `Connection.waits`, to be handed the
-        same frame again when it no longer does.
-        """
-
-    def run(self, view: memoryview, at: int, filled: int) -> "Run | None":
-        """Answer several of the frames in `view[at:filled]` at once, from the first on, or none.
-
-        `at` is where the first one's length begins. Asked where one whole frame and more are there;
-        the same as `frame` for each of them, and as bound to the view.
-        """
-
-    def pass_done(self) -> "Pending | None":
-        """All whole frames of one read have been handed over; their answers leave after this.
-
-        Or once what is returned is done: nothing leaves, and nothing more is handled, before that.
-        CloseConnection: the answers given in this pass must not leave; the connection ends.
-        """
-
-    def closed(self) -> None:
-        """The connection is gone."""
-
-
-class Connection(BufferedProtocol):
+class Connection(Answering):
     """Receives frames, hands them to its session, sends the answers in the requests' order."""
 
     def __init__(self, table: "ConnectionTable", listener: str) -> None:
-        self.listener = listener
-        self.address = ""
-        """The peer's address as text, without port."""
+        super().__init__(table, listener)
         self.port = -1
         """The peer's port."""
         self.frames = 0
         """Whole frames handled so far."""
-        self.last_moved = self.opened = table.now()
+        self.opened = self.last_moved
         self.frame_since: float | None = None
         """When the frame being received began, for its deadline."""
-        self.write_blocked_since: float | None = None
-        """Since when the client has left too many answers unread."""
-        self._table = table
         self._inbox = Inbox(table.scratch, table.pool)
-        self._transport: Transport | None = None
         self._session: Session | None = None
-        self._waiting: deque[Body | Pending] = deque()
-        self._out: list[Part] = []
-        self._ranged = False
-        """Whether `_out` holds a range of a file."""
-        self._outlet: Outlet | None = None
-        self._held = 0
-        """Bytes of answers given since nothing was left to send."""
-        self._unwritten: Pending | None = None
-        """What the last pass's answers wait for."""
-        self._in_pass = False
-        self._dirty = False
-        self._blocked = False
         self._in_turn = False
         """Whether the next frame is taken once nothing waits any more."""
         self._muted = False
         self._muted_until = 0.0
         self._needs_memory = False
         self._large_idle = False
-        self._closing = False
         self._quiet = False
-
-    @property
-    def waits(self) -> bool:
-        """Whether an answer is still waited for, of those to the requests handed over."""
-        return bool(self._waiting)
 
     # asyncio's side
 
@@ -149,26 +77,6 @@ class Connection(BufferedProtocol):
         if session is not None:
             self._table.leave(self)
             session.closed()
-
-    def pause_writing(self) -> None:
-        """The client does not read its answers: handle no more of its requests until it does."""
-        if self._outlet is None or not self._outlet.busy:
-            self.write_blocked_since = self._table.now()
-
-    def resume_writing(self) -> None:
-        """The client has read: go on with what it asked meanwhile."""
-        self.last_moved = self._table.now()
-        if self._outlet is not None and self._outlet.busy:
-            self._outlet.drained()
-            # Not from here: asyncio forgets that a transport may be ended while it tells this.
-            self._make_dirty()
-        else:
-            self._reads_again()
-
-    def _reads_again(self) -> None:
-        self.write_blocked_since = None
-        if self._blocked:
-            self._make_dirty()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go."""
@@ -268,26 +176,6 @@ class Connection(BufferedProtocol):
                 self._queue(answer)
         return at
 
-    def _queue(self, answer: bytes | list[Part] | Pending) -> None:
-        if isinstance(answer, Pending):
-            if not answer.done:
-                answer.wait_in(self)
-            self._waiting.append(answer)
-            return
-        self._held += len(answer) if isinstance(answer, bytes) else sum(map(len, answer))
-        if self._waiting:
-            self._waiting.append(answer)
-        elif isinstance(answer, list):
-            self._add(answer)
-        else:
-            self._out.append(answer)
-
-    def _add(self, answer: list[Part]) -> None:
-        self._out += answer
-        for part in answer:
-            if isinstance(part, FileRange):
-                self._ranged = True
-
     def _keep_from(self, at: int) -> None:
         inbox = self._inbox
         rest = inbox.filled - at
@@ -313,6 +201,8 @@ class Connection(BufferedProtocol):
         self._needs_memory = False
         self._resume_reading()
         return True
+
+    # whether requests are handled
 
     def mute(self, seconds: float) -> None:
         """Handle no more requests for `seconds`; answers go out all the same (KIP-219)."""
@@ -378,153 +268,10 @@ class Connection(BufferedProtocol):
         if self._transport is not None and not held:
             self._transport.resume_reading()
 
-    # answers
-
-    def answered(self) -> None:
-        """A pending answer is there: send what may go, together with others of this turn."""
-        if not self._in_pass:
-            self._make_dirty()
-
-    def failed(self, problem: Exception) -> None:
-        """A pending answer cannot be given."""
-        if self._unwritten is not None and self._unwritten.done:
-            self._out.clear()
-        if isinstance(problem, InvariantError):
-            self._table.fatal(problem)
-        else:
-            self._refuse(problem)
-
-    def _make_dirty(self) -> None:
-        if not self._dirty and self._transport is not None:
-            self._dirty = True
-            self._table.send_soon(self)
-
-    def send_ready(self) -> None:
-        """Send the answers that are there and next in order; go on with requests held back."""
-        self._dirty = False
-        if self._transport is None:
-            return
-        if self._unwritten is not None and self._unwritten.done:
-            self._unwritten = None
-        if self._outlet is not None and self._outlet.busy:
-            self._outlet.pump()
-        self._collect_answered()
-        self._send()
-        if self._blocked:
-            self._unblock()
-
-    def _collect_answered(self) -> None:
-        waiting, out = self._waiting, self._out
-        while waiting:
-            answer = waiting[0]
-            if isinstance(answer, Pending):
-                if not answer.done:
-                    return
-                answer = answer.parts()
-            waiting.popleft()
-            if isinstance(answer, list):
-                self._add(answer)
-            elif answer is not None:
-                out.append(answer)
-
-    def _send(self) -> None:
-        out = self._out
-        if self._unwritten is not None:
-            return
-        if not self._waiting:
-            self._held = 0
-        if not out:
-            return
-        self._out = []
-        ranged, self._ranged = self._ranged, False
-        if self._transport is None or self._closing:
-            return
-        self.last_moved = self._table.now()
-        if ranged or (self._outlet is not None and self._outlet.busy):
-            self._send_by_outlet(self._transport, out)
-            return
-        buffers = cast("list[Buffer]", out)
-        if len(buffers) == 1:
-            self._transport.write(buffers[0])
-        elif sum(map(len, buffers)) <= JOIN_BYTES_MAX:
-            self._transport.write(b"".join(buffers))
-        else:
-            self._transport.writelines(buffers)
-
-    def _send_by_outlet(self, transport: Transport, out: list[Part]) -> None:
-        if self._outlet is None:
-            high = self._table.limits.write_buffer_bytes_high
-            self._outlet = Outlet(self, transport, self._table.piece, high)
-        self._outlet.send(out)
-
-    # the outlet's side
-
-    def go_on(self) -> None:
-        """Give the others their turn, then send on."""
-        self._make_dirty()
-
-    def moved(self) -> None:
-        """Judge by what is unsent whether more of the client's requests are handled.
-
-        By the same marks as the transport's buffer is judged by.
-        """
-        outlet, transport = self._outlet, self._transport
-        if outlet is None or transport is None:
-            return
-        self.last_moved = self._table.now()
-        if self._closing:
-            if not outlet.busy:
-                transport.close()
-            return
-        high = self._table.limits.write_buffer_bytes_high
-        unsent = outlet.unsent + transport.get_write_buffer_size()
-        if unsent > high:
-            if self.write_blocked_since is None:
-                self.write_blocked_since = self.last_moved
-        elif unsent <= high // 4 and self.write_blocked_since is not None:
-            self._reads_again()
-
-    def lost(self, problem: Exception) -> None:
-        """An answer begun cannot be ended: end the connection."""
-        if isinstance(problem, InvariantError):
-            self._table.fatal(problem)
-        elif isinstance(problem, HeadraceError):
-            self.abort(str(problem))
-        else:
-            log.error("%s on %s: a bug", self.address, self.listener, exc_info=problem)
-            self.abort("its answer met a bug")
-
-    # ends
-
-    def _refuse(self, problem: Exception) -> None:
-        where = f"{self.address} on {self.listener}"
-        if isinstance(problem, Malformed | CloseConnection):
-            log.warning("%s: closed: %s", where, problem)
-        else:
-            log.error("%s: closed, its request met a bug", where, exc_info=problem)
-        self.close()
-
     def quiesce(self) -> None:
         """Read no more requests, for good; those taken are still answered."""
         self._pause_reading()
         self._quiet = True
-
-    def close(self) -> None:
-        """Send what is ready, then end the connection."""
-        if self._transport is not None and not self._closing:
-            self._closing = True
-            if self.write_blocked_since is None:
-                self.write_blocked_since = self._table.now()  # the deadline of what is unsent
-            if self._outlet is None or not self._outlet.busy:
-                self._transport.close()
-            else:
-                self._transport.pause_reading()  # `moved` closes when all has been handed over
-
-    def abort(self, because: str) -> None:
-        """End the connection now; what is unsent is lost."""
-        if self._transport is not None:
-            log.warning("%s on %s: dropped: %s", self.address, self.listener, because)
-            self._transport.abort()
 
     @property
     def idle(self) -> bool:

@@ -5,9 +5,11 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+from headrace.net.answering import Answering
 from headrace.net.buffers import BufferPool
-from headrace.net.connection import Connection, Session
+from headrace.net.connection import Connection
 from headrace.net.limits import PIECE_BYTES, SCRATCH_BYTES, SWEEP_SECONDS, Limits
+from headrace.net.session import Session
 from headrace.world.clock import Clock, Timer
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,7 @@ class ConnectionTable:
         self._held_off: set[Connection] = set()
         self._connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
-        self._dirty: list[Connection] = []
+        self._dirty: list[Answering] = []
         self._wanting_memory: list[Connection] = []
         self._sweeps = 0
         self._refused_at_sweep = 0
@@ -120,7 +122,7 @@ class ConnectionTable:
                 del self._per_address[connection.address]
         self._offer_memory()
 
-    def send_soon(self, connection: Connection) -> None:
+    def send_soon(self, connection: Answering) -> None:
         """Have its ready answers sent when this turn of the loop is over."""
         if not self._dirty:
             self._clock.call_later(0, self._send_all)

@@ -26,8 +26,8 @@ from headrace.frontends.kafka.route import Route, pack_plain, pack_tagged
 from headrace.frontends.kafka.shared import Shared
 from headrace.frontends.kafka.throttling import Throttle, told
 from headrace.model.errors import Malformed
-from headrace.net.connection import CloseConnection, InTurn, Run
 from headrace.net.pending import Body, Pending
+from headrace.net.session import CloseConnection, InTurn, Run
 from headrace.observe.metrics import Metrics
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_request
@@ -135,7 +135,7 @@ class Dispatcher:
 
 
 class KafkaSession:
-    """One connection's requests. `net.connection.Session`."""
+    """One connection's requests. `net.session.Session`."""
 
     __slots__ = (
         "_client_raw",

@@ -13,7 +13,7 @@ return is the response's body; the dispatcher puts length, correlation id and he
 `async def`; then one task per request runs them. Nothing else of the connection is under way then.
 
 Both raise `Malformed` for bytes that are no request (the connection is closed), and
-`CloseConnection` (net.connection) to close the connection by intent, where the protocol has no
+`CloseConnection` (net.session) to close the connection by intent, where the protocol has no
 other way to say it. Any other exception is a bug: it is logged with its traceback, and answered
 UNKNOWN_SERVER_ERROR where the response has a place for that; else that connection is closed.
 """

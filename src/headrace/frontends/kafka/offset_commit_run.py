@@ -11,8 +11,8 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from headrace.net.connection import Run
 from headrace.net.pending import Pending
+from headrace.net.session import Run
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_request
 

@@ -27,8 +27,8 @@ from headrace.frontends.kafka.produce_begin import NONE_BEGUN, Begun, First
 from headrace.log.producers import Begins
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
-from headrace.net.connection import CloseConnection
 from headrace.net.pending import Pending
+from headrace.net.session import CloseConnection
 from headrace.wire.kafka.batch import TRANSACTIONAL, check_produced, parse_header
 from headrace.wire.kafka.hot.produce import (
     PartitionData,

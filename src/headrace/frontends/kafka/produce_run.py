@@ -23,7 +23,7 @@ from headrace.frontends.kafka.produce_pattern import (
     Route,
 )
 from headrace.model.errors import ApiError, Malformed
-from headrace.net.connection import Run
+from headrace.net.session import Run
 from headrace.observe.metrics import ApiStats
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.batch import stamp
