@@ -7,13 +7,24 @@ import struct
 from pathlib import Path
 
 from headrace.testing import BrokerThread
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.frame import parse_response, request_head
 
 RSS_GROWTH_BYTES_MAX = 150 << 20
 """What hostile requests may cost: the codecs met for the first time are in it."""
 
 
-def connect(broker: BrokerThread) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", broker.port), timeout=10)
+SECONDS_MAX = 20.0
+
+
+def connect(broker: BrokerThread, receive_buffer_bytes: int = 0) -> socket.socket:
+    """A connection that waits `SECONDS_MAX` at most; 0: the system's own buffer."""
+    link = socket.socket()
+    link.settimeout(SECONDS_MAX)
+    if receive_buffer_bytes:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+    link.connect(("127.0.0.1", broker.port))
+    return link
 
 
 def ask(link: socket.socket, data: bytes) -> bytes | None:
@@ -27,13 +38,43 @@ def ask(link: socket.socket, data: bytes) -> bytes | None:
 
 
 def receive(link: socket.socket, size: int) -> bytes:
-    got = b""
+    """So many bytes, fewer where the broker closes the connection."""
+    got = bytearray()
     while len(got) < size:
-        more = link.recv(size - len(got))
+        more = link.recv(min(size - len(got), 1 << 20))
         if not more:
             break
         got += more
-    return got
+    return bytes(got)
+
+
+class Link:
+    """One connection of a client, in requests and answers. ConnectionError where it ends."""
+
+    def __init__(
+        self, broker: BrokerThread, client: str = "test", receive_buffer_bytes: int = 0
+    ) -> None:
+        self.client = client
+        self.socket = connect(broker, receive_buffer_bytes)
+
+    def send(self, key: ApiKey, version: int, body: bytes) -> None:
+        self.socket.sendall(request_head(key, version, 1, self.client, len(body)) + body)
+
+    def receive(self, key: ApiKey, version: int) -> memoryview:
+        """The next answer, without its header."""
+        (size,) = struct.unpack(">i", self.raw(4))
+        frame = memoryview(self.raw(size))
+        return frame[parse_response(frame, key, version)[1] :]
+
+    def ask(self, key: ApiKey, version: int, body: bytes) -> memoryview:
+        self.send(key, version, body)
+        return self.receive(key, version)
+
+    def raw(self, size: int) -> bytes:
+        got = receive(self.socket, size)
+        if len(got) < size:
+            raise ConnectionError(f"closed after {len(got)} of {size} bytes")
+        return got
 
 
 def rss() -> int:

@@ -13,7 +13,7 @@ from headrace.wire.kafka.batch import Codec
 from headrace.wire.kafka.compression import CorruptBatch
 from headrace.wire.kafka.hot import metadata, produce
 from headrace.wire.kafka.record import keyless, new_record
-from tests.unit.test_server_requests import Link
+from tests.unit.test_server_requests import Topics
 
 
 @pytest.fixture(scope="module")
@@ -23,8 +23,8 @@ def broker() -> Iterator[BrokerThread]:
 
 
 @pytest.fixture
-def link(broker: BrokerThread) -> Iterator[Link]:
-    made = Link(broker)
+def link(broker: BrokerThread) -> Iterator[Topics]:
+    made = Topics(broker)
     yield made
     made.socket.close()
 
@@ -42,7 +42,7 @@ def mixed(count: int) -> list[bytes | None]:
 @pytest.mark.parametrize("codec", list(Codec), ids=lambda one: one.name)
 @pytest.mark.parametrize("count", [3, 500])
 def test_each_record_without_a_key_is_named_and_nothing_is_written(
-    link: Link, version: int, codec: Codec, count: int
+    link: Topics, version: int, codec: Codec, count: int
 ) -> None:
     if codec is Codec.ZSTD and version < 7:
         pytest.skip("zstd came with v7")
@@ -60,7 +60,7 @@ def test_each_record_without_a_key_is_named_and_nothing_is_written(
     assert (again.error_code, again.base_offset) == (0, count)
 
 
-def test_batches_for_several_partitions_are_judged_one_by_one(link: Link) -> None:
+def test_batches_for_several_partitions_are_judged_one_by_one(link: Topics) -> None:
     topics = [link.topic() for _ in range(4)]
     sent = [records(b"a"), records(None), records(*mixed(300)), records(*[b"b"] * 300)]
     for some in ([0, 1], [0, 1, 2, 3]):
@@ -77,7 +77,7 @@ def test_batches_for_several_partitions_are_judged_one_by_one(link: Link) -> Non
     assert link.produce(topics[0], sent[0]).base_offset == 2
 
 
-def test_what_a_thread_looks_at_is_appended_in_the_order_of_sending(link: Link) -> None:
+def test_what_a_thread_looks_at_is_appended_in_the_order_of_sending(link: Topics) -> None:
     topic = link.topic()
     sent = [records(*[b"large"] * 400, codec=Codec.GZIP), records(b"small")] * 4
     for version in (9,):
@@ -94,7 +94,7 @@ def test_what_a_thread_looks_at_is_appended_in_the_order_of_sending(link: Link) 
 
 def test_with_acks_0_the_connection_is_closed(broker: BrokerThread) -> None:
     for keys in ([None], mixed(300)):
-        link = Link(broker)
+        link = Topics(broker)
         topic = link.topic()
         data = [produce.TopicData(topic.name or "", b"",
                                   [produce.PartitionData(0, records(*keys))])]  # fmt: skip
@@ -105,7 +105,7 @@ def test_with_acks_0_the_connection_is_closed(broker: BrokerThread) -> None:
         link.socket.close()
 
 
-def test_records_that_are_none_are_refused_too(link: Link) -> None:
+def test_records_that_are_none_are_refused_too(link: Topics) -> None:
     topic = link.topic()
     spoilt = bytearray(records(b"k", b"l"))
     spoilt[batch.HEADER_BYTES] ^= 0x40
@@ -118,7 +118,7 @@ def test_records_that_are_none_are_refused_too(link: Link) -> None:
 
 def test_other_topics_take_records_without_a_key() -> None:
     with BrokerThread() as broker:
-        link = Link(broker)
+        link = Topics(broker)
         topic = link.topic()
         assert link.produce(topic, records(None, None)).error_code == 0
         link.socket.close()

@@ -1,7 +1,6 @@
 """Large answers of a real broker: the files' bytes, whatever client, disk and log do meanwhile."""
 
 import os
-import socket
 import struct
 import threading
 from collections.abc import Iterator
@@ -17,9 +16,9 @@ from headrace.server.residency import Residency
 from headrace.testing import BrokerThread
 from headrace.wire.kafka import batch
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.frame import parse_response, request_head
 from headrace.wire.kafka.hot import fetch, metadata, produce
 from headrace.wire.kafka.record import new_record
+from tests.support.links import Link
 
 BATCHES = 40
 RECORD_BYTES = 10_000
@@ -39,31 +38,11 @@ def broker() -> Iterator[BrokerThread]:
         yield one
 
 
-class Link:
+class Reader(Link):
     """One connection with a small receive buffer."""
 
     def __init__(self, broker: BrokerThread) -> None:
-        self.socket = socket.socket()
-        self.socket.settimeout(30)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
-        self.socket.connect(("127.0.0.1", broker.port))
-
-    def send(self, key: ApiKey, version: int, body: bytes) -> None:
-        self.socket.sendall(request_head(key, version, 1, "test", len(body)) + body)
-
-    def read(self, size: int) -> bytes:
-        got = bytearray()
-        while len(got) < size:
-            more = self.socket.recv(min(size - len(got), 1 << 20))
-            if not more:
-                raise ConnectionError(f"closed after {len(got)} of {size} bytes")
-            got += more
-        return bytes(got)
-
-    def answer(self, key: ApiKey, version: int) -> memoryview:
-        (size,) = struct.unpack(">i", self.read(4))
-        frame = memoryview(self.read(size))
-        return frame[parse_response(frame, key, version)[1] :]
+        super().__init__(broker, receive_buffer_bytes=1 << 16)
 
     def ask_fetch(self, topic: str, offset: int, max_bytes: int) -> None:
         asked = fetch.FetchPartition(0, -1, offset, -1, -1, max_bytes)
@@ -72,7 +51,7 @@ class Link:
         self.send(ApiKey.FETCH, VERSION, fetch.encode_request(VERSION, request))
 
     def fetched(self) -> fetch.FetchedPartition:
-        answer = fetch.decode_response(VERSION, self.answer(ApiKey.FETCH, VERSION))
+        answer = fetch.decode_response(VERSION, self.receive(ApiKey.FETCH, VERSION))
         return answer.topics[0].partitions[0]
 
     def fetch(self, topic: str, offset: int, max_bytes: int = 16 << 20) -> fetch.FetchedPartition:
@@ -87,10 +66,10 @@ class Filled:
         self.broker = broker
         self.name = name
         self.directory = Path(broker.directory) / f"{name}-0"
-        link = Link(broker)
+        link = Reader(broker)
         wanted = metadata.MetadataRequest([metadata.TopicRequest(name)])
         link.send(ApiKey.METADATA, 8, metadata.encode_request(8, wanted))
-        link.answer(ApiKey.METADATA, 8)
+        link.receive(ApiKey.METADATA, 8)
         for number in range(BATCHES):
             records = [
                 new_record(bytes([number, each]) * (RECORD_BYTES // 2), timestamp=1_780_000_000_000)
@@ -101,7 +80,7 @@ class Filled:
                 produce.TopicData(name, bytes(16), [data])
             ])  # fmt: skip
             link.send(ApiKey.PRODUCE, 8, produce.encode_request(8, request))
-            answer = produce.decode_response(8, link.answer(ApiKey.PRODUCE, 8))
+            answer = produce.decode_response(8, link.receive(ApiKey.PRODUCE, 8))
             assert answer.topics[0].partitions[0].error_code == 0
         link.socket.close()
 
@@ -122,7 +101,7 @@ class Filled:
                 held.append(RESIDENCY is None or RESIDENCY.holds(file.fileno(), 0, 1))
         return not any(held)
 
-    def read_through(self, link: Link, max_bytes: int) -> bytes:
+    def read_through(self, link: Reader, max_bytes: int) -> bytes:
         """All of it, fetch by fetch."""
         out, offset = b"", 0
         while offset < BATCHES * 20:
@@ -176,7 +155,7 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_client_gets_the_files_bytes(
     filled: Filled, by_range: list[int], unseen: list[int], max_bytes: int, cold: bool
 ) -> None:
-    link = Link(filled.broker)
+    link = Reader(filled.broker)
     content = filled.content()
     cooled = cold and filled.cool()
     assert filled.read_through(link, max_bytes) == content
@@ -206,7 +185,7 @@ def test_the_loop_never_waits_for_the_disk(filled: Filled, monkeypatch: pytest.M
 
     monkeypatch.setattr(RealFile, "read", read_noted)
     monkeypatch.setattr(os, "preadv", preadv_noted)
-    link = Link(filled.broker)
+    link = Reader(filled.broker)
     for _ in range(3):
         filled.cool()
         assert filled.read_through(link, 16 << 20) == filled.content()
@@ -216,12 +195,12 @@ def test_the_loop_never_waits_for_the_disk(filled: Filled, monkeypatch: pytest.M
 
 def test_a_slow_reader_of_a_segment_that_goes_gets_its_bytes_or_the_end(filled: Filled) -> None:
     content = filled.content()
-    slow = Link(filled.broker)
+    slow = Reader(filled.broker)
     slow.ask_fetch(filled.name, 0, 16 << 20)
-    begun = slow.read(1000)
-    other = Link(filled.broker)
+    begun = slow.raw(1000)
+    other = Reader(filled.broker)
     other.send(ApiKey.DELETE_TOPICS, 3, _delete_topics(filled.name))
-    other.answer(ApiKey.DELETE_TOPICS, 3)
+    other.receive(ApiKey.DELETE_TOPICS, 3)
     got = bytearray(begun)
     (size,) = struct.unpack_from(">i", begun)
     while len(got) < size + 4:
@@ -255,11 +234,11 @@ def test_damage_found_while_sending_ends_the_connection_and_is_told_to_who_asks_
     # Bytes that were looked at, and stay in memory, are not looked at again.
     if not filled.cool() and RESIDENCY is not None:
         pytest.skip("this file system keeps its files in memory")
-    link = Link(filled.broker)
+    link = Reader(filled.broker)
     with pytest.raises(ConnectionError):
         link.fetch(filled.name, 0)
     link.socket.close()
-    again = Link(filled.broker)
+    again = Reader(filled.broker)
     offset = 0
     while True:
         found = again.fetch(filled.name, offset)

@@ -1,6 +1,5 @@
 """Produce, Fetch, ListOffsets and Metadata, asked over a socket with our own codecs."""
 
-import socket
 import struct
 import threading
 import time
@@ -16,6 +15,7 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_response, request_head
 from headrace.wire.kafka.hot import fetch, list_offsets, metadata, produce
 from headrace.wire.kafka.record import new_record
+from tests.support.links import Link
 
 Fetched = tuple[fetch.FetchResponse, bytes]
 
@@ -26,32 +26,8 @@ def broker() -> Iterator[BrokerThread]:
         yield one
 
 
-class Link:
-    """One connection."""
-
-    def __init__(self, broker: BrokerThread) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", broker.port), timeout=20)
-
-    def send(self, key: ApiKey, version: int, body: bytes) -> None:
-        self.socket.sendall(request_head(key, version, 1, "test", len(body)) + body)
-
-    def receive(self, key: ApiKey, version: int) -> memoryview:
-        (size,) = struct.unpack(">i", self._read(4))
-        frame = memoryview(self._read(size))
-        return frame[parse_response(frame, key, version)[1] :]
-
-    def ask(self, key: ApiKey, version: int, body: bytes) -> memoryview:
-        self.send(key, version, body)
-        return self.receive(key, version)
-
-    def _read(self, size: int) -> bytes:
-        got = b""
-        while len(got) < size:
-            more = self.socket.recv(size - len(got))
-            if not more:
-                raise ConnectionError("closed by the broker")
-            got += more
-        return got
+class Topics(Link):
+    """A connection of one who makes topics, writes to them and reads them."""
 
     def topic(self, name: str | None = None, version: int = 12) -> metadata.TopicResponse:
         """A topic made by asking for it."""
@@ -77,8 +53,8 @@ class Link:
 
 
 @pytest.fixture
-def link(broker: BrokerThread) -> Iterator[Link]:
-    one = Link(broker)
+def link(broker: BrokerThread) -> Iterator[Topics]:
+    one = Topics(broker)
     yield one
     one.socket.close()
 
@@ -110,7 +86,7 @@ def fetch_of(
 @pytest.mark.parametrize("version", range(3, 14))
 @pytest.mark.parametrize("acks", [1, -1])
 def test_every_produce_version_appends_and_tells_the_offset(
-    link: Link, version: int, acks: int
+    link: Topics, version: int, acks: int
 ) -> None:
     topic = link.topic()
     assert link.produce(topic, records(b"a", b"b"), acks, version)[1:3] == (0, 0)
@@ -118,7 +94,7 @@ def test_every_produce_version_appends_and_tells_the_offset(
 
 
 @pytest.mark.parametrize("version", range(4, 19))
-def test_every_fetch_version_gives_the_bytes_that_were_written(link: Link, version: int) -> None:
+def test_every_fetch_version_gives_the_bytes_that_were_written(link: Topics, version: int) -> None:
     topic = link.topic()
     written = records(b"one", b"two")
     assert link.produce(topic, written).error_code == 0
@@ -142,7 +118,7 @@ def test_every_fetch_version_gives_the_bytes_that_were_written(link: Link, versi
 )
 @pytest.mark.parametrize("version", [8, 11])
 def test_a_broken_batch_is_refused_and_nothing_is_written(
-    link: Link, spoil: "object", code: ErrorCode, version: int
+    link: Topics, spoil: "object", code: ErrorCode, version: int
 ) -> None:
     topic = link.topic()
     assert callable(spoil)
@@ -152,7 +128,7 @@ def test_a_broken_batch_is_refused_and_nothing_is_written(
     assert link.produce(topic, records(b"next")).base_offset == 0
 
 
-def test_wrong_acks_and_unknown_topics_are_refused_by_their_codes(link: Link) -> None:
+def test_wrong_acks_and_unknown_topics_are_refused_by_their_codes(link: Topics) -> None:
     topic = link.topic()
     assert link.produce(topic, records(b"x"), 2).error_code == ErrorCode.INVALID_REQUIRED_ACKS
     stranger = topic._replace(name="nobody-made-this", topic_id=bytes(15) + b"\x01")
@@ -168,7 +144,7 @@ def test_wrong_acks_and_unknown_topics_are_refused_by_their_codes(link: Link) ->
 
 
 def test_a_failure_with_acks_0_closes_the_connection_and_success_says_nothing(
-    broker: BrokerThread, link: Link
+    broker: BrokerThread, link: Topics
 ) -> None:
     topic = link.topic()
     data = [produce.PartitionData(0, records(b"quiet"))]
@@ -181,7 +157,7 @@ def test_a_failure_with_acks_0_closes_the_connection_and_success_says_nothing(
         link.receive(ApiKey.PRODUCE, 9)
 
 
-def test_pipelined_requests_of_all_kinds_are_answered_in_order(link: Link) -> None:
+def test_pipelined_requests_of_all_kinds_are_answered_in_order(link: Topics) -> None:
     first, second = link.topic(), link.topic()
     sent = []
     for number in range(60):
@@ -198,8 +174,8 @@ def test_pipelined_requests_of_all_kinds_are_answered_in_order(link: Link) -> No
     link.socket.sendall(b"".join(frame for frame, _, _ in sent))
     offsets: dict[str | None, int] = {}
     for number, (_, version, name) in enumerate(sent):
-        (size,) = struct.unpack(">i", link._read(4))
-        frame = memoryview(link._read(size))
+        (size,) = struct.unpack(">i", link.raw(4))
+        frame = memoryview(link.raw(size))
         correlation_id, at = parse_response(frame, ApiKey.PRODUCE, version)
         assert correlation_id == number
         (topic_answer,) = produce.decode_response(version, frame[at:]).topics
@@ -209,14 +185,14 @@ def test_pipelined_requests_of_all_kinds_are_answered_in_order(link: Link) -> No
 
 
 def test_a_fetch_at_the_end_waits_for_records_and_no_longer_than_asked(
-    broker: BrokerThread, link: Link
+    broker: BrokerThread, link: Topics
 ) -> None:
     topic = link.topic()
     started = time.monotonic()
     (empty,) = link.fetch(fetch_of(topic, 0, wait_ms=300)).topics[0].partitions
     assert not empty.records
     assert 0.25 < time.monotonic() - started < 5
-    other = Link(broker)
+    other = Topics(broker)
     later = threading.Timer(0.3, lambda: other.produce(topic, records(b"now")))
     later.start()
     started = time.monotonic()
@@ -227,9 +203,9 @@ def test_a_fetch_at_the_end_waits_for_records_and_no_longer_than_asked(
     other.socket.close()
 
 
-def test_min_bytes_gathers_several_batches(broker: BrokerThread, link: Link) -> None:
+def test_min_bytes_gathers_several_batches(broker: BrokerThread, link: Topics) -> None:
     topic = link.topic()
-    other = Link(broker)
+    other = Topics(broker)
 
     def write() -> None:
         for _ in range(5):
@@ -246,7 +222,7 @@ def test_min_bytes_gathers_several_batches(broker: BrokerThread, link: Link) -> 
     assert len(got) >= 1200
 
 
-def test_a_batch_larger_than_every_limit_is_given_all_the_same(link: Link) -> None:
+def test_a_batch_larger_than_every_limit_is_given_all_the_same(link: Topics) -> None:
     topic = link.topic()
     assert link.produce(topic, records(b"x" * 5000)).error_code == 0
     (found,) = link.fetch(fetch_of(topic, 0, max_bytes=10)).topics[0].partitions
@@ -254,7 +230,7 @@ def test_a_batch_larger_than_every_limit_is_given_all_the_same(link: Link) -> No
     assert len(found.records) > 5000
 
 
-def test_offsets_outside_the_log_and_epochs_of_another_leader_are_told(link: Link) -> None:
+def test_offsets_outside_the_log_and_epochs_of_another_leader_are_told(link: Topics) -> None:
     topic = link.topic()
     link.produce(topic, records(b"x"))
 
@@ -268,7 +244,7 @@ def test_offsets_outside_the_log_and_epochs_of_another_leader_are_told(link: Lin
     assert code(follower) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_an_incremental_session_tells_only_what_is_new(link: Link) -> None:
+def test_an_incremental_session_tells_only_what_is_new(link: Topics) -> None:
     topic = link.topic()
     link.produce(topic, records(b"first"))
     full = link.fetch(fetch_of(topic, 0, session=(0, 0)))
@@ -287,7 +263,7 @@ def test_an_incremental_session_tells_only_what_is_new(link: Link) -> None:
     assert unknown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_list_offsets_knows_the_ends_times_and_the_newest(link: Link) -> None:
+def test_list_offsets_knows_the_ends_times_and_the_newest(link: Topics) -> None:
     topic = link.topic()
     now = int(time.time() * 1000)
     for at in range(5):
@@ -316,7 +292,7 @@ def test_list_offsets_knows_the_ends_times_and_the_newest(link: Link) -> None:
 
 @pytest.mark.parametrize("version", range(14))
 def test_every_metadata_version_names_the_broker_and_the_topic(
-    broker: BrokerThread, link: Link, version: int
+    broker: BrokerThread, link: Topics, version: int
 ) -> None:
     made = link.topic()
     wanted = metadata.MetadataRequest([metadata.TopicRequest(made.name)])
@@ -327,7 +303,7 @@ def test_every_metadata_version_names_the_broker_and_the_topic(
     assert answer.topics[0].error_code == 0
 
 
-def test_metadata_refuses_names_that_are_none_and_creates_only_where_allowed(link: Link) -> None:
+def test_metadata_refuses_names_that_are_none_and_creates_only_where_allowed(link: Topics) -> None:
     assert link.topic("../../etc").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert link.topic("").error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     wanted = metadata.MetadataRequest([metadata.TopicRequest("not-wanted")], False)
@@ -340,7 +316,7 @@ def test_metadata_refuses_names_that_are_none_and_creates_only_where_allowed(lin
 
 
 def test_metadata_by_id_takes_no_heed_of_the_name_which_javas_client_leaves_empty(
-    link: Link,
+    link: Topics,
 ) -> None:
     made = link.topic()
     for topic_id, code in ((made.topic_id, 0), (b"\x07" * 16, ErrorCode.UNKNOWN_TOPIC_ID)):
@@ -352,7 +328,7 @@ def test_metadata_by_id_takes_no_heed_of_the_name_which_javas_client_leaves_empt
             assert answer.name == (made.name if code == 0 else None)
 
 
-def test_acks_all_is_not_answered_before_the_flush(broker: BrokerThread, link: Link) -> None:
+def test_acks_all_is_not_answered_before_the_flush(broker: BrokerThread, link: Topics) -> None:
     topic = link.topic()
     link.produce(topic, records(b"before"))
     held: list[object] = []

@@ -13,7 +13,7 @@ from headrace.wire.kafka import batch
 from headrace.wire.kafka.batch import Codec, recompress
 from headrace.wire.kafka.compression import CorruptBatch
 from headrace.wire.kafka.record import new_record
-from tests.unit.test_server_requests import Link, fetch_of
+from tests.unit.test_server_requests import Topics, fetch_of
 
 NAMES = {
     "uncompressed": Codec.NONE,
@@ -36,8 +36,8 @@ def broker() -> Iterator[BrokerThread]:
 
 
 @pytest.fixture
-def link(broker: BrokerThread) -> Iterator[Link]:
-    one = Link(broker)
+def link(broker: BrokerThread) -> Iterator[Topics]:
+    one = Topics(broker)
     yield one
     one.socket.close()
 
@@ -54,7 +54,7 @@ def made(codec: Codec, count: int = 20, size: int = 50) -> bytes:
 @pytest.mark.parametrize("codec", list(Codec), ids=lambda one: one.name)
 @pytest.mark.parametrize("acks", [1, -1])
 def test_batches_are_stored_in_the_topics_codec(
-    link: Link, target: str, codec: Codec, acks: int
+    link: Topics, target: str, codec: Codec, acks: int
 ) -> None:
     topic = link.topic(f"as-{target}")
     answer = link.produce(topic, made(codec), acks)
@@ -73,7 +73,7 @@ def test_batches_are_stored_in_the_topics_codec(
     ]
 
 
-def test_batches_keep_their_order_whichever_way_they_go(link: Link) -> None:
+def test_batches_keep_their_order_whichever_way_they_go(link: Topics) -> None:
     """Those that need another codec wait for a thread; those behind them wait with them."""
     topic = link.topic("as-zstd")
     answers = [
@@ -83,7 +83,7 @@ def test_batches_keep_their_order_whichever_way_they_go(link: Link) -> None:
     assert answers == list(range(answers[0], answers[0] + 5))
 
 
-def test_the_level_is_the_topics(link: Link) -> None:
+def test_the_level_is_the_topics(link: Topics) -> None:
     topic = link.topic("levels")
     data = made(Codec.NONE, count=200)
     answer = link.produce(topic, data)
@@ -101,7 +101,7 @@ def test_every_level_of_lz4_unfolds(level: int) -> None:
     ]
 
 
-def test_what_does_not_unfold_is_refused_and_nothing_is_written(link: Link) -> None:
+def test_what_does_not_unfold_is_refused_and_nothing_is_written(link: Topics) -> None:
     topic = link.topic("as-lz4")
     end = link.produce(topic, made(Codec.NONE)).base_offset + 20
     broken = bytearray(made(Codec.ZSTD))
@@ -121,7 +121,7 @@ def _sealed(view: bytearray) -> bytes:
 
 
 @pytest.mark.parametrize("version", [7, 8, 11, 13])
-def test_records_out_of_time_are_named(link: Link, version: int) -> None:
+def test_records_out_of_time_are_named(link: Topics, version: int) -> None:
     topic = link.topic("times", 12)
     late = NOW + 3 * 3_600_000
     records = [new_record(b"v", None, at) for at in (NOW, late, NOW, late + 1)]
