@@ -70,8 +70,9 @@ def settle(readers: list[Reader], done: Callable[[list[int]], bool]) -> list[int
         polling = [threads.submit(polls, at) for at in range(len(readers))]
         try:
             while time.monotonic() < end and not any(one.done() for one in polling):
-                if done(counts):
-                    return list(counts)
+                now = list(counts)
+                if done(now):
+                    return now
                 time.sleep(0.02)
         finally:
             over.set()

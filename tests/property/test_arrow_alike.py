@@ -107,8 +107,8 @@ def test_every_byte_of_a_record_in_a_run_counts(place: int) -> None:
     assert Outcome.DONE in outcomes
 
 
-def test_most_of_a_uniform_batch_goes_by_shape() -> None:
-    """Else this file would test nothing: the run is asked directly."""
+def test_a_run_is_taken_to_the_last_record_of_its_shape() -> None:
+    """Asked directly: what comes of a batch does not show which way its records went."""
     from headrace.arrow.alike import _run
 
     records = [Record(at, 1000 + at, b"k", b"val") for at in range(60)]

@@ -265,7 +265,9 @@ def test_rot_of_bytes_that_left_the_page_cache_is_found_whenever_they_leave(when
     assert found.sendable
     begun = b""
     while len(begun) < when:
-        begun += sent(found, when - len(begun))
+        some = sent(found, when - len(begun))
+        assert some
+        begun += some
     world.disk.flip(LOG_FILE, log.segments[0].size - 10)
     world.disk.cold = True
     assert sent(found, 10) == b""

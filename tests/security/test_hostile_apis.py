@@ -11,6 +11,7 @@ import os
 import select
 import socket
 import struct
+import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ from headrace.wire.kafka.api import ApiKey, is_served
 from headrace.wire.kafka.frame import parse_response, request_head
 from headrace.wire.kafka.hot import api_versions
 from tests.support import wire_random
-from tests.support.links import RSS_GROWTH_BYTES_MAX, ask, connect, receive, rss
+from tests.support.links import RSS_GROWTH_BYTES_MAX, SECONDS_MAX, ask, connect, receive, rss
 
 ROUNDS = 40 if os.environ.get("HEADRACE_LONG") else 4
 """Sound requests of each version, with all that is made of each."""
@@ -141,7 +142,9 @@ def send_all(broker: BrokerThread, bystander: socket.socket, frames: list[bytes]
         closed: set[socket.socket] = set()
         for link in links:
             link.setblocking(False)
+        deadline = time.monotonic() + SECONDS_MAX
         while open_ones := [link for link in links if link not in closed]:
+            assert time.monotonic() < deadline, "an answer breaks off"
             started = any(got.values()) or closed
             ready, _, _ = select.select(open_ones, [], [], QUIET_SECONDS if started else 5)
             if not ready and all(is_whole(got[link]) for link in open_ones):
@@ -231,6 +234,7 @@ def test_a_request_that_breaks_off_leaves_nothing_behind(
             link.shutdown(socket.SHUT_WR)
             with contextlib.suppress(ConnectionError):
                 assert receive(link, 1) == b""
+    assert advertised(bystander)
     assert not bugs.seen
 
 

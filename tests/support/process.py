@@ -105,6 +105,7 @@ class BrokerProcess(StartsAndStops):
             if self._answers():
                 return time.monotonic() - started
             time.sleep(0.002)
+        self.kill()
         raise AssertionError(f"the broker does not answer:\n{self.output[-4000:]}")
 
     def _answers(self) -> bool:

@@ -3,6 +3,10 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
 
 from headrace.server.wiring import Server
 from headrace.testing import BrokerThread
@@ -16,13 +20,21 @@ def end_of(server: Server) -> int:
     return 0 if found is None else found.log.end_offset
 
 
-def test_a_lost_broker_leaves_word_of_what_was_acknowledged() -> None:
+@pytest.fixture
+def ends() -> Iterator[ExitStack]:
+    """What has to end with the test."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_a_lost_broker_leaves_word_of_what_was_acknowledged(ends: ExitStack) -> None:
     with BrokerThread() as broker:
         command = [sys.executable, "-m", "headrace", "produce", "t", "-b", broker.bootstrap]
         produce = subprocess.Popen(
             [*command, "--request-timeout", "2"],
             stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
+        ends.callback(produce.kill)
         assert produce.stdin is not None
         produce.stdin.write("one\n")
         produce.stdin.flush()

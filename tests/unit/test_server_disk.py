@@ -120,6 +120,7 @@ def test_bytes_are_sent_as_far_as_the_socket_takes_them(disk: RealDisk, tmp_path
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
+        theirs.settimeout(20)
         at, got = 1000, b""
         while at < len(content):
             sent = file.send(at, len(content) - at, ours.fileno())
