@@ -80,6 +80,14 @@ class _Member:
 
         return await self._wire.call(ApiKey.SHARE_GROUP_HEARTBEAT, 1, build)
 
+    async def first(self) -> list[AskedTopic]:
+        """What the first records ask to be acknowledged."""
+        end = time.monotonic() + SECONDS_MAX
+        while time.monotonic() < end:
+            if acks := await self.fetch([]):
+                return acks
+        raise RuntimeError(f"no record within {SECONDS_MAX:.0f} s")
+
     async def fetch(self, acks: list[AskedTopic]) -> list[AskedTopic]:
         """One ShareFetch; the acknowledgements of what it gave."""
         topics = acks
@@ -117,7 +125,8 @@ async def _measure(bootstrap: str, topic: str, seconds: float) -> Shared:
     await _begin_at_the_start(wires[0], group)
     members = [_Member(wire, group, topic) for wire in wires]
     await asyncio.gather(*(one.join() for one in members))
-    first = [await one.fetch([]) for one in members]  # sessions are opened, state is loaded
+    # Sessions are opened, state is loaded.
+    first = await asyncio.gather(*(one.first() for one in members))
     for one in members:
         one.records = 0
     started = time.monotonic()
