@@ -165,7 +165,15 @@ class Kafka3(Broker):
         zookeeper = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
         self._zookeeper.run(java(KAFKA_3, 256, zookeeper, str(config)), port)
         path = self.write_properties(broker_id=0, zookeeper_connect=f"127.0.0.1:{port}")
-        self.process.run(java(KAFKA_3, 768, "kafka.Kafka", str(path)), self.port)
+        command = java(KAFKA_3, 768, "kafka.Kafka", str(path))
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while True:
+            try:
+                return self.process.run(command, self.port)
+            except AssertionError:
+                # After a kill it ends by itself while its old session is known to ZooKeeper.
+                if time.monotonic() > deadline:
+                    raise
 
     def stop(self) -> None:
         super().stop()
