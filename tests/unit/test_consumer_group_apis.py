@@ -52,7 +52,7 @@ class Newer(Wire):
 def test_a_member_joins_stays_and_leaves_in_every_version(version: int) -> None:
     wire = Newer()
     joined = wire.beat(version, member_id="m" if version else "")
-    assert (joined.error_code, joined.member_epoch) == (ErrorCode.NONE, 1)
+    assert (joined.error_code, joined.member_epoch) == (ErrorCode.NONE, 2)
     assert joined.heartbeat_interval == timedelta(seconds=5)
     (given,) = joined.assignment.topic_partitions
     assert (given.topic_id, given.partitions) == (uuid.UUID(bytes=TOPIC_ID), (0, 1))
@@ -63,7 +63,7 @@ def test_a_member_joins_stays_and_leaves_in_every_version(version: int) -> None:
     )
     silent = {
         "member_id": joined.member_id,
-        "member_epoch": 1,
+        "member_epoch": 2,
         "rebalance_timeout": timedelta(milliseconds=-1),
         "subscribed_topic_names": None,
         "topic_partitions": topics,
@@ -93,7 +93,7 @@ def test_describe_in_every_version(version: int) -> None:
     )
     found, missing = answer.groups
     assert (found.error_code, found.group_state) == (ErrorCode.NONE, "Stable")
-    assert (found.group_epoch, found.assignment_epoch, found.assignor_name) == (1, 1, "uniform")
+    assert (found.group_epoch, found.assignment_epoch, found.assignor_name) == (2, 2, "uniform")
     assert found.authorized_operations > 0
     (member,) = found.members
     assert (member.member_id, member.subscribed_topic_names) == ("m", ("t",))
@@ -129,7 +129,7 @@ def test_offsets_are_fetched_at_the_members_epoch(version: int) -> None:
             group_id="g", member_id=member, member_epoch=epoch, topics=None,
         )  # fmt: skip
 
-    asked = (group("m", 1), group("m", 0), group("who", 1), group(None, -1))
+    asked = (group("m", 2), group("m", 1), group("who", 2), group(None, -1))
     answer = wire.ask(api, version, groups=asked, require_stable=False)
     assert [one.error_code for one in answer.groups] == [
         ErrorCode.NONE,

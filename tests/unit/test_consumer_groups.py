@@ -30,7 +30,7 @@ def room(**settings: int) -> Room:
 def test_the_first_member_has_everything_with_its_first_heartbeat() -> None:
     one = Consumer(room(), "a")
     answer = one.beat()
-    assert (answer.error, answer.epoch) == (E.NONE, 1)
+    assert (answer.error, answer.epoch) == (E.NONE, 2), "as in Kafka 4.3: a group begins at 1"
     assert numbers(one) == {0, 1, 2, 3}
     assert one.interval_ms == 5_000
     assert group_of(one.room).state is S.STABLE
@@ -190,12 +190,12 @@ def test_many_who_join_together_cost_few_assignments() -> None:
     for one in members:
         one.beat()
     group = group_of(place)
-    assert (group.epoch, group.target_epoch) == (50, 1)
+    assert (group.epoch, group.target_epoch) == (51, 2)
     assert group.state is S.ASSIGNING
     shown = place.groups.describe_consumer("g")
-    assert (shown.state, shown.epoch, shown.target_epoch) == ("Assigning", 50, 1)
+    assert (shown.state, shown.epoch, shown.target_epoch) == ("Assigning", 51, 2)
     place.clock.advance(1)
-    assert group.target_epoch == 50
+    assert group.target_epoch == 51
     settle(*members)
     assert len(all_owned(*members)) == 4
 
@@ -390,7 +390,7 @@ def test_what_the_log_refuses_has_not_happened() -> None:
     place.partition.refusal = E.NOT_ENOUGH_REPLICAS
     assert two.beat().error is E.COORDINATOR_NOT_AVAILABLE
     group = group_of(place)
-    assert (list(group.members), group.epoch, group.target_epoch) == (["a"], 1, 1)
+    assert (list(group.members), group.epoch, group.target_epoch) == (["a"], 2, 2)
     place.partition.refusal = None
     settle(one, two)
     assert (one.count, two.count) == (2, 2)
@@ -454,11 +454,11 @@ def test_an_older_epoch_commits_what_the_member_has_had_since_then() -> None:
     one, two = Consumer(place, "a"), Consumer(place, "b")
     one.beat()
     settle(one, two)
-    assert one.epoch == 2
+    assert one.epoch == 3
     kept = [OffsetToCommit("t", part, 5) for part in numbers(one)]
     lost = [OffsetToCommit("t", part, 5) for part in numbers(two)]
-    assert place.commit("a", 1, kept, version=9) == [E.NONE]
-    assert place.commit("a", 1, lost, version=9) == [E.STALE_MEMBER_EPOCH]
+    assert place.commit("a", 2, kept, version=9) == [E.NONE]
+    assert place.commit("a", 2, lost, version=9) == [E.STALE_MEMBER_EPOCH]
 
 
 def test_an_older_epoch_does_not_commit_what_came_back_since() -> None:
@@ -471,8 +471,8 @@ def test_an_older_epoch_does_not_commit_what_came_back_since() -> None:
     settle(one)
     assert numbers(one) == kept | lost
     again = [OffsetToCommit("t", part, 5) for part in lost]
-    assert place.commit("a", 2, again, version=9) == [E.STALE_MEMBER_EPOCH]
-    assert place.commit("a", 2, [OffsetToCommit("t", min(kept), 5)], version=9) == [E.NONE]
+    assert place.commit("a", 3, again, version=9) == [E.STALE_MEMBER_EPOCH]
+    assert place.commit("a", 3, [OffsetToCommit("t", min(kept), 5)], version=9) == [E.NONE]
 
 
 def test_offsets_are_fetched_with_the_members_epoch() -> None:
@@ -548,7 +548,7 @@ def test_a_group_is_listed_and_described_as_what_it_is() -> None:
     assert [one.group_id for one in place.groups.list_groups(types=["Consumer"])] == ["g"]
     assert not place.groups.list_groups(states=["empty"])
     shown = place.groups.describe_consumer("g")
-    assert (shown.state, shown.epoch, shown.target_epoch) == ("Stable", 2, 2)
+    assert (shown.state, shown.epoch, shown.target_epoch) == ("Stable", 3, 3)
     assert shown.assignor == "uniform"
     by_id = {one.member_id: one for one in shown.members}
     assert by_id["a"].assigned == by_id["a"].target

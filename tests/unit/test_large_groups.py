@@ -25,13 +25,13 @@ def test_a_large_groups_assignor_holds_nobody_up(monkeypatch: pytest.MonkeyPatch
     for late in (two, three):
         assert late.beat().error is E.NONE
     group = group_of(place)
-    assert (group.epoch, group.target_epoch, group.is_assigning) == (3, 1, True)
+    assert (group.epoch, group.target_epoch, group.is_assigning) == (4, 2, True)
     assert one.beat().error is E.NONE
     assert (one.count, two.count) == (4, 0)
     assert two.interval_ms == 1000, "it is asked to come again soon"
     two.leave()
     place.disk.release()
-    assert (group.epoch, group.target_epoch) == (4, 4)
+    assert (group.epoch, group.target_epoch) == (5, 5)
     assert "b" not in group.target
     settle(one, three)
     assert (one.count, three.count) == (2, 2)
@@ -46,7 +46,7 @@ def test_a_group_may_be_told_not_to_use_threads(monkeypatch: pytest.MonkeyPatch)
     one.beat()
     place.disk.hold = True
     two.beat()
-    assert group_of(place).target_epoch == 2
+    assert group_of(place).target_epoch == 3
 
 
 def test_what_a_thread_found_for_a_group_that_is_gone_is_nobodys(

@@ -21,6 +21,7 @@ from headrace.wire.kafka.frame import request_head
 from tests.support import admin
 from tests.support.admin import MINUTE, codes, nested, tell, versions
 from tests.support.broker import Room
+from tests.support.client import FrameClient
 from tests.support.links import Link, ask, connect
 from tests.support.served import served
 
@@ -135,6 +136,35 @@ def test_versions_that_can_tell_refuse_and_older_ones_have_the_client_wait(
 
     settings = {"controller_quota_window_num": "10"}
     tell(tmp_path, story, **settings)
+
+
+def test_topics_made_by_asking_for_them_count_as_created(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        client = FrameClient(here)
+
+        async def asked_for(*names: str) -> list[str]:
+            key, version = ApiKey.METADATA, 9
+            topics = tuple(
+                client.part(key, version, "MetadataRequestTopic", name=one) for one in names
+            )
+            answer = await client.ask(
+                key, version, topics=topics, allow_auto_topic_creation=True,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            )  # fmt: skip
+            assert answer.throttle_time == timedelta(0)
+            return codes(answer.topics)
+
+        quotas = here.broker.quotas
+        quotas.put(Entity(client="test"), {MUTATIONS: 0.05})  # half a permit
+        refused = "UNKNOWN_TOPIC_OR_PARTITION"
+        assert await asked_for("a", "b") == ["NONE", refused]
+        assert await asked_for("a", "b") == ["NONE", refused]
+        assert set(here.broker.image.topics) == {"a"}
+        quotas.put(Entity(client="test"), {})
+        assert await asked_for("a", "b") == ["NONE", "NONE"]
+
+    tell(tmp_path, story, controller_quota_window_num="10")
 
 
 def creation(version: int, *topics: tuple[str, int]) -> bytes:

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.share.groups import ShareGroups
 from headrace.client.admin import create_partitions, create_topic, delete_topic
 from headrace.client.calls import ColdCall
 from headrace.client.sync import connect, run
 from headrace.model.errors import ErrorCode
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.records import share_groups
 from tests.support.share import ACCEPT, ShareMember, SharePlace, ack_error
 
 
@@ -177,6 +179,25 @@ def test_groups_are_described_listed_and_deleted(broker: BrokerThread) -> None:
         assert delete_group(place) == ErrorCode.GROUP_ID_NOT_FOUND
     with place.member() as again:
         assert again.fetch().offsets() == [0, 1], "the state went with the group"
+
+
+def test_a_groups_epochs_begin_at_1(broker: BrokerThread) -> None:
+    place = SharePlace(broker.bootstrap)
+    assert alter(place, p0=0).error_code == ErrorCode.NONE
+    group = describe(place)
+    assert (group.group_state, group.group_epoch, group.assignment_epoch) == ("Empty", 1, 1)
+    with place.member() as one:
+        group = describe(place)
+        assert (group.group_epoch, group.assignment_epoch, one.epoch) == (2, 2, 2)
+
+
+def test_a_group_kept_with_the_epoch_0_of_former_versions_is_at_1() -> None:
+    groups = ShareGroups()
+    key = share_groups.encode_key(share_groups.ShareGroupKey(share_groups.GROUP, "g"))
+    assert groups.replay(key, share_groups.encode_value(share_groups.GroupValue(0, 0)))
+    group = groups.get("g")
+    assert group is not None
+    assert (group.epoch, group.target_epoch) == (1, 1)
 
 
 def test_offsets_are_described_altered_and_deleted(broker: BrokerThread) -> None:

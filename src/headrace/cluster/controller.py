@@ -248,7 +248,9 @@ class Controller:
             if name in failed:
                 raise failed[name]
 
-    async def auto_create(self, names: Iterable[str]) -> dict[str, ApiError | None]:
+    async def auto_create(
+        self, names: Iterable[str], *, spend: Spend = _freely
+    ) -> dict[str, ApiError | None]:
         """Create topics that clients ask about, as configured; None: it is there now.
 
         Internal topics are made with their own settings. UNKNOWN_TOPIC_OR_PARTITION where
@@ -260,7 +262,7 @@ class Controller:
                 outcome[name] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
             try:
-                await self._create_or_find(internal.new_topic(name, self.broker))
+                await self._create_or_find(internal.new_topic(name, self.broker), spend)
                 outcome[name] = None
             except ApiError as error:
                 outcome[name] = error
@@ -274,11 +276,11 @@ class Controller:
         invariant(name in INTERNAL_TOPICS, f"{name} is no internal topic")
         return await self._create_or_find(internal.new_topic(name, self.broker))
 
-    async def _create_or_find(self, wanted: NewTopic) -> TopicInfo:
+    async def _create_or_find(self, wanted: NewTopic, spend: Spend = _freely) -> TopicInfo:
         found = self.broker.image.topics.get(wanted.name)
         if found is not None:
             return found
-        (outcome,) = await self.create_topics([wanted])
+        (outcome,) = await self.create_topics([wanted], spend=spend)
         if isinstance(outcome, TopicInfo):
             return outcome
         if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:

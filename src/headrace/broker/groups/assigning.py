@@ -8,6 +8,9 @@ import logging
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+INITIAL_EPOCH = 1
+"""The group epoch and the target epoch of a group that nobody has joined yet, as in Kafka 4.3
+(ModernGroup): whoever joins while the first target is being made is in an epoch, too."""
 _logger = logging.getLogger(__name__)
 AT_ONCE_MAX = 5_000
 """Subscriptions and partitions for which the loop waits: a few milliseconds."""
@@ -19,14 +22,14 @@ class AssignedGroup(Protocol):
 
     group_id: str
     target_epoch: int
-    """The epoch its present target was made for; 0: there is none."""
+    """The epoch its present target was made for; the initial one: there is none."""
     is_assigning: bool
     """An assignor works on its target, on a thread."""
 
 
 def is_made_at_once(group: AssignedGroup, size: int, offloads: bool) -> bool:
     """Whether the loop waits for a target of `size` subscriptions and partitions."""
-    return size <= AT_ONCE_MAX or not group.target_epoch or not offloads
+    return size <= AT_ONCE_MAX or group.target_epoch <= INITIAL_EPOCH or not offloads
 
 
 def begin(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headrace.broker.coordinator.deadlines import Deadline
+from headrace.broker.groups.assigning import INITIAL_EPOCH
 from headrace.broker.share.assignor import Part
 from headrace.wire.kafka.records.share_groups import Partitions, TopicState
 
@@ -32,9 +33,9 @@ class ShareGroup:
     """What the records of its life add up to."""
 
     group_id: str
-    epoch: int = 0
+    epoch: int = INITIAL_EPOCH
     metadata_hash: int = 0
-    target_epoch: int = 0
+    target_epoch: int = INITIAL_EPOCH
     target_at_ms: int = 0
     """When the targets were made last, by the wall's clock."""
     members: dict[str, ShareMember] = field(default_factory=dict)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from headrace.broker.groups.assigning import INITIAL_EPOCH
 from headrace.broker.share.group import ShareGroup, ShareMember, as_parts
 from headrace.wire.kafka.records import share_groups as wire
 
@@ -72,9 +73,11 @@ class ShareGroups:
                 member.client_id, member.client_host = value.client_id, value.client_host
                 member.topics = tuple(sorted(value.topics))
             case wire.GroupValue():
-                group.epoch, group.metadata_hash = value.epoch, value.metadata_hash
+                group.epoch = max(value.epoch, INITIAL_EPOCH)
+                group.metadata_hash = value.metadata_hash
             case wire.TargetValue():
-                group.target_epoch, group.target_at_ms = value.epoch, value.timestamp
+                group.target_epoch = max(value.epoch, INITIAL_EPOCH)
+                group.target_at_ms = value.timestamp
             case wire.CurrentValue():
                 member = self._member(group, about.member_id)
                 member.epoch, member.previous_epoch = value.epoch, value.previous_epoch

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.broker.groups.assigning import INITIAL_EPOCH
 from headrace.broker.metadata import MetadataImage
 from headrace.broker.share import records, target
 from headrace.broker.share.assignor import Part
@@ -200,7 +201,7 @@ def _make_state(
 
 
 def _drop_unborn(shard: "ShardContext", group: ShareGroup) -> None:
-    if not group.epoch and not group.members:
+    if group.epoch == INITIAL_EPOCH and not (group.members or group.initialized):
         shard.share.remove(group.group_id)
 
 

@@ -3,15 +3,18 @@
 * Addresses are those of the listener the request came through.
 * A topic that is asked for and does not exist is created where the client and
   auto.create.topics.enable allow it; the answer waits until it can be used.
+* What is created counts in the client's controller_mutation_rate, as with CreateTopics. Over it the
+  topic is not there (UNKNOWN_TOPIC_OR_PARTITION), and the client may ask again.
 * The same question about the same cluster gets the answer made before.
 
 v4 allow creation · v8 authorized operations · v10 topic ids · v12 asked by id · v13 top-level error
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.metadata import MetadataImage, PartitionInfo, TopicInfo
 from headrace.frontends.kafka.handler import Answer, RequestContext
+from headrace.frontends.kafka.throttling import mutations
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import topic_name_problem
 from headrace.net.pending import Pending
@@ -28,8 +31,10 @@ from headrace.wire.kafka.hot.metadata import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from headrace.broker.broker import Broker
-    from headrace.cluster.controller import Controller
+    from headrace.model.errors import ApiError
 
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 """Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs: without an
@@ -51,7 +56,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     if missing:
         pending = Pending(alone=True)
         asked = context.version, context.listener
-        shared.spawn(_create(context.broker, context.controller, missing, asked, request, pending))
+        creating = context.controller.auto_create(missing, spend=mutations(context, 0).spend)
+        shared.spawn(_answer_created(context.broker, creating, asked, request, pending))
         return pending
     response = _response(image, context.listener, request, {})
     answer = encode_response(context.version, response)
@@ -69,10 +75,9 @@ def _missing(image: MetadataImage, request: MetadataRequest) -> list[str]:
     return [name for name in names if name not in image.topics and topic_name_problem(name) is None]
 
 
-async def _create(
+async def _answer_created(
     broker: "Broker",
-    controller: "Controller",
-    names: list[str],
+    creating: "Coroutine[Any, Any, dict[str, ApiError | None]]",
     asked: tuple[int, str],
     request: MetadataRequest,
     pending: Pending,
@@ -80,8 +85,12 @@ async def _create(
     """Create what is missing, then answer from the picture that shows it."""
     version, listener = asked
     try:
-        outcome = await controller.auto_create(names)
-        refused = {name: error.code for name, error in outcome.items() if error is not None}
+        outcome = await creating
+        refused = {
+            name: error.code
+            for name, error in outcome.items()
+            if error is not None and error.code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED
+        }
         response = _response(broker.image, listener, request, refused)
         pending.resolve(encode_response(version, response))
     except Exception as error:  # noqa: BLE001 - the connection is told to end, and says why

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from headrace.broker.groups.assigning import INITIAL_EPOCH
 from headrace.broker.groups.assignors.spec import Partitions
 from headrace.broker.groups.consumer.model import (
     NEW,
@@ -42,10 +43,10 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = INITIAL_EPOCH
         self.metadata_hash = 0
         self.has_legacy_topics = False
-        self.target_epoch = 0
+        self.target_epoch = INITIAL_EPOCH
         self.target_timestamp_ms = 0
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
@@ -166,13 +167,13 @@ class ConsumerGroup:
 
     def _set_epoch(self, change: GroupEpoch) -> Change:
         former = GroupEpoch(self.epoch, self.metadata_hash)
-        self.epoch = change.epoch or 0
+        self.epoch = change.epoch or INITIAL_EPOCH
         self.metadata_hash = change.metadata_hash
         return former
 
     def _set_target_epoch(self, change: TargetEpoch) -> Change:
         former = TargetEpoch(self.target_epoch, self.target_timestamp_ms)
-        self.target_epoch = change.epoch or 0
+        self.target_epoch = change.epoch or INITIAL_EPOCH
         self.target_timestamp_ms = change.timestamp_ms
         self._behind = None
         return former

@@ -1,5 +1,6 @@
 """What members subscribe to, and when that makes the group's epoch grow."""
 
+from headrace.broker.groups.assigning import INITIAL_EPOCH
 from headrace.broker.groups.consumer import regex
 from headrace.broker.groups.consumer.group import ConsumerGroup
 from headrace.broker.groups.consumer.messages import HeartbeatRequest
@@ -86,7 +87,7 @@ def refresh(turn: Turn, changed: bool) -> None:
     """
     shard, group = turn.shard, turn.group
     image = shard.image()
-    changed = _refresh_regexes(turn, image) or changed or group.epoch == 0
+    changed = _refresh_regexes(turn, image) or changed or group.epoch <= INITIAL_EPOCH
     if not changed and group.image_version == image.version:
         return
     if not group.members:
