@@ -4,7 +4,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
 
@@ -81,9 +81,16 @@ class World:
     def __init__(self, limits: Limits) -> None:
         self.sessions: list[Echo] = []
         self.fatal: list[Exception] = []
+        self.delays: list[float] = []
+        """How long the next connections wait to be let in; those after them do not."""
         clock = RealClock(asyncio.get_running_loop())
-        self.table = ConnectionTable(clock, limits, self.open, self.fatal.append)
+        self.table = ConnectionTable(
+            clock, limits, self.open, self.fatal.append, delay=self.next_delay
+        )
         self.listener = Listener.bind(Address("PLAINTEXT", "127.0.0.1", 0), self.table)
+
+    def next_delay(self) -> float:
+        return self.delays.pop(0) if self.delays else 0.0
 
     def open(self, connection: Connection) -> Echo:
         self.sessions.append(Echo(connection))
@@ -487,3 +494,46 @@ def test_large_frames_wait_for_the_memory_of_others_and_small_ones_do_not() -> N
             assert await read_frame(reader2) == body
 
     on_loop(test, Limits(request_bytes_max=SCRATCH_BYTES * 9))
+
+
+def test_connections_are_let_in_one_after_the_other_and_lose_nothing() -> None:
+    async def test(world: World) -> None:
+        world.delays = [0.0, 0.05, 0.02, 0.0, 0.02]
+        async with AsyncExitStack() as stack:
+            streams = []
+            for number in range(6):
+                reader, writer = await stack.enter_async_context(world.client())
+                writer.write(framed(b"%d" % number))
+                streams.append(reader)
+            for number, reader in enumerate(streams):
+                assert await read_frame(reader) == b"%d" % number
+            assert [one.frames for one in world.sessions] == [[b"%d" % n] for n in range(6)]
+            assert world.delays == []
+            assert world.table.accepted == 6
+
+    on_loop(test)
+
+
+def test_a_client_that_leaves_while_it_waits_to_be_let_in_is_let_go() -> None:
+    async def test(world: World) -> None:
+        world.delays = [0.05, 0.0]
+        async with world.client() as (_, writer):
+            writer.write(framed(b"gone"))
+        async with world.client() as (reader, writer):
+            writer.write(framed(b"a"))
+            assert await read_frame(reader) == b"a"
+            await until(lambda: len(world.table) == 1)
+
+    on_loop(test)
+
+
+def test_who_waits_to_be_let_in_is_bounded_and_ended_with_the_rest() -> None:
+    async def test(world: World) -> None:
+        world.delays = [60.0]
+        async with world.client() as (waiting, _), world.client() as (refused, _):
+            assert await refused.read() == b""
+            assert (world.table.refused, len(world.sessions)) == (1, 0)
+            world.table.close()
+            assert await waiting.read() == b""
+
+    on_loop(test, Limits(connections_max=1))

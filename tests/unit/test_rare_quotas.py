@@ -257,3 +257,44 @@ def test_those_held_off_take_nobodys_place_and_a_stop_does_not_wait_for_them() -
             assert len(broker.server.table._held_off) == 1
         assert not broker.server.table._held_off
         assert ask(held, HELLO) is None
+
+
+def test_all_addresses_together_may_connect_so_often() -> None:
+    clock = SimClock()
+    quotas = Quotas(clock.monotonic, 11, 1)
+    assert quotas.connecting() == 0
+    quotas.connections_rate_max = 2
+    assert [quotas.connecting() for _ in range(20)] == [0.0] * 20
+    assert 0 < quotas.connecting() <= 1
+    assert quotas.connecting() == 1.0, "a window at most"
+    clock.advance(11)
+    assert quotas.connecting() == 0
+    quotas.connections_rate_max = 0
+    assert quotas.connecting() == 1.0
+    assert quotas.throttled[QuotaKey.CONNECTIONS] == 3
+
+
+def test_connections_beyond_the_brokers_rate_are_served_a_little_later() -> None:
+    settings = {"max.connection.creation.rate": "1"}
+    with BrokerThread(settings, memory=True) as broker, contextlib.ExitStack() as stack:
+        for link in [stack.enter_context(connect(broker)) for _ in range(11)]:
+            assert ask(link, HELLO)
+        waited = broker.call(lambda server: server.broker.quotas.throttled[QuotaKey.CONNECTIONS])
+        assert waited >= 1
+
+
+def test_bounds_on_connections_that_are_altered_hold_for_those_that_come_then() -> None:
+    with BrokerThread(memory=True) as broker, contextlib.ExitStack() as stack:
+
+        def alter(**settings: str) -> None:
+            wanted = {name.replace("_", "."): value for name, value in settings.items()}
+            broker.run(lambda server: server.controller.settings.alter_broker("", wanted))
+
+        first = stack.enter_context(connect(broker))
+        assert ask(first, HELLO)
+        alter(max_connections="1", max_connection_creation_rate="7")
+        assert ask(stack.enter_context(connect(broker)), HELLO) is None
+        assert ask(first, HELLO), "what is open stays open"
+        assert broker.call(lambda server: server.broker.quotas.connections_rate_max) == 7
+        alter()
+        assert ask(stack.enter_context(connect(broker)), HELLO)

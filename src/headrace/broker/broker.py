@@ -97,6 +97,9 @@ class Broker:
             config.controller_quota_window_num * config.controller_quota_window_size_seconds,
         )
         """Who may do how much in a second; filled by the controller."""
+        self.quotas.connections_rate_max = config.max_connection_creation_rate
+        self.reconfigured: list[Callable[[BrokerConfig], None]] = []
+        """Called with the broker's new settings."""
         self._offline: set[tuple[str, int]] = set()
         self.opened: list[PartitionWatcher] = []
         """Called with every partition that we begin to lead."""
@@ -344,9 +347,12 @@ class Broker:
         """Take new settings of the broker; topics' defaults come by `reconfigure_topic`."""
         changed = config.log_flush_on_ack != self.config.log_flush_on_ack
         self.config = config
+        self.quotas.connections_rate_max = config.max_connection_creation_rate
         if changed:
             for partition in self.partitions.values():
                 partition.flush_on_ack(config.log_flush_on_ack)
+        for told in self.reconfigured:
+            told(config)
 
     def reconfigure_topic(self, name: str, config: LogConfig) -> None:
         """Take new settings of a topic at once, for all of its partitions here."""

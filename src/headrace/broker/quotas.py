@@ -12,11 +12,13 @@ connections (KIP-612) are rare, and ask always. All calls on the deciding thread
 """
 
 import ipaddress
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from headrace.config.kinds import INT_MAX
 from headrace.model.errors import ApiError, ErrorCode
 
 BUCKETS_MAX = 10_000
@@ -103,6 +105,8 @@ class Bucket:
         per_second, span_ms = self._rate.measure(now_ms)
         if per_second <= self.bound:
             return 0.0
+        if self.bound <= 0:
+            return math.inf
         return (per_second - self.bound) / self.bound * span_ms / 1000
 
     @property
@@ -265,6 +269,9 @@ class Quotas:
         self._buckets: OrderedDict[tuple[QuotaKey, Entity], Bucket] = OrderedDict()
         self._mutating: OrderedDict[Entity, Tokens] = OrderedDict()
         self._mutation_span_seconds = float(mutation_span_seconds)
+        self.connections_rate_max = INT_MAX
+        """max.connection.creation.rate, of all addresses together; INT_MAX: without bound."""
+        self._connecting = Bucket(0.0, Rate(windows, window_seconds * 1000), now)
         self._addresses: dict[str, float] = {}
         """What is set for addresses, as the system writes them; "": for all others."""
 
@@ -309,6 +316,16 @@ class Quotas:
             self._mutating.move_to_end(shared)
         tokens.bound = bound
         return Mutations(tokens, strict=strict)
+
+    def connecting(self) -> float:
+        """A connection comes: seconds until it is let in, a window at most. It is counted."""
+        if self.connections_rate_max == INT_MAX:
+            return 0.0
+        self._connecting.bound = self.connections_rate_max
+        seconds = self._connecting.add(1)
+        if seconds > 0:
+            self.throttled[QuotaKey.CONNECTIONS] += 1
+        return min(seconds, float(self._window_seconds))
 
     def connected(self, address: str) -> float:
         """A connection from `address` comes: seconds to leave it unread and end it then.

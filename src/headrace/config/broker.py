@@ -135,6 +135,7 @@ class BrokerConfig:
     log_scrub_interval_ms: int
     log_segment_bytes: int
     log_segment_delete_delay_ms: int
+    max_connection_creation_rate: int
     max_connections: int
     max_connections_per_ip: int
     max_incremental_fetch_session_cache_slots: int

@@ -101,6 +101,14 @@ NETWORK: tuple[Definition, ...] = (
         mode=Mode.CLUSTER_WIDE,
     ),
     key(
+        "max.connection.creation.rate",
+        Kind.INT,
+        INT_MAX,
+        "New connections in a second, over all listeners; more wait until they are let in.",
+        at_least=0,
+        mode=Mode.CLUSTER_WIDE,
+    ),
+    key(
         "connections.max.idle.ms",
         Kind.LONG,
         600_000,

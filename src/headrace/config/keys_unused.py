@@ -24,7 +24,7 @@ create.topic.policy.class.name early.start.listeners eligible.leader.replicas.en
 fetch.purgatory.purge.interval.requests initial.broker.registration.timeout.ms
 inter.broker.listener.name inter.broker.protocol.version
 kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
-leader.imbalance.per.broker.percentage max.connection.creation.rate
+leader.imbalance.per.broker.percentage
 max.connections.per.ip.overrides metadata.log.dir metadata.log.max.record.bytes.between.snapshots
 metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.min.bytes
 metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes

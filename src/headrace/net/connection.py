@@ -38,6 +38,8 @@ class Connection(Answering):
         self._session: Session | None = None
         self._in_turn = False
         """Whether the next frame is taken once nothing waits any more."""
+        self._queued = False
+        """Whether it waits to be let in."""
         self._muted = False
         self._muted_until = 0.0
         self._needs_memory = False
@@ -47,19 +49,47 @@ class Connection(Answering):
     # asyncio's side
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """Take a place in the table, or be closed at once where a limit says so."""
+        """Enter, or wait for that where connections come too fast."""
         peer = transport.get_extra_info("peername")
         self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.port = int(peer[1]) if isinstance(peer, tuple) else -1
         self._transport = cast("Transport", transport)
+        if self._table.queues(self):
+            self._queued = True
+            self._leave_unread()
+        else:
+            self._enter(self._transport)
+
+    def let_in(self) -> None:
+        """It has waited for its turn, which has come."""
+        self._queued = False
+        if self._transport is not None:
+            self._enter(self._transport)
+            if self._inbox.filled:
+                self._pass()
+            if self._session is not None:
+                self._resume_reading()
+
+    def _leave_unread(self) -> None:
+        self._pause_reading()
+        # uvloop begins to read when `connection_made` has returned, told to pause or not.
+        self._table.call_later(0, self._pause_unless_let_in)
+
+    def _pause_unless_let_in(self) -> None:
+        if self._session is None:
+            self._pause_reading()
+
+    def _enter(self, transport: Transport) -> None:
+        """Take a place in the table, or be closed at once where a limit says so."""
         if self._table.holds_off(self):
-            self._transport.pause_reading()
+            self._leave_unread()
             return
+        self.opened = self.last_moved = self._table.now()
         self._session = self._table.admit(self)
         if self._session is None:
-            self._transport.abort()
+            transport.abort()
             return
-        self._transport.set_write_buffer_limits(high=self._table.limits.write_buffer_bytes_high)
+        transport.set_write_buffer_limits(high=self._table.limits.write_buffer_bytes_high)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Free all that was held for this client."""
@@ -100,6 +130,9 @@ class Connection(Answering):
         """Handle what is there, send the answers, carry over what is unfinished."""
         session = self._session
         if session is None or self._closing or self._quiet:
+            if self._queued:
+                self._inbox.keep(0, 0)  # for when it is let in; no more is read until then
+                self._pause_reading()
             return
         problem: Exception | None = None
         reached = 0

@@ -1,7 +1,7 @@
 """All connections: admission, shared buffers, and the one sweep that enforces deadlines."""
 
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 
@@ -26,6 +26,11 @@ def _never_too_many(address: str) -> float:
     return 0.0
 
 
+def _at_once() -> float:
+    """Nobody waits to be let in."""
+    return 0.0
+
+
 class ConnectionTable:
     """Every connection of one broker and what they share. Used from the event loop only."""
 
@@ -36,11 +41,15 @@ class ConnectionTable:
         open_session: SessionFactory,
         fatal: Callable[[Exception], None],
         too_many: Callable[[str], float] = _never_too_many,
+        delay: Callable[[], float] = _at_once,
     ) -> None:
-        """`too_many`: told the address of each new connection; the seconds for which one from there
-        is left unread and then ended, 0.0 where it is welcome (KIP-612).
+        """`delay`: asked for each new connection, one after the other: the seconds until it is let
+        in, and the next one is asked for. `too_many`: told the address of each one let in; the
+        seconds for which one from there is left unread and then ended, 0.0 where it is welcome
+        (KIP-612).
         """
         self.limits = limits
+        """May be replaced; what is open stays open."""
         self.now = clock.monotonic
         self.call_later = clock.call_later
         self.fatal = fatal
@@ -57,6 +66,9 @@ class ConnectionTable:
         self._clock = clock
         self._open_session = open_session
         self._too_many = too_many
+        self._delay = delay
+        self._queue: deque[Connection] = deque()
+        """Who waits to be let in; for the first one a timer runs."""
         self._held_off: set[Connection] = set()
         self._connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
@@ -69,6 +81,32 @@ class ConnectionTable:
 
     def __len__(self) -> int:
         return len(self._connections)
+
+    def queues(self, connection: Connection) -> bool:
+        """Whether a new connection must wait for its turn: `connection.let_in` is called then.
+
+        One that would wait where the places are taken by those before it is ended at once.
+        """
+        if not self._queue:
+            seconds = self._delay()
+            if seconds <= 0:
+                return False
+            self.call_later(seconds, self._let_in)
+        elif len(self) + len(self._queue) >= self.limits.connections_max:
+            self._log_refusal(connection, "too many wait to be let in (max.connections)")
+            self.call_later(0, connection.close)
+            return True
+        self._queue.append(connection)
+        return True
+
+    def _let_in(self) -> None:
+        """Let the one in that has waited longest, and those behind it that need not wait."""
+        seconds = 0.0
+        while self._queue and seconds <= 0:
+            self._queue.popleft().let_in()
+            seconds = self._delay() if self._queue else 0.0
+        if self._queue:
+            self.call_later(seconds, self._let_in)
 
     def holds_off(self, connection: Connection) -> bool:
         """Whether a new connection comes too soon after others: it is ended in a while.
@@ -94,14 +132,17 @@ class ConnectionTable:
         """A session for a new connection, or None where a limit refuses it."""
         reason = self._refusal(connection)
         if reason is not None:
-            self.refused += 1
-            if self.refused - self._refused_at_sweep <= _REFUSALS_LOGGED_PER_SWEEP:
-                log.warning("%s refused: %s", connection.address, reason)
+            self._log_refusal(connection, reason)
             return None
         self.accepted += 1
         self._connections.add(connection)
         self._per_address[connection.address] += 1
         return self._open_session(connection)
+
+    def _log_refusal(self, connection: Connection, reason: str) -> None:
+        self.refused += 1
+        if self.refused - self._refused_at_sweep <= _REFUSALS_LOGGED_PER_SWEEP:
+            log.warning("%s refused: %s", connection.address, reason)
 
     def _refusal(self, connection: Connection) -> str | None:
         if self._closed:
@@ -192,6 +233,8 @@ class ConnectionTable:
             connection.close()
         for connection in list(self._held_off):
             self._end_held_off(connection)
+        while self._queue:
+            self._queue.popleft().close()
 
     def abort(self) -> None:
         """End what `close` has not: clients that read nothing."""

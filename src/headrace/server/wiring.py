@@ -211,7 +211,9 @@ class Server:
             lambda connection: self.dispatcher.open(connection),
             self._fatal,
             self.broker.quotas.connected,
+            self.broker.quotas.connecting,
         )
+        self.broker.reconfigured.append(self._take_limits)
         for one in config.listeners:
             try:
                 self.listeners.append(
@@ -226,6 +228,9 @@ class Server:
             except OSError as problem:
                 reason = problem.strerror or str(problem)
                 raise ConfigError(f"listeners={one}: {reason.lower()}") from problem
+
+    def _take_limits(self, config: BrokerConfig) -> None:
+        self.table.limits = limits_of(config)
 
     async def _load(self) -> None:
         self._store = EmbeddedStore(f"{self.config.log_dirs[0]}/{FILE_NAME}")

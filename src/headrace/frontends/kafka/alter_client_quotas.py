@@ -1,8 +1,8 @@
 """AlterClientQuotas (key 49, v0-v1): set and remove quotas of users, clients and addresses.
 
 Taken at once (KIP-546). `producer_byte_rate`, `consumer_byte_rate` and `request_percentage` have
-clients wait; `controller_mutation_rate` and `connection_creation_rate` are kept and shown, so far
-without effect.
+clients wait, `controller_mutation_rate` those who change topics (KIP-599); connections beyond an
+address's `connection_creation_rate` are ended (KIP-612).
 
 v1 flexible
 """

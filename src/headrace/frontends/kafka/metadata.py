@@ -86,7 +86,7 @@ async def _answer_created(
     version, listener = asked
     try:
         outcome = await creating
-        refused = {
+        refused: dict[str, ErrorCode] = {
             name: error.code
             for name, error in outcome.items()
             if error is not None and error.code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED
