@@ -17,6 +17,7 @@ KNOWN = {".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint"
 INTERNAL = {
     "__consumer_offsets": "--offsets-decoder",
     "__transaction_state": "--transaction-log-decoder",
+    "__share_group_state": "--share-group-state-decoder",
 }
 
 

@@ -5,6 +5,7 @@ import json
 import struct
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from crc32c import crc32c
 
 from headrace.cli.main import run
 from headrace.log import bounds
+from headrace.wire.kafka.batch import Record, build
+from headrace.wire.kafka.records import share_state
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -120,6 +123,7 @@ def test_repair_of_a_sound_directory_does_nothing(
         ["dump", "--format", "kafka", "--json", "FOREIGN"],
         ["dump", "--format", "xml", "FOREIGN"],
         ["dump", "--offsets-decoder", "--transaction-log-decoder", "FOREIGN"],
+        ["dump", "--offsets-decoder", "--share-group-state-decoder", "FOREIGN"],
         ["dump", "--verify-index-only", "FOREIGN"],
     ],
 )
@@ -185,3 +189,60 @@ def test_dump_prints_the_durable_read_bounds(
     path.write_bytes(b"something else")
     assert run(["log", "dump", str(path)]) == 1
     assert "no durable read bounds" in capsys.readouterr().err
+
+
+def share_state_log(place: Path) -> Path:
+    """A segment of what becomes of share groups: a snapshot, an update, and the group's end."""
+    key = share_state.ShareKey("g", bytes(range(16)), 3)
+    update = replace(key, type=share_state.UPDATE_KEY_TYPE)
+    snapshot = share_state.SnapshotValue(7, 2, 0, 100, 1, 2, [(100, 104, 2, 1)])
+    later = share_state.UpdateValue(7, 0, 105, [(105, 105, 0, 2)], 1)
+    records = [
+        Record(0, 5, share_state.encode_key(key), share_state.encode_snapshot(snapshot), ()),
+        Record(1, 6, share_state.encode_key(update), share_state.encode_update(later), ()),
+        Record(2, 7, share_state.encode_key(key), None, ()),
+    ]
+    place.mkdir()
+    path = place / "00000000000000000000.log"
+    path.write_bytes(build(records))
+    return path
+
+
+def test_the_dump_names_what_a_share_groups_state_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic_id = "AAECAwQFBgcICQoLDA0ODw"
+    told = [
+        ["--records", str(share_state_log(tmp_path / "__share_group_state-0"))],
+        ["--share-group-state-decoder", str(share_state_log(tmp_path / "other-0"))],
+    ]
+    for words in told:
+        assert run(["log", "dump", "--json", *words]) == 0
+        _, first, second, last = map(json.loads, capsys.readouterr().out.splitlines())
+        assert first["key"] == {"group": "g", "topic_id": topic_id, "partition": 3}
+        kinds = [one["type"] for one in (first, second, last)]
+        assert kinds == ["ShareSnapshotKey", "ShareUpdateKey", "ShareSnapshotKey"]
+        assert (first["value"]["state_epoch"], first["value"]["start_offset"]) == (2, 100)
+        assert second["value"]["batches"] == [
+            {"first_offset": 105, "last_offset": 105, "state": 0, "delivery_count": 2}
+        ]
+        assert second["value"]["complete_count"] == 1
+        assert last["value"] is None
+
+
+def test_share_state_is_printed_as_dump_log_segments_prints_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = share_state_log(tmp_path / "s-0")
+    words = ["log", "dump", "--format", "kafka", "--share-group-state-decoder", str(path)]
+    assert run(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    key = '{"groupId":"g","topicId":"AAECAwQFBgcICQoLDA0ODw","partition":3}'
+    update = (
+        '{"snapshotEpoch":7,"leaderEpoch":0,"startOffset":105,"deliveryCompleteCount":1,'
+        '"stateBatches":[{"firstOffset":105,"lastOffset":105,"deliveryState":0,"deliveryCount":2}]}'
+    )
+    assert lines[-2].endswith(
+        f' key: {{"type":"1","data":{key}}} payload: {{"version":"0","data":{update}}}'
+    )
+    assert lines[-1].endswith(" payload: <DELETE>")

@@ -80,6 +80,9 @@ def dump(
     transaction_log_decoder: Annotated[
         bool, Parameter(negative=(), help="Read the records as those of __transaction_state.")
     ] = False,
+    share_group_state_decoder: Annotated[
+        bool, Parameter(negative=(), help="Read the records as those of __share_group_state.")
+    ] = False,
     deep_iteration: Annotated[
         bool, Parameter(negative=(), help="The records of each batch too; kafka: without contents.")
     ] = False,
@@ -93,10 +96,11 @@ def dump(
     paths = [*files, *(Path(one) for text in files_flag for one in text.split(",") if one)]
     if not paths:
         raise UsageError("name at least one file")
-    if offsets_decoder and transaction_log_decoder:
-        raise UsageError("--offsets-decoder and --transaction-log-decoder: give one of them")
-    topic = OFFSETS_TOPIC if offsets_decoder else None
-    topic = TRANSACTIONS_TOPIC if transaction_log_decoder else topic
+    topic = _topic_of(
+        (OFFSETS_TOPIC, "--offsets-decoder", offsets_decoder),
+        (TRANSACTIONS_TOPIC, "--transaction-log-decoder", transaction_log_decoder),
+        (SHARE_STATE_TOPIC, "--share-group-state-decoder", share_group_state_decoder),
+    )
     flags = kafka or KafkaFlags()
     if format_ == "kafka":
         if json:
@@ -123,6 +127,14 @@ def dump(
         topic=topic,
     )
     return EXIT_FAILED if printer.print_all(paths) else None
+
+
+def _topic_of(*decoders: tuple[str, str, bool]) -> str | None:
+    """The topic whose decoder was asked for; None: it is told by the directory. UsageError."""
+    chosen = {flag: topic for topic, flag, given in decoders if given}
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)}: give one of them")
+    return next(iter(chosen.values()), None)
 
 
 def _expanded(path: Path) -> Iterator[tuple[Path, bool]]:

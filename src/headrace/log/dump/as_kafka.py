@@ -58,7 +58,7 @@ class KafkaOptions:
     max_bytes: int = MAX_BYTES
     max_message_size: int = MAX_MESSAGE_SIZE
     tables: Tables | None = None
-    """`--offsets-decoder`, `--transaction-log-decoder`: how records are read."""
+    """`--offsets-decoder` and the like: how records are read."""
 
 
 class _Frame(NamedTuple):

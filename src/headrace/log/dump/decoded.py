@@ -3,12 +3,17 @@
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 
-from headrace.log import names
+from headrace.log import files, names
 from headrace.log.dump.row import Row
-from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from headrace.wire.kafka.batch import CorruptBatch
-from headrace.wire.kafka.records import consumer_offsets, transaction_state
+from headrace.wire.kafka.records import consumer_offsets, share_state, transaction_state
 
+_SHARE_KEYS = {
+    share_state.SNAPSHOT_KEY_TYPE: "ShareSnapshotKey",
+    share_state.UPDATE_KEY_TYPE: "ShareUpdateKey",
+}
+_SHARE_BATCH = ("first_offset", "last_offset", "state", "delivery_count")
 Decoder = Callable[[bytes | None, bytes | None], Row]
 
 
@@ -17,7 +22,11 @@ def decoder_for(path: str, topic: str | None = None) -> Decoder | None:
     if topic is None:
         place = names.parse_directory(path.rpartition("/")[0].rpartition("/")[2])
         topic = None if place is None else place.topic
-    return {OFFSETS_TOPIC: _offsets_row, TRANSACTIONS_TOPIC: _transactions_row}.get(topic or "")
+    return {
+        OFFSETS_TOPIC: _offsets_row,
+        TRANSACTIONS_TOPIC: _transactions_row,
+        SHARE_STATE_TOPIC: _share_row,
+    }.get(topic or "")
 
 
 def _plain(value: object) -> object:
@@ -59,3 +68,32 @@ def _transactions_row(key: bytes | None, value: bytes | None) -> Row:
         return _row(named, value)
     except CorruptBatch as error:
         return {"type": f"not readable: {error}", "key": key, "value": value}
+
+
+def _share_row(key: bytes | None, value: bytes | None) -> Row:
+    try:
+        named = share_state.decode_key(key or b"")
+        if not isinstance(named, share_state.ShareKey):
+            return _row(named, value)
+        return {
+            "type": _SHARE_KEYS[named.type],
+            "key": {
+                "group": named.group,
+                "topic_id": files.encode_uuid(named.topic_id),
+                "partition": named.partition,
+            },
+            "value": None if value is None else _share_value(named.type, value),
+        }
+    except CorruptBatch as error:
+        return {"type": f"not readable: {error}", "key": key, "value": value}
+
+
+def _share_value(key_type: int, value: bytes) -> object:
+    decoded: share_state.SnapshotValue | share_state.UpdateValue
+    if key_type == share_state.SNAPSHOT_KEY_TYPE:
+        decoded = share_state.decode_snapshot(value)
+    else:
+        decoded = share_state.decode_update(value)
+    batches = [dict(zip(_SHARE_BATCH, one, strict=True)) for one in decoded.batches]
+    shown = {field.name: _plain(getattr(decoded, field.name)) for field in fields(decoded)}
+    return shown | {"batches": batches}

@@ -59,9 +59,9 @@ def dump(
 ) -> Iterator[Row]:
     """The file's entries as dicts of plain values, read through `read_at(position, size)`.
 
-    `records`: a batch's row is followed by one for each of its records; those of
-    `__consumer_offsets` and `__transaction_state` come decoded (told by `topic`, or by the name of
-    the directory). UnknownFile at once, CorruptLogError on the way.
+    `records`: a batch's row is followed by one for each of its records; those of the coordinators'
+    topics come decoded (told by `topic`, or by the name of the directory). UnknownFile at once,
+    CorruptLogError on the way.
     """
     kind = kind_of(path)
     if kind in {names.LOG, ".checkpoint"}:
