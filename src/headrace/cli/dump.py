@@ -32,6 +32,38 @@ _TABLES = {
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class Decoders:
+    """DumpLogSegments' flags that say whose records they are."""
+
+    offsets_decoder: Annotated[
+        bool, Parameter(negative=(), help="Read the records as those of __consumer_offsets.")
+    ] = False
+    transaction_log_decoder: Annotated[
+        bool, Parameter(negative=(), help="Read the records as those of __transaction_state.")
+    ] = False
+    share_group_state_decoder: Annotated[
+        bool, Parameter(negative=(), help="Read the records as those of __share_group_state.")
+    ] = False
+
+    def topic(self) -> str | None:
+        """Whose decoder was asked for; None: it is told by the directory. UsageError."""
+        given = {
+            "--offsets-decoder": OFFSETS_TOPIC if self.offsets_decoder else None,
+            "--transaction-log-decoder": (
+                TRANSACTIONS_TOPIC if self.transaction_log_decoder else None
+            ),
+            "--share-group-state-decoder": (
+                SHARE_STATE_TOPIC if self.share_group_state_decoder else None
+            ),
+        }
+        chosen = {flag: topic for flag, topic in given.items() if topic is not None}
+        if len(chosen) > 1:
+            raise UsageError(f"{' and '.join(chosen)}: give one of them")
+        return next(iter(chosen.values()), None)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class KafkaFlags:
     """DumpLogSegments' own flags."""
 
@@ -74,18 +106,10 @@ def dump(
         ),
     ] = "text",
     json: Json = False,
-    offsets_decoder: Annotated[
-        bool, Parameter(negative=(), help="Read the records as those of __consumer_offsets.")
-    ] = False,
-    transaction_log_decoder: Annotated[
-        bool, Parameter(negative=(), help="Read the records as those of __transaction_state.")
-    ] = False,
-    share_group_state_decoder: Annotated[
-        bool, Parameter(negative=(), help="Read the records as those of __share_group_state.")
-    ] = False,
     deep_iteration: Annotated[
         bool, Parameter(negative=(), help="The records of each batch too; kafka: without contents.")
     ] = False,
+    decoders: Decoders | None = None,
     kafka: KafkaFlags | None = None,
 ) -> int | None:
     """Print what stands in segments, indexes, snapshots and checkpoints.
@@ -96,11 +120,7 @@ def dump(
     paths = [*files, *(Path(one) for text in files_flag for one in text.split(",") if one)]
     if not paths:
         raise UsageError("name at least one file")
-    topic = _topic_of(
-        (OFFSETS_TOPIC, "--offsets-decoder", offsets_decoder),
-        (TRANSACTIONS_TOPIC, "--transaction-log-decoder", transaction_log_decoder),
-        (SHARE_STATE_TOPIC, "--share-group-state-decoder", share_group_state_decoder),
-    )
+    topic = None if decoders is None else decoders.topic()
     flags = kafka or KafkaFlags()
     if format_ == "kafka":
         if json:
@@ -127,14 +147,6 @@ def dump(
         topic=topic,
     )
     return EXIT_FAILED if printer.print_all(paths) else None
-
-
-def _topic_of(*decoders: tuple[str, str, bool]) -> str | None:
-    """The topic whose decoder was asked for; None: it is told by the directory. UsageError."""
-    chosen = {flag: topic for topic, flag, given in decoders if given}
-    if len(chosen) > 1:
-        raise UsageError(f"{' and '.join(chosen)}: give one of them")
-    return next(iter(chosen.values()), None)
 
 
 def _expanded(path: Path) -> Iterator[tuple[Path, bool]]:
