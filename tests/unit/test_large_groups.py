@@ -49,19 +49,27 @@ def test_a_group_may_be_told_not_to_use_threads(monkeypatch: pytest.MonkeyPatch)
     assert group_of(place).target_epoch == 3
 
 
-def test_what_a_thread_found_for_a_group_that_is_gone_is_nobodys(
+def test_what_a_thread_found_is_not_for_another_group_of_that_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(assigning, "AT_ONCE_MAX", 0)
     place = room()
-    one, two = Consumer(place, "a"), Consumer(place, "b")
-    one.beat()
+    former = [Consumer(place, "a"), Consumer(place, "b")]
+    former[0].beat()
     place.disk.hold = True
-    two.beat()
+    former[1].beat()
+    assert group_of(place).is_assigning
+    for one in former:
+        one.leave()
+    codes: list[ErrorCode] = []
+    place.groups.delete("g", codes.append)
+    assert codes == [E.NONE]
+    newer = Consumer(place, "c")
+    newer.beat()
     written = len(place.partition.pairs())
-    place.groups.close()
     place.disk.release()
     assert len(place.partition.pairs()) == written
+    assert group_of(place).target_epoch == 1
 
 
 def test_an_assignor_that_meets_a_bug_is_tried_again(
