@@ -238,7 +238,7 @@ def _judge(client: Client, broker: Broker, names: Sequence[str], errors: Path) -
         else:
             print(f"  {client.name:5} {name:26} left out: its APIs are not served", flush=True)
     run.run(wanted)
-    if run.wrong:
+    if run.wrong and errors.exists():
         print(errors.read_text(errors="replace")[-6000:], file=sys.stderr)
     return run
 

@@ -141,17 +141,21 @@ class Side:
         except subprocess.TimeoutExpired:
             process.kill()
             out, err = process.communicate()
-            return Printed(-1, [f"not done after {step.seconds_max:g} s"], out + err)
+            return self._late(step, out + err)
         finally:
             process.kill()
         return Printed(process.returncode, self.masked(step, out, err), out + err)
+
+    def _late(self, step: Step, raw: str = "") -> Printed:
+        """Differs from the other side's, too: that neither ends says nothing of what they do."""
+        return Printed(-1, [f"{self.broker.name}: not done after {step.seconds_max:g} s"], raw)
 
     def _administered(self, step: Step) -> Printed:
         words = f"{step.words} {step.address}"
         filled = words.format(broker=self.broker.bootstrap, place=self.place)
         done = self._tools.run([step.tool, *filled.split()], step.seconds_max)
         if done is None:
-            return Printed(-1, [f"not done after {step.seconds_max:g} s"], "")
+            return self._late(step)
         status, out, err = done
         return Printed(status, self.masked(step, out, err), out + err)
 

@@ -50,7 +50,11 @@ func join(ctx context.Context, topic string, seen chan<- string, options ...kgo.
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(500*time.Millisecond))...)
 	go func() {
 		for ctx.Err() == nil {
-			for _, one := range m.own.PollFetches(ctx).Records() {
+			some := m.own.PollFetches(ctx)
+			if some.IsClientClosed() {
+				return
+			}
+			for _, one := range some.Records() {
 				seen <- string(one.Value)
 			}
 		}
@@ -71,10 +75,7 @@ func until(ctx context.Context, what string, holds func() bool) error {
 
 // shared has two members read everything, two partitions each; when one leaves the other has all four.
 func shared(ctx context.Context, topic string, options ...kgo.Opt) error {
-	if err := create(ctx, topic, 4); err != nil {
-		return err
-	}
-	if err := write(ctx, topic, 400); err != nil {
+	if err := filled(ctx, topic, 4, 400); err != nil {
 		return err
 	}
 	inner, stop := context.WithCancel(ctx)

@@ -101,6 +101,14 @@ func write(ctx context.Context, topic string, count int, options ...kgo.Opt) err
 	return own.ProduceSync(ctx, records...).FirstErr()
 }
 
+// filled makes a topic and writes to it.
+func filled(ctx context.Context, topic string, partitions int32, count int, options ...kgo.Opt) error {
+	if err := create(ctx, topic, partitions); err != nil {
+		return err
+	}
+	return write(ctx, topic, count, options...)
+}
+
 func read(ctx context.Context, topic string, count int, options ...kgo.Opt) ([]*kgo.Record, error) {
 	own := client(append(options, kgo.ConsumeTopics(topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
@@ -117,10 +125,7 @@ func read(ctx context.Context, topic string, count int, options ...kgo.Opt) ([]*
 }
 
 func produceConsume(ctx context.Context, topic string, codec kgo.CompressionCodec) error {
-	if err := create(ctx, topic, 3); err != nil {
-		return err
-	}
-	if err := write(ctx, topic, 1000, kgo.ProducerBatchCompression(codec)); err != nil {
+	if err := filled(ctx, topic, 3, 1000, kgo.ProducerBatchCompression(codec)); err != nil {
 		return err
 	}
 	found, err := read(ctx, topic, 1000)
@@ -157,10 +162,7 @@ func headers(ctx context.Context, topic string) error {
 }
 
 func group(ctx context.Context, topic string) error {
-	if err := create(ctx, topic, 4); err != nil {
-		return err
-	}
-	if err := write(ctx, topic, 400); err != nil {
+	if err := filled(ctx, topic, 4, 400); err != nil {
 		return err
 	}
 	seen := make(chan string, 1000)
@@ -191,10 +193,7 @@ func group(ctx context.Context, topic string) error {
 }
 
 func resume(ctx context.Context, topic string) error {
-	if err := create(ctx, topic, 1); err != nil {
-		return err
-	}
-	if err := write(ctx, topic, 100); err != nil {
+	if err := filled(ctx, topic, 1, 100); err != nil {
 		return err
 	}
 	own := client()
@@ -266,10 +265,7 @@ func adminRecords(ctx context.Context, topic string) error {
 	own := client()
 	defer own.Close()
 	admin := kadm.NewClient(own)
-	if err := create(ctx, topic, 1); err != nil {
-		return err
-	}
-	if err := write(ctx, topic, 100); err != nil {
+	if err := filled(ctx, topic, 1, 100); err != nil {
 		return err
 	}
 	var before kadm.Offsets

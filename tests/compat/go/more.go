@@ -45,10 +45,7 @@ func adminGroups(ctx context.Context, topic string) error {
 	own := client()
 	defer own.Close()
 	admin := kadm.NewClient(own)
-	if err := create(ctx, topic, 1); err != nil {
-		return err
-	}
-	if err := write(ctx, topic, 50); err != nil {
+	if err := filled(ctx, topic, 1, 50); err != nil {
 		return err
 	}
 	var offsets kadm.Offsets
@@ -104,6 +101,9 @@ func adminQuotas(ctx context.Context, topic string) error {
 		if err != nil || (len(found) == 0) != remove {
 			return fmt.Errorf("%v %v", err, found)
 		}
+		if !remove && (len(found[0].Values) != 1 || found[0].Values[0].Value != 4096) {
+			return fmt.Errorf("%+v", found[0])
+		}
 	}
 	return nil
 }
@@ -131,7 +131,11 @@ func adminTransactions(ctx context.Context, topic string) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range found[topic].Partitions[0].ActiveProducers {
+	active := found[topic].Partitions[0].ActiveProducers
+	if len(active) != 1 {
+		return fmt.Errorf("producers %+v", active)
+	}
+	for _, one := range active {
 		if one.CurrentTxnStartOffset != 0 || one.ProducerID != listed[topic].ProducerID {
 			return fmt.Errorf("producer %+v", one)
 		}
@@ -230,17 +234,17 @@ func restartTransactions(ctx context.Context, topic string) error {
 	}
 	own := client(kgo.TransactionalID(topic), kgo.DefaultProduceTopic(topic), kgo.RetryTimeout(30*time.Second))
 	defer own.Close()
-	for _, how := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort, kgo.TryCommit} {
+	for turn, how := range []kgo.TransactionEndTry{kgo.TryCommit, kgo.TryAbort, kgo.TryCommit} {
 		if err := own.BeginTransaction(); err != nil {
 			return err
 		}
-		if err := own.ProduceSync(ctx, kgo.StringRecord("before")).FirstErr(); err != nil {
+		if err := own.ProduceSync(ctx, kgo.StringRecord(fmt.Sprintf("before %d", turn))).FirstErr(); err != nil {
 			return err
 		}
 		if err := askForRestart(); err != nil {
 			return err
 		}
-		if err := own.ProduceSync(ctx, kgo.StringRecord("after")).FirstErr(); err != nil {
+		if err := own.ProduceSync(ctx, kgo.StringRecord(fmt.Sprintf("after %d", turn))).FirstErr(); err != nil {
 			return err
 		}
 		if err := own.EndTransaction(ctx, how); err != nil {
@@ -252,7 +256,7 @@ func restartTransactions(ctx context.Context, topic string) error {
 		return err
 	}
 	for at, one := range found {
-		if want := []string{"before", "after"}[at%2]; string(one.Value) != want {
+		if want := []string{"before 0", "after 0", "before 2", "after 2"}[at]; string(one.Value) != want {
 			return fmt.Errorf("%s at place %d", one.Value, at)
 		}
 	}
