@@ -6,10 +6,8 @@ Answers, counters, the records in `__consumer_offsets` and the offsets that coun
 import asyncio
 import struct
 import tempfile
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,18 +17,18 @@ from hypothesis import strategies as st
 from headrace.broker.groups.messages import JoinAnswer, JoinRequest, SyncRequest
 from headrace.cluster.creation import NewTopic
 from headrace.frontends.kafka import offset_commit as commit_api
-from headrace.frontends.kafka.dispatch import Dispatcher, KafkaSession
 from headrace.frontends.kafka.offset_commit_pattern import PLACES_MAX
 from headrace.frontends.kafka.offset_commit_run import FRAMES_MAX, RUN_BYTES_MAX
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
-from headrace.net.pending import Pending
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.batch import iterate, records, size_of
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.hot import offset_commit as codec
+from tests.support import runs
 from tests.support.broker import Room, play, room, until
+from tests.support.runs import Outcome, answered, serve, session_of
 from tests.support.served import served
 
 TOPICS = ("a", "b")
@@ -54,16 +52,6 @@ class Commit:
     version: int = 7
     client: str = "c"
     retention_ms: int = -1
-
-
-@dataclass
-class Outcome:
-    """What a stream of requests led to."""
-
-    answers: list[bytes] = field(default_factory=list)
-    runs: int = 0
-    batches: int = 0
-    state: list[Any] = field(default_factory=list)
 
 
 _places = st.sampled_from((
@@ -123,41 +111,6 @@ async def join(here: Room) -> str:
     return answer.member_id
 
 
-async def serve(here: Room, sent: bytes, in_runs: bool, reads: int = 1) -> Outcome:
-    """What a connection does with what came, in so many reads."""
-    dispatcher = Dispatcher(here.broker, here.controller, [served(commit_api)], here.broker.metrics)
-    nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1)
-    session = KafkaSession(dispatcher, nobody)
-    if not in_runs:
-        session._context.offset_commits = None  # each request is decoded
-    outcome = Outcome()
-    waiting: list[Any] = []
-    view = memoryview(bytearray(sent))
-    at = 0
-    while at < len(view):
-        end = at + 4 + struct.unpack_from(">i", view, at)[0]
-        run = session.run(view, at, len(view)) if in_runs and end + 4 < len(view) else None
-        if run is not None:
-            at, _, answer = run
-            outcome.runs += 1
-        else:
-            answer, at = session.frame(view[at + 4 : end]), end
-        waiting.append(answer)
-    session.pass_done()
-    for answer in waiting:
-        outcome.answers.append(await answered(answer))
-    await dispatcher.stop()
-    return outcome
-
-
-async def answered(answer: Any) -> bytes:
-    if isinstance(answer, Pending):
-        await until(partial(getattr, answer, "done"))
-        answer = answer.parts()
-    assert isinstance(answer, bytes)
-    return answer
-
-
 async def play_one(commits: list[Commit], in_runs: bool, fault: bool = False) -> Outcome:
     disk = SimDisk()
     with tempfile.TemporaryDirectory() as place:
@@ -174,11 +127,8 @@ async def play_one(commits: list[Commit], in_runs: bool, fault: bool = False) ->
             if fault:
                 disk.fail_writes()
             before = ends(here)
-            outcome = await serve(here, frames(commits, ids, member), in_runs)
-            whole = b"".join(outcome.answers)
-            for name, topic_id in ids.items():
-                whole = whole.replace(topic_id, name.encode().ljust(16))
-            outcome.answers = [whole]
+            sent = frames(commits, ids, member)
+            outcome = await serve(here, served(commit_api), sent, ids, in_runs)
             stats = here.broker.metrics.api(ApiKey.OFFSET_COMMIT)
             outcome.state += [
                 stats.requests, stats.bytes_in, stats.bytes_out, stats.errors, stats.latency.count
@@ -201,12 +151,7 @@ def ends(here: Room) -> list[Any]:
 
 
 async def same(commits: list[Commit], fault: bool = False) -> Outcome:
-    alone = await play_one(commits, in_runs=False, fault=fault)
-    together = await play_one(commits, in_runs=True, fault=fault)
-    assert together.answers == alone.answers
-    assert together.state == alone.state
-    assert alone.runs == 0
-    return together
+    return await runs.same(lambda in_runs: play_one(commits, in_runs, fault))
 
 
 def alike(count: int, **given: Any) -> list[Commit]:
@@ -242,7 +187,7 @@ def test_every_request_of_a_run_is_answered_as_its_member_may_commit(
     async def story() -> None:
         outcome = await same(alike(20, group=MEMBER_OF, generation=generation))
         assert outcome.runs == 1
-        assert outcome.answers[0].count(b"\x01a" + struct.pack(">iih", 1, 0, code)) == 20
+        assert outcome.answers.count(b"\x01a" + struct.pack(">iih", 1, 0, code)) == 20
 
     play(story())
 
@@ -265,7 +210,7 @@ def test_a_failed_append_fails_every_commit_in_it() -> None:
     async def story() -> None:
         outcome = await same(alike(20), fault=True)
         refused = b"\x01a" + struct.pack(">iih", 1, 0, ErrorCode.NOT_COORDINATOR)
-        assert outcome.answers[0].count(refused) == 20
+        assert outcome.answers.count(refused) == 20
 
     play(story())
 
@@ -301,11 +246,7 @@ def test_what_was_learned_is_void_when_the_topic_is_gone() -> None:
             async with room(Path(place), disk, kill=True) as here:
                 await here.controller.create_topics([NewTopic("a", 1)])
                 await here.controller.ensure_internal_topic(OFFSETS_TOPIC)
-                dispatcher = Dispatcher(
-                    here.broker, here.controller, [served(commit_api)], here.broker.metrics
-                )
-                nobody: Any = SimpleNamespace(address="here", listener="PLAINTEXT", port=1)
-                session = KafkaSession(dispatcher, nobody)
+                dispatcher, session = session_of(here, served(commit_api))
                 sent = memoryview(bytearray(frames(alike(1), {}, "")))
                 thrice = memoryview(bytearray(bytes(sent) * 3))
                 body = await answered(session.frame(sent[4:]))

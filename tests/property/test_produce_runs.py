@@ -5,10 +5,9 @@ Answers, log and index files, producers' states and counters are the same, byte 
 
 import struct
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,17 +16,16 @@ from hypothesis import strategies as st
 
 from headrace.cluster.creation import NewTopic
 from headrace.frontends.kafka import produce as produce_api
-from headrace.frontends.kafka.dispatch import Dispatcher, KafkaSession
 from headrace.log.producers import Begins
 from headrace.model.errors import ErrorCode
-from headrace.net.pending import Pending
-from headrace.net.session import CloseConnection
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.batch import Record, build, parse_header
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.hot import produce
+from tests.support import runs
 from tests.support.broker import Room, play, room
+from tests.support.runs import Outcome, serve
 from tests.support.served import served
 
 NOW = 1_780_000_000_000
@@ -45,7 +43,7 @@ UNKNOWN = "nowhere"
 PARTITIONS = 3
 OPEN = 3
 """A producer with a transaction open."""
-_BYTES_OUT = 3
+_BYTES_OUT = 2
 """Where an outcome's state has the size of its answers."""
 
 
@@ -76,15 +74,6 @@ class Stretch:
     client: str
     batches: list[Batch]
     transactional_id: str | None = None
-
-
-@dataclass
-class Outcome:
-    """What a stream of requests led to."""
-
-    answers: list[bytes] = field(default_factory=list)
-    runs: int = 0
-    state: list[Any] = field(default_factory=list)
 
 
 _partition = st.sampled_from((0, 0, 0, 1, 2))
@@ -175,53 +164,6 @@ class Stream:
         return bytes(whole)
 
 
-async def serve(here: Room, frames: list[bytes], in_runs: bool) -> Outcome:
-    """What a connection does with what one read brought."""
-    dispatcher = Dispatcher(
-        here.broker, here.controller, [served(produce_api)], here.broker.metrics
-    )
-    nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1)
-    session = KafkaSession(dispatcher, nobody)
-    view = memoryview(bytearray(b"".join(frames)))
-    outcome = Outcome()
-    waiting: list[Any] = []
-    at, ended = 0, False
-    while at < len(view) and not ended:
-        end = at + 4 + struct.unpack_from(">i", view, at)[0]
-        run = session.run(view, at, len(view)) if in_runs and end + 4 < len(view) else None
-        try:
-            if run is not None:
-                at, _, answer = run
-                outcome.runs += 1
-            else:
-                answer, at = session.frame(view[at + 4 : end]), end
-        except CloseConnection:
-            ended = True
-            break
-        waiting.append(answer)
-    session.pass_done()
-    for answer in waiting:
-        outcome.answers.append(await _bytes_of(answer))
-    outcome.state.append(ended)
-    await dispatcher.stop()
-    return outcome
-
-
-async def _bytes_of(answer: Any) -> bytes:
-    import asyncio
-
-    if isinstance(answer, Pending):
-        for _ in range(1000):
-            if answer.done:
-                break
-            await asyncio.sleep(0)
-        assert answer.done
-        answer = answer.parts()
-    if answer is None:
-        return b""
-    return answer if isinstance(answer, bytes) else b"".join(answer)
-
-
 async def play_one(stretches: list[Stretch], in_runs: bool, fault: bool = False) -> Outcome:
     disk = SimDisk()
     with tempfile.TemporaryDirectory() as place:
@@ -241,11 +183,8 @@ async def play_one(stretches: list[Stretch], in_runs: bool, fault: bool = False)
                 stream.add(stretch)
             if fault:
                 disk.fail_writes(at=1)  # the log's first batch is the ordinary way's
-            outcome = await serve(here, stream.frames, in_runs)
-            whole = b"".join(outcome.answers)
-            for name, topic_id in ids.items():
-                whole = whole.replace(topic_id, name.encode().ljust(16))
-            outcome.answers = [whole]
+            sent = b"".join(stream.frames)
+            outcome = await serve(here, served(produce_api), sent, ids, in_runs)
             stats = here.broker.metrics.api(ApiKey.PRODUCE)
             outcome.state += [
                 stats.requests, stats.bytes_in, stats.bytes_out, stats.errors,
@@ -280,12 +219,7 @@ def open_transaction(here: Room, index: int) -> None:
 
 
 async def same(stretches: list[Stretch], fault: bool = False) -> Outcome:
-    alone = await play_one(stretches, in_runs=False, fault=fault)
-    together = await play_one(stretches, in_runs=True, fault=fault)
-    assert together.answers == alone.answers
-    assert together.state == alone.state
-    assert alone.runs == 0
-    return together
+    return await runs.same(lambda in_runs: play_one(stretches, in_runs, fault))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -355,7 +289,7 @@ def test_a_run_ends_before_a_partition_that_is_not_there(index: int) -> None:
         outcome = await same([Stretch("plain", 10, -1, "c", batches)])
         code = struct.pack(">h", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         assert outcome.runs == 2
-        assert code in outcome.answers[0]
+        assert code in outcome.answers
 
     play(story())
 
@@ -389,7 +323,7 @@ def test_a_disk_that_fails_refuses_every_request_of_a_run() -> None:
     async def story() -> None:
         outcome = await same([Stretch("plain", 10, 1, "c", [Batch(value=9)] * 30)], fault=True)
         code = struct.pack(">h", ErrorCode.KAFKA_STORAGE_ERROR)
-        assert outcome.answers[0].count(code) >= 29
+        assert outcome.answers.count(code) >= 29
 
     play(story())
 
@@ -401,7 +335,7 @@ def test_a_disk_that_fails_refuses_every_request_of_a_run_for_several_partitions
         alone = await play_one(stretches, in_runs=False, fault=True)
         together = await play_one(stretches, in_runs=True, fault=True)
         code = struct.pack(">h", ErrorCode.KAFKA_STORAGE_ERROR)
-        assert together.answers[0].count(code) == alone.answers[0].count(code) == 30
+        assert together.answers.count(code) == alone.answers.count(code) == 30
         # The first one says why, unless a run has met it before.
         del alone.state[_BYTES_OUT], together.state[_BYTES_OUT]
         assert together.state == alone.state

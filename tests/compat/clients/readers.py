@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import confluent_kafka
@@ -38,6 +38,10 @@ class Reader(Protocol):
 
     def close(self) -> None:
         """Leave the group, without a commit."""
+
+
+def _places(consumer: Any) -> set[Place]:
+    return {(one.topic, one.partition) for one in consumer.assignment()}
 
 
 class ConfluentReader:
@@ -88,13 +92,32 @@ class ConfluentReader:
         return [value]
 
     def held(self) -> set[Place]:
-        return {(one.topic, one.partition) for one in self._consumer.assignment()}
+        return _places(self._consumer)
 
     def commit(self) -> None:
         self._consumer.commit(asynchronous=False)
 
     def close(self) -> None:
         self._consumer.close()
+
+
+def _settings(bootstrap: str, group: str, assignor: Any, poll_interval_ms: int) -> dict[str, Any]:
+    """What kafka-python and aiokafka know by the same names."""
+    return {
+        "bootstrap_servers": bootstrap,
+        "group_id": group,
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "session_timeout_ms": SESSION_MS,
+        "heartbeat_interval_ms": HEARTBEAT_MS,
+        "max_poll_interval_ms": poll_interval_ms,
+        "partition_assignment_strategy": [assignor],
+    }
+
+
+def _values(polled: Mapping[Any, Sequence[Any]]) -> list[bytes]:
+    """Of what either has polled."""
+    return [message.value for batch in polled.values() for message in batch]
 
 
 class KafkaPythonReader:
@@ -116,24 +139,15 @@ class KafkaPythonReader:
         strategy: str = "range",
         poll_interval_ms: int = 60_000,
     ) -> None:
-        self._consumer = KafkaConsumer(
-            bootstrap_servers=bootstrap,
-            group_id=group,
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
-            heartbeat_interval_ms=HEARTBEAT_MS,
-            max_poll_interval_ms=poll_interval_ms,
-            partition_assignment_strategy=[self._strategies[strategy]],
-        )
+        assignor = self._strategies[strategy]
+        self._consumer = KafkaConsumer(**_settings(bootstrap, group, assignor, poll_interval_ms))
         self._consumer.subscribe(list(topics))
 
     def poll(self, seconds: float) -> list[bytes]:
-        polled = self._consumer.poll(timeout_ms=int(seconds * 1000), max_records=1)
-        return [message.value for batch in polled.values() for message in batch]
+        return _values(self._consumer.poll(timeout_ms=int(seconds * 1000), max_records=1))
 
     def held(self) -> set[Place]:
-        return {(one.topic, one.partition) for one in self._consumer.assignment()}
+        return _places(self._consumer)
 
     def commit(self) -> None:
         self._consumer.commit()
@@ -162,16 +176,7 @@ class AioReader:
     ) -> None:
         self._thread = LoopThread()
         self._consumer: Any = None
-        settings: dict[str, Any] = {
-            "bootstrap_servers": bootstrap,
-            "group_id": group,
-            "auto_offset_reset": "earliest",
-            "enable_auto_commit": False,
-            "session_timeout_ms": SESSION_MS,
-            "heartbeat_interval_ms": HEARTBEAT_MS,
-            "max_poll_interval_ms": poll_interval_ms,
-            "partition_assignment_strategy": [self._strategies[strategy]],
-        }
+        settings = _settings(bootstrap, group, self._strategies[strategy], poll_interval_ms)
 
         async def start() -> None:
             self._consumer = AIOKafkaConsumer(*topics, **settings)
@@ -185,20 +190,20 @@ class AioReader:
             return []
         self._starting.result()
         getting = self._consumer.getmany(timeout_ms=int(seconds * 1000), max_records=1)
-        return [message.value for batch in self._thread.run(getting).values() for message in batch]
+        return _values(self._thread.run(getting))
 
     def held(self) -> set[Place]:
-        if not self._starting.done():
-            return set()
-        return {(one.topic, one.partition) for one in self._consumer.assignment()}
+        return _places(self._consumer) if self._starting.done() else set()
 
     def commit(self) -> None:
         self._thread.run(self._consumer.commit())
 
     def close(self) -> None:
-        self._starting.result(SESSION_MS / 1000 * 2)
-        self._thread.run(self._consumer.stop())
-        self._thread.close()
+        try:
+            self._starting.result(SESSION_MS / 1000 * 2)
+            self._thread.run(self._consumer.stop())
+        finally:
+            self._thread.close()
 
 
 READERS: dict[str, Callable[..., Reader]] = {
