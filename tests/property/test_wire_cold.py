@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headrace.model.errors import Malformed
 from headrace.wire.kafka import cold
 from headrace.wire.kafka.api import VERSIONS, ApiKey, is_flexible
-from headrace.wire.kafka.primitives import encode_uvarint
+from headrace.wire.kafka.writer import encode_uvarint
 from tests.support.wire_messages import messages
 
 HIGHEST = [

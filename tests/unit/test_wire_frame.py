@@ -12,13 +12,8 @@ from headrace.model.errors import ErrorCode, Malformed
 from headrace.wire.kafka import api, cold, frame
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import api_versions
-from headrace.wire.kafka.primitives import (
-    ELEMENTS_MAX,
-    CompactReader,
-    CompactWriter,
-    Reader,
-    Writer,
-)
+from headrace.wire.kafka.reader import ELEMENTS_MAX, CompactReader, Reader
+from headrace.wire.kafka.writer import CompactWriter, Writer
 
 
 def test_versions_are_those_of_kafka_4_3() -> None:

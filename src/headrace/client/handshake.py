@@ -11,7 +11,8 @@ from headrace.client.calls import ColdCall, Maker, check
 from headrace.client.transport import Address, Buffer
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import request_head
-from headrace.wire.kafka.primitives import Reader, reader_of, writer_of
+from headrace.wire.kafka.reader import Reader, reader_of
+from headrace.wire.kafka.writer import writer_of
 
 _TRANSACTION_TIMEOUT_MS = 60_000
 """Must be said; means nothing without a transactional id."""

@@ -6,7 +6,8 @@ Non-flexible structures behind a version: the broker passes them on as bytes.
 from collections.abc import Mapping, Sequence
 
 from headrace.model.nouns import TopicPartition
-from headrace.wire.kafka.primitives import Reader, Writer
+from headrace.wire.kafka.reader import Reader
+from headrace.wire.kafka.writer import Writer
 
 
 def encode_subscription(topics: Sequence[str]) -> bytes:

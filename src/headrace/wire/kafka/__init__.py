@@ -2,7 +2,7 @@
 
     api            API keys, their versions, which of them are flexible
     frame          request and response headers
-    primitives     readers and writers of the protocol's types, old and flexible
+    reader, writer the protocol's primitive types, old and flexible; `primitives` serves both
     hot/           hand-written codecs of the APIs that carry the load
     cold           all other APIs through kio, imported when first met
     batch, record  record batch v2: check, stamp, iterate, read, build

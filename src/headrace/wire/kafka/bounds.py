@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.model.errors import Malformed
-from headrace.wire.kafka.primitives import CompactReader, Reader, encode_uvarint
+from headrace.wire.kafka.reader import CompactReader, Reader
+from headrace.wire.kafka.writer import encode_uvarint
 
 _FIXED_BYTES = {
     "int8": 1,

@@ -13,7 +13,7 @@ from headrace.wire.kafka.api import (
     request_header_version,
     response_header_version,
 )
-from headrace.wire.kafka.primitives import CompactReader
+from headrace.wire.kafka.reader import CompactReader
 
 LENGTH = struct.Struct(">i")
 LENGTH_BYTES = 4

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from headrace.model.errors import Malformed
-from headrace.wire.kafka.primitives import Writer
 from headrace.wire.kafka.records.schema import Message
 from headrace.wire.kafka.records.tables import ASSIGNMENT, SUBSCRIPTION
+from headrace.wire.kafka.writer import Writer
 
 TopicNumbers = tuple[tuple[str, tuple[int, ...]], ...]
 

@@ -26,8 +26,8 @@ from headrace.broker.groups.consumer.model import (
 )
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.compression import CorruptBatch
-from headrace.wire.kafka.primitives import CompactWriter, Writer
 from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS
+from headrace.wire.kafka.writer import CompactWriter, Writer
 
 KEY_TYPES = frozenset({3, 4, 5, 6, 7, 8, 16})
 _CLASSIC_TAG = 0

@@ -9,13 +9,8 @@ from typing import NamedTuple
 
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.primitives import (
-    CompactReader,
-    CompactWriter,
-    Reader,
-    reader_of,
-    writer_of,
-)
+from headrace.wire.kafka.reader import CompactReader, Reader, reader_of
+from headrace.wire.kafka.writer import CompactWriter, writer_of
 
 FLEXIBLE_FROM = 3
 ZERO_FEATURES_FROM = 4

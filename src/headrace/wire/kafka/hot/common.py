@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.wire.kafka.primitives import CompactWriter, Reader
+from headrace.wire.kafka.reader import Reader
+from headrace.wire.kafka.writer import CompactWriter
 
 
 class CurrentLeader(NamedTuple):

@@ -19,14 +19,9 @@ from headrace.wire.kafka.hot.fetch_response import (
     decode_response,
     encode_response,
 )
-from headrace.wire.kafka.primitives import (
-    NO_UUID,
-    CompactWriter,
-    Reader,
-    Writer,
-    reader_of,
-    writer_of,
-)
+from headrace.wire.kafka.primitives import NO_UUID
+from headrace.wire.kafka.reader import Reader, reader_of
+from headrace.wire.kafka.writer import CompactWriter, Writer, writer_of
 
 __all__ = [
     "AbortedTransaction",

@@ -17,13 +17,9 @@ from headrace.wire.kafka.hot.common import (
     encode_endpoints,
     encode_leader,
 )
-from headrace.wire.kafka.primitives import (
-    NO_UUID,
-    Reader,
-    encode_uvarint,
-    reader_of,
-    writer_of,
-)
+from headrace.wire.kafka.primitives import NO_UUID
+from headrace.wire.kafka.reader import Reader, reader_of
+from headrace.wire.kafka.writer import encode_uvarint, writer_of
 from headrace.world.ranges import FileRange, Part
 
 SESSIONS_FROM = 7

@@ -5,7 +5,8 @@ v1 throttle · v3 static members · v4 flexible
 
 from typing import NamedTuple
 
-from headrace.wire.kafka.primitives import reader_of, writer_of
+from headrace.wire.kafka.reader import reader_of
+from headrace.wire.kafka.writer import writer_of
 
 FLEXIBLE_FROM = 4
 INSTANCES_FROM = 3

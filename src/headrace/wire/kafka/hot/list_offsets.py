@@ -7,7 +7,8 @@ tiered storage's timestamps · v10 timeout
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.wire.kafka.primitives import reader_of, writer_of
+from headrace.wire.kafka.reader import reader_of
+from headrace.wire.kafka.writer import writer_of
 
 FLEXIBLE_FROM = 6
 TIMEOUT_FROM = 10

@@ -8,7 +8,9 @@ flexible · v10 topic ids · v12 ids may be asked for · v13 top-level error
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.wire.kafka.primitives import NO_UUID, Reader, Writer, reader_of, writer_of
+from headrace.wire.kafka.primitives import NO_UUID
+from headrace.wire.kafka.reader import Reader, reader_of
+from headrace.wire.kafka.writer import Writer, writer_of
 
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 10

@@ -7,7 +7,9 @@ KIP-848's member epochs · v10 topic ids
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from headrace.wire.kafka.primitives import NO_UUID, Reader, Writer, reader_of, writer_of
+from headrace.wire.kafka.primitives import NO_UUID
+from headrace.wire.kafka.reader import Reader, reader_of
+from headrace.wire.kafka.writer import Writer, writer_of
 
 LEADER_EPOCHS_FROM = 6
 FLEXIBLE_FROM = 8

@@ -17,7 +17,9 @@ from headrace.wire.kafka.hot.common import (
     encode_endpoints,
     encode_leader,
 )
-from headrace.wire.kafka.primitives import NO_UUID, Bytes, Reader, Writer, reader_of, writer_of
+from headrace.wire.kafka.primitives import NO_UUID, Bytes
+from headrace.wire.kafka.reader import Reader, reader_of
+from headrace.wire.kafka.writer import Writer, writer_of
 
 START_OFFSET_FROM = 5
 FLEXIBLE_FROM = 9

@@ -16,7 +16,8 @@ from headrace.wire.kafka.hot.share_common import (
     read_topics,
     write_topics,
 )
-from headrace.wire.kafka.primitives import CompactReader, CompactWriter
+from headrace.wire.kafka.reader import CompactReader
+from headrace.wire.kafka.writer import CompactWriter
 
 
 class ShareAcknowledgeRequest(NamedTuple):

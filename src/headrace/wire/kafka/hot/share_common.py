@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.wire.kafka.hot.common import CurrentLeader, NodeEndpoint
-from headrace.wire.kafka.primitives import CompactWriter, Reader, Writer
+from headrace.wire.kafka.reader import Reader
+from headrace.wire.kafka.writer import CompactWriter, Writer
 
 RENEW_FROM = 2
 """First version with renewals (KIP-1222)."""

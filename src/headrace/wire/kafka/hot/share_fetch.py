@@ -17,12 +17,9 @@ from headrace.wire.kafka.hot.share_common import (
     read_topics,
     write_topics,
 )
-from headrace.wire.kafka.primitives import (
-    Bytes,
-    CompactReader,
-    CompactWriter,
-    encode_uvarint,
-)
+from headrace.wire.kafka.primitives import Bytes
+from headrace.wire.kafka.reader import CompactReader
+from headrace.wire.kafka.writer import CompactWriter, encode_uvarint
 from headrace.world.ranges import Part
 
 COPIED_BYTES_MAX = 4096

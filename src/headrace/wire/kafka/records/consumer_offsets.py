@@ -9,14 +9,9 @@ from dataclasses import dataclass
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.compression import CorruptBatch
-from headrace.wire.kafka.primitives import (
-    NO_UUID,
-    Bytes,
-    Reader,
-    Writer,
-    reader_of,
-    writer_of,
-)
+from headrace.wire.kafka.primitives import NO_UUID, Bytes
+from headrace.wire.kafka.reader import Reader, reader_of
+from headrace.wire.kafka.writer import Writer, writer_of
 
 OFFSET_KEY_TYPES = (0, 1)
 GROUP_KEY_TYPE = 2

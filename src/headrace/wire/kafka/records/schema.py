@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.model.errors import Malformed
-from headrace.wire.kafka.primitives import Reader, reader_of
+from headrace.wire.kafka.reader import Reader, reader_of
 
 Read = Callable[[Reader, int], Any]
 _NEVER = 1 << 15

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.compression import CorruptBatch
-from headrace.wire.kafka.primitives import Bytes, CompactWriter, Reader, Writer
+from headrace.wire.kafka.primitives import Bytes
+from headrace.wire.kafka.reader import Reader
 from headrace.wire.kafka.records.consumer_offsets import kept_tags, open_value
+from headrace.wire.kafka.writer import CompactWriter, Writer
 
 MEMBER, GROUP, TARGET, TARGET_MEMBER, CURRENT_MEMBER, STATE_PARTITIONS = 10, 11, 12, 13, 14, 15
 KEY_TYPES = range(MEMBER, STATE_PARTITIONS + 1)

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.compression import CorruptBatch
-from headrace.wire.kafka.primitives import Bytes, CompactWriter, Reader, Writer
+from headrace.wire.kafka.primitives import Bytes
+from headrace.wire.kafka.reader import Reader
 from headrace.wire.kafka.records.consumer_offsets import Tags, kept_tags, open_value
+from headrace.wire.kafka.writer import CompactWriter, Writer
 
 SNAPSHOT_KEY_TYPE = 0
 UPDATE_KEY_TYPE = 1

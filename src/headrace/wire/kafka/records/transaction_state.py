@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.compression import CorruptBatch
-from headrace.wire.kafka.primitives import Bytes, Reader, Writer, writer_of
+from headrace.wire.kafka.primitives import Bytes
+from headrace.wire.kafka.reader import Reader
 from headrace.wire.kafka.records.consumer_offsets import Tags, kept_tags, open_value
+from headrace.wire.kafka.writer import Writer, writer_of
 
 VALUE_VERSION_MAX = 1
 _FLEXIBLE_FROM = 1

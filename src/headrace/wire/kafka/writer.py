@@ -1,0 +1,141 @@
+"""Writing the protocol's primitive types.
+
+`Writer` speaks the old encoding, `CompactWriter` the flexible one behind the same names, as in
+`reader`: `writer_of(flexible)`.
+"""
+
+import struct
+from collections.abc import Sequence
+
+from headrace.wire.kafka.primitives import FLOAT64, INT16, INT32, INT64, NO_UUID, UINT32, Bytes
+
+
+def encode_uvarint(number: int) -> bytes:
+    """An unsigned varint."""
+    if number < 0x80:
+        return bytes((number,))
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+class Writer:
+    """Collects one message in `out`, a bytearray."""
+
+    __slots__ = ("out",)
+
+    def __init__(self) -> None:
+        self.out = bytearray()
+
+    def int8(self, value: int) -> None:
+        self.out.append(value & 0xFF)
+
+    def boolean(self, value: bool) -> None:
+        self.out.append(1 if value else 0)
+
+    def int16(self, value: int) -> None:
+        self.out += INT16.pack(value)
+
+    def int32(self, value: int) -> None:
+        self.out += INT32.pack(value)
+
+    def uint32(self, value: int) -> None:
+        self.out += UINT32.pack(value)
+
+    def int64(self, value: int) -> None:
+        self.out += INT64.pack(value)
+
+    def float64(self, value: float) -> None:
+        self.out += FLOAT64.pack(value)
+
+    def uuid(self, value: "bytes | None") -> None:
+        """16 bytes; None is the zero UUID."""
+        self.out += NO_UUID if value is None else value
+
+    def uvarint(self, value: int) -> None:
+        self.out += encode_uvarint(value)
+
+    def varint(self, value: int) -> None:
+        """Zig-zag; 64-bit numbers too."""
+        self.out += encode_uvarint((value << 1) ^ (value >> 63))
+
+    def raw(self, data: Bytes) -> None:
+        self.out += data
+
+    # What follows differs between the two encodings.
+
+    def string(self, value: str) -> None:
+        data = value.encode()
+        self.out += INT16.pack(len(data)) + data
+
+    def nullable_string(self, value: str | None) -> None:
+        if value is None:
+            self.out += b"\xff\xff"
+        else:
+            self.string(value)
+
+    def bytes_size(self, size: int) -> None:
+        """Announce bytes that the caller adds; -1 for null."""
+        self.out += INT32.pack(size)
+
+    def count(self, count: int) -> None:
+        """Announce an array; -1 for null."""
+        self.out += INT32.pack(count)
+
+    def bytes(self, value: Bytes) -> None:
+        self.bytes_size(len(value))
+        self.out += value
+
+    def nullable_bytes(self, value: Bytes | None) -> None:
+        if value is None:
+            self.bytes_size(-1)
+        else:
+            self.bytes(value)
+
+    def int32s(self, values: Sequence[int]) -> None:
+        self.count(len(values))
+        self.out += struct.pack(f">{len(values)}i", *values)
+
+    def strings(self, values: Sequence[str]) -> None:
+        self.count(len(values))
+        for value in values:
+            self.string(value)
+
+    def tags(self, fields: Sequence[tuple[int, Bytes]] = ()) -> None:
+        """End a struct with its tagged fields, ascending; the old encoding has none."""
+
+
+class CompactWriter(Writer):
+    """The flexible encoding (KIP-482)."""
+
+    __slots__ = ()
+
+    def string(self, value: str) -> None:
+        data = value.encode()
+        self.out += encode_uvarint(len(data) + 1) + data
+
+    def nullable_string(self, value: str | None) -> None:
+        if value is None:
+            self.out.append(0)
+        else:
+            self.string(value)
+
+    def bytes_size(self, size: int) -> None:
+        self.out += encode_uvarint(size + 1)
+
+    def count(self, count: int) -> None:
+        self.out += encode_uvarint(count + 1)
+
+    def tags(self, fields: Sequence[tuple[int, Bytes]] = ()) -> None:
+        self.out += encode_uvarint(len(fields))
+        for tag, data in fields:
+            self.out += encode_uvarint(tag) + encode_uvarint(len(data))
+            self.out += data
+
+
+def writer_of(flexible: bool) -> type[Writer]:
+    """The writer of one encoding or the other."""
+    return CompactWriter if flexible else Writer
