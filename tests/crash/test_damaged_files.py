@@ -15,9 +15,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.log import files, names
 from tests.support.process import BrokerProcess
 
 RECORDS = 60
+WAIT_SECONDS_MAX = 20.0
 FIRST_MS = 1_780_000_000_000
 CONFIG = {
     "segment.bytes": "1500",
@@ -162,22 +164,34 @@ class Damaged:
     paths: dict[str, Path]
 
 
+def wait_for_recovery_points(path: Path) -> None:
+    """Until all that was written is below them."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    points: dict[str, int] = {}
+    while any(points.get(name) != RECORDS for name in (*CASES, SOUND)):
+        assert time.monotonic() < deadline, points
+        time.sleep(0.05)
+        if path.exists():
+            found = files.read_offsets(path.read_bytes(), str(path))
+            points = {one.topic: offset for one, offset in found.items()}
+
+
 @pytest.fixture(scope="module", params=["stopped", "killed"])
 def damaged(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Damaged]:
     place = tmp_path_factory.mktemp("damaged")
     broker = BrokerProcess(place, replica_high_watermark_checkpoint_interval_ms=300)
-    broker.start()
-    fill(broker, [*CASES, SOUND])
-    if request.param == "stopped":
-        assert broker.stop() == 0
-    else:
-        time.sleep(1)  # the recovery points are written
-        broker.kill()
-    paths = {name: case.damage(place / "log" / f"{name}-0") for name, case in CASES.items()}
-    before = len(broker.output)
     try:
+        broker.start()
+        fill(broker, [*CASES, SOUND])
+        if request.param == "stopped":
+            assert broker.stop() == 0
+        else:
+            wait_for_recovery_points(place / "log" / names.RECOVERY_POINTS)
+            broker.kill()
+        paths = {name: case.damage(place / "log" / f"{name}-0") for name, case in CASES.items()}
+        before = len(broker.output)
         broker.start()
         yield Damaged(broker, broker.output[before:], paths)
     finally:
