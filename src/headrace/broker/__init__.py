@@ -2,12 +2,15 @@
 
     broker            the facade: partitions by name and id, log directories, settings, life
     partition         append, commit and read of one partition; what must hold before an answer
+    awaited, watched  who waits for a partition, and is told
     metadata          the picture of the cluster: immutable, replaced when something changes
     producer_ids      ids for idempotent producers, out of reserved blocks
     flush_intervals   log.flush.interval.ms and flush.ms
     coordinator/      state that is a partition of an internal topic: load, journal, deadlines
     groups/           consumer group coordinators
     txn/              transaction coordinators
+    share/, cursor/   share groups, and the cursor with holes that they stand on
+    quotas, telemetry what clients may do in a second, and what they tell of themselves
 
 No asyncio, no threads, no clock of its own: everything is called on one thread, never waits, and
 tells by callback what comes later.

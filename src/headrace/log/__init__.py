@@ -10,7 +10,8 @@ Read in this order:
   what waits for the disk, `readable` what readers use of it, `reader` how batches leave, `lookup`
   the search by time
 * `recover` from a directory to a Log · `directory` a whole `log.dir` · `flusher` group commit
-* `dump` every file type as rows for people
+* `dump` every file type as rows for people · `verify`, `repair`, `transfer` what is done to
+  directories no broker has open, `reindex` a part of both
 
 No asyncio, no threads, no clock of its own: what must wait is a blocking function that the caller
 hands to `Disk.run`, and every callback comes back on the deciding thread. One timer per directory,
