@@ -80,7 +80,8 @@ def test_the_rows_are_those_of_the_walk_batch_by_batch(seed: int) -> None:
     first, until = sorted(dice.sample(range(end + 10), 2))
     for how in (
         {},
-        {"rows_max": dice.choice([1, 7, 100])},
+        # All are kept, each with the room for its values.
+        {"rows_max": dice.choice([1, 7, 100]), "value_bytes": 64 << 10},
         {"offset_from": first, "offset_until": until},
         {"cut": 1_300_000, "limits": (0, end)},
     ):
