@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 HERE = Path(__file__).parent
 KAFKA_4 = HERE.parents[1] / "bench" / "peers" / "kafka"
@@ -13,6 +14,7 @@ QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 UTF_8 = ("-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-Dsun.stdout.encoding=UTF-8")
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 DUMP_CLASS = "org.apache.kafka.tools.DumpLogSegments"
+_ONE_FETCHES = Lock()
 
 
 class NoJvm(Exception):
@@ -25,12 +27,13 @@ def libraries(project: Path) -> str:
         if shutil.which(program) is None:
             raise NoJvm(f"{program} is not installed: the judge is Apache Kafka itself")
     jars = project / "target" / "libs"
-    if not jars.is_dir():
-        # Under another name until all are there: a fetch that is cut short is begun anew.
-        part = jars.with_name("fetching")
-        copy = ["dependency:copy-dependencies", f"-Dlibs={part}"]
-        subprocess.run(["mvn", "-q", "-B", *copy], cwd=project, check=True)
-        part.rename(jars)
+    with _ONE_FETCHES:
+        if not jars.is_dir():
+            # Under another name until all are there: a fetch that is cut short is begun anew.
+            part = jars.with_name("fetching")
+            copy = ["dependency:copy-dependencies", f"-Dlibs={part}"]
+            subprocess.run(["mvn", "-q", "-B", *copy], cwd=project, check=True)
+            part.rename(jars)
     return f"{jars}/*"
 
 
