@@ -14,6 +14,7 @@ MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,:]\d{3}Z?\b", "TIME"),
         (r"\b1[78]\d{11}\b", "TIME"),
         (r"\[[^\]]*TIME\] ", ""),
+        (r"\b(tries=|after )\d+(, | attempt)", r"\1N\2"),
     )
 )
 _SPACES = re.compile(r"[ \t]+")
