@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING
 
 from headrace.log import files, names
 from headrace.log.dump.row import Row
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 from headrace.wire.kafka.batch import CorruptBatch
 from headrace.wire.kafka.records import consumer_offsets, share_state, transaction_state
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _SHARE_KEYS = {
     share_state.SNAPSHOT_KEY_TYPE: "ShareSnapshotKey",
@@ -32,12 +36,20 @@ def decoder_for(path: str, topic: str | None = None) -> Decoder | None:
 def _plain(value: object) -> object:
     """Fields by name, whatever kind of record it is, and of the records in it."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return _by_name(value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         return {name: _plain(one) for name, one in value._asdict().items()}
     if isinstance(value, list | tuple):
         return [_plain(one) for one in value]
     return value
+
+
+def _by_name(value: "DataclassInstance") -> Row:
+    return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+
+
+def _unreadable(error: CorruptBatch, key: bytes | None, value: bytes | None) -> Row:
+    return {"type": f"not readable: {error}", "key": key, "value": value}
 
 
 def _row(key: object, value: object) -> Row:
@@ -55,7 +67,7 @@ def _offsets_row(key: bytes | None, value: bytes | None) -> Row:
             return _row(named, consumer_offsets.decode_group_value(value))
         return _row(named, value)
     except CorruptBatch as error:
-        return {"type": f"not readable: {error}", "key": key, "value": value}
+        return _unreadable(error, key, value)
 
 
 def _transactions_row(key: bytes | None, value: bytes | None) -> Row:
@@ -67,7 +79,7 @@ def _transactions_row(key: bytes | None, value: bytes | None) -> Row:
             return _row(named, transaction_state.decode_value(value))
         return _row(named, value)
     except CorruptBatch as error:
-        return {"type": f"not readable: {error}", "key": key, "value": value}
+        return _unreadable(error, key, value)
 
 
 def _share_row(key: bytes | None, value: bytes | None) -> Row:
@@ -85,7 +97,7 @@ def _share_row(key: bytes | None, value: bytes | None) -> Row:
             "value": None if value is None else _share_value(named.type, value),
         }
     except CorruptBatch as error:
-        return {"type": f"not readable: {error}", "key": key, "value": value}
+        return _unreadable(error, key, value)
 
 
 def _share_value(key_type: int, value: bytes) -> object:
@@ -95,5 +107,4 @@ def _share_value(key_type: int, value: bytes) -> object:
     else:
         decoded = share_state.decode_update(value)
     batches = [dict(zip(_SHARE_BATCH, one, strict=True)) for one in decoded.batches]
-    shown = {field.name: _plain(getattr(decoded, field.name)) for field in fields(decoded)}
-    return shown | {"batches": batches}
+    return _by_name(decoded) | {"batches": batches}
