@@ -56,6 +56,14 @@ class Wire:
         size = int.from_bytes(await self._reader.readexactly(4), "big")
         return memoryview(await self._reader.readexactly(size))
 
+    async def find_group_coordinator(self) -> None:
+        """Ask for a coordinator once, as clients begin: a broker makes the groups' topic at that."""
+        await self.call(
+            ApiKey.FIND_COORDINATOR,
+            4,
+            lambda make: make.request(key_type=0, coordinator_keys=("bench",)),
+        )
+
     def close(self) -> None:
         self._writer.close()
 
@@ -227,12 +235,7 @@ async def _topic_id(bootstrap: str, topic: str) -> uuid.UUID:
             include_topic_authorized_operations=False,
         ),
     )
-    # A group's coordinator is asked for once, so that its topic is there.
-    await wire.call(
-        ApiKey.FIND_COORDINATOR,
-        4,
-        lambda make: make.request(key_type=0, coordinator_keys=("bench",)),
-    )
+    await wire.find_group_coordinator()
     wire.close()
     topic_id: uuid.UUID = found.topics[0].topic_id
     return topic_id

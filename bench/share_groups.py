@@ -68,6 +68,8 @@ class _Member:
                 ]
             if not self.parts:
                 await asyncio.sleep(0.2)
+        if not self.parts:
+            raise RuntimeError(f"nothing to read, or no coordinator, within {SECONDS_MAX:.0f} s")
 
     async def _beat(self, epoch: int):  # type: ignore[no-untyped-def]  # noqa: ANN202 - kio's
         def build(make: Maker) -> object:
@@ -122,6 +124,7 @@ class _Member:
 async def _measure(bootstrap: str, topic: str, seconds: float) -> Shared:
     group = f"bench-{uuid.uuid4()}"
     wires = [await Wire.open(bootstrap) for _ in range(MEMBERS)]
+    await wires[0].find_group_coordinator()
     await _begin_at_the_start(wires[0], group)
     members = [_Member(wire, group, topic) for wire in wires]
     await asyncio.gather(*(one.join() for one in members))
