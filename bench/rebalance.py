@@ -57,7 +57,7 @@ class Wire:
         return memoryview(await self._reader.readexactly(size))
 
     async def find_group_coordinator(self) -> None:
-        """Ask for a coordinator once, as clients begin: a broker makes the groups' topic at that."""
+        """Ask for one, as clients do first: a broker makes the groups' topic at that."""
         await self.call(
             ApiKey.FIND_COORDINATOR,
             4,

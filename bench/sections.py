@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median
 
 from bench import arrow_scan, compaction, flushes, partitions, pressure, recovery
 from bench.report import Goal
@@ -18,6 +19,8 @@ from bench.start import exec_to_first_acknowledgement
 from bench.subjects import SUBJECTS
 from headrace.wire.kafka.batch import Codec
 
+SCANS = 9
+"""Arrow scans in a round: each takes less than a second."""
 Figures = dict[str, float]
 Found = Iterator[tuple[str, Figures]]
 """Subject and figures, as they come in."""
@@ -135,10 +138,16 @@ def scan(records: int) -> Callable[[Sequence[str], int], Found]:
             arrow_scan.write(place, "scan", records, Codec.LZ4)
             arrow_scan.scan(place, "scan", 1)  # code is loaded
             for _ in range(rounds):
-                rows, seconds, cpu = arrow_scan.scan(place, "scan", 1)
+                found = [arrow_scan.scan(place, "scan", 1) for _ in range(SCANS)]
+                by_cpu = [rows / cpu / 1e6 for rows, _, cpu in found]
                 yield (
                     "headrace",
-                    {"M records/CPU-s": rows / cpu / 1e6, "M records/s": rows / seconds / 1e6},
+                    {
+                        "M records/CPU-s": median(by_cpu),
+                        # No peer runs beside it, so nothing else tells of a core that is shared.
+                        "M records/CPU-s, best scan": max(by_cpu),
+                        "M records/s": median(rows / seconds / 1e6 for rows, seconds, _ in found),
+                    },
                 )
 
     return measure

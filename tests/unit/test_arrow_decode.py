@@ -5,11 +5,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from headrace.arrow.cache import is_ours
-from headrace.arrow.columns import COLUMNS, Buffers, Pool, schema
+from headrace.arrow.columns import COLUMNS, Buffers, schema
 from headrace.arrow.decode import Aborted, PartitionDecoder
 from headrace.arrow.engine import Decode, decoder_named
 from headrace.wire.kafka.batch import (
@@ -211,15 +210,6 @@ def test_record_batches_outlive_the_fetch_and_each_other(decode: Decode) -> None
         batch.validate(full=True)
         assert batch.column("offset").to_pylist() == [2 * number, 2 * number + 1]
         assert batch.column("value").to_pylist() == [b"aa", b"bb"]
-
-
-def test_buffers_come_back_only_when_no_array_refers_to_them() -> None:
-    pool = Pool(4, 10, 10, 10, columns=COLUMNS)
-    first = pool.take()
-    array = pa.py_buffer(first.values)
-    assert pool.take() is not first
-    del array
-    assert pool.take() is first
 
 
 def test_room_is_made_only_for_columns_that_are_wanted() -> None:

@@ -67,7 +67,7 @@ def decoded(
             at += decoder.consumed
         yield from decoder.flush()
 
-    table = pa.Table.from_batches(list(batches()), decoder._assembler._schema)
+    table = pa.Table.from_batches(list(batches()), decoder._assembler.schema)
     table.validate(full=True)
     return table
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from headrace.arrow.columns import COLUMNS, Array, Assembler, Pool
+from headrace.arrow.assemble import Assembler
+from headrace.arrow.columns import COLUMNS, Pool
 from headrace.arrow.engine import Decode, decoder
 from headrace.arrow.lane import lane
 from headrace.arrow.layout import (
@@ -28,6 +29,7 @@ from headrace.arrow.layout import (
     Outcome,
     Slot,
 )
+from headrace.arrow.lend import Array
 from headrace.arrow.unfold import Bytes, Unfolder
 from headrace.wire.checksum import crc32c
 from headrace.wire.kafka.batch import (

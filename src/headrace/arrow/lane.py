@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headrace.arrow.columns import Array
 from headrace.arrow.engine import RunKernel, runner
 from headrace.arrow.layout import INT64_MAX, INT64_MIN, Lane, Run, Slot
+from headrace.arrow.lend import Array
 from headrace.wire.kafka.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
 
 if TYPE_CHECKING:

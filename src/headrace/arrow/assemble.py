@@ -1,0 +1,101 @@
+"""How decoded buffers become a pyarrow.RecordBatch, without a copy."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.arrow.columns import HEADERS, Buffers, schema
+from headrace.arrow.layout import Slot
+from headrace.arrow.lend import Array, Frame, Node
+
+_ASCII_MAX = 0x7F
+
+
+class Assembler:
+    """Makes RecordBatches of one partition's decoded buffers."""
+
+    def __init__(
+        self, topic: str, partition: int, rows_max: int, columns: Sequence[str],
+        topic_dictionary: bool = False,
+    ) -> None:  # fmt: skip
+        self._columns = tuple(columns)
+        self.schema = schema(columns, topic_dictionary=topic_dictionary)
+        self._constant: dict[str, Node] = {}
+        if "topic" in columns:
+            self._constant["topic"] = _topic(topic.encode(), rows_max, topic_dictionary)
+        if "partition" in columns:
+            self._constant["partition"] = Node((np.full(rows_max, partition, np.int32),))
+        self._time_types = tuple(Node((np.full(rows_max, kind, np.int32),)) for kind in (0, 1))
+
+    def assemble(self, buffers: Buffers, timestamp_type: int) -> pa.RecordBatch:
+        """The rows of `buffers` as Arrow, uncopied: the set is not idle while this lives."""
+        state: list[int] = buffers.state.tolist()
+        if HEADERS in self._columns:
+            keys = buffers.header_keys[: state[Slot.HEADER_KEY_BYTES]]
+            if len(keys) and keys.max() > _ASCII_MAX:
+                sound = _as_text(buffers.header_key_ends[: state[Slot.HEADERS] + 1], keys)
+                frame = self._frame(buffers, timestamp_type, sound)
+                return frame.lend(state, (buffers.frames, frame))
+        known = buffers.frames.get(timestamp_type)
+        if known is None:
+            known = buffers.frames[timestamp_type] = self._frame(buffers, timestamp_type)
+        return known.lend(state, buffers.frames)
+
+    def _frame(
+        self, buffers: Buffers, timestamp_type: int, header_keys: tuple[Array, Array] | None = None
+    ) -> Frame:
+        keys = header_keys or (buffers.header_key_ends, buffers.header_keys)
+        nodes = [self._column(name, buffers, timestamp_type, keys) for name in self._columns]
+        return Frame(self.schema, nodes)
+
+    def _column(
+        self, name: str, buffers: Buffers, timestamp_type: int, header_keys: tuple[Array, Array]
+    ) -> Node:
+        if name in self._constant:
+            return self._constant[name]
+        if name == "timestampType":
+            return self._time_types[timestamp_type]
+        if name == HEADERS:
+            return _headers(buffers, header_keys)
+        if name == "key":
+            data = (buffers.key_ends, buffers.keys)
+            return Node(data, valid=buffers.key_valid, nulls=Slot.KEY_NULLS)
+        if name == "value":
+            data = (buffers.value_ends, buffers.values)
+            return Node(data, valid=buffers.value_valid, nulls=Slot.VALUE_NULLS)
+        return Node((buffers.offsets if name == "offset" else buffers.micros,))
+
+
+def _topic(name: bytes, rows: int, as_dictionary: bool) -> Node:
+    if as_dictionary:
+        return Node((np.zeros(rows, np.int32),), dictionary=Node(_same(name, 1), length=1))
+    return Node(_same(name, rows))
+
+
+def _same(text: bytes, count: int) -> tuple[Array, Array]:
+    """That many times the same text."""
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
+    return ends, np.tile(np.frombuffer(text, np.uint8), count)
+
+
+def _headers(buffers: Buffers, keys: tuple[Array, Array]) -> Node:
+    values = Node(
+        (buffers.header_value_ends, buffers.header_values), length=Slot.HEADERS,
+        valid=buffers.header_value_valid, nulls=Slot.HEADER_VALUE_NULLS,
+    )  # fmt: skip
+    pairs = Node(length=Slot.HEADERS, children=(Node(keys, length=Slot.HEADERS), values))
+    return Node(
+        (buffers.list_ends,), valid=buffers.list_valid, nulls=Slot.HEADER_LIST_NULLS,
+        children=(pairs,),
+    )  # fmt: skip
+
+
+def _as_text(ends: Array, data: Array) -> tuple[Array, Array]:
+    """Header keys as Arrow strings. Bytes that are no UTF-8 become U+FFFD, as in Java's client."""
+    raw = data.tobytes()
+    bounds = ends.tolist()
+    texts = [raw[begin:end].decode(errors="replace").encode() for begin, end in pairwise(bounds)]
+    sizes = np.array([0, *map(len, texts)], np.int64)
+    return sizes.cumsum().astype(np.int32), np.frombuffer(b"".join(texts), np.uint8)
