@@ -13,7 +13,7 @@ from headrace.broker.txn.counts import TransactionCounts
 from headrace.broker.txn.limits import TransactionConfig, TransactionLimits
 from headrace.broker.txn.markers import Participants
 from headrace.broker.txn.producers import ProducerEpoch
-from headrace.broker.txn.shard import Done, NewProducerId, TransactionShard
+from headrace.broker.txn.shard import Decide, Done, NewProducerId, TransactionShard
 from headrace.broker.txn.state import TransactionState
 from headrace.broker.txn.timers import TransactionTimers
 from headrace.model.errors import ApiError, ErrorCode
@@ -119,13 +119,16 @@ class TransactionCoordinators:
                 self._check_room()
             return decide.initialize(state, expected, timeout_ms, now_ms, new_id)
 
+        self._initialize(transactional_id, decision, done)
+
+    def _initialize(self, transactional_id: str, decision: Decide, done: ProducerDone) -> None:
         def initialized(result: TransactionState | ApiError) -> None:
             if isinstance(result, ApiError):
                 done(result)
             elif result.status is TransactionStatus.EMPTY:
                 done(ProducerEpoch(result.producer_id, result.epoch))
             else:  # what was open is being aborted: ask again behind it
-                self._change(transactional_id, decision, initialized)
+                self._initialize(transactional_id, decision, done)
 
         self._change(transactional_id, decision, initialized)
 
@@ -179,7 +182,7 @@ class TransactionCoordinators:
     def _change(
         self,
         transactional_id: str,
-        decision: Callable[[TransactionState | None, int, int | None], TransactionState | None],
+        decision: Decide,
         done: Done,
     ) -> None:
         try:

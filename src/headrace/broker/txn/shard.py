@@ -205,6 +205,7 @@ class TransactionShard(Shard):
         waiting = Waiting(go_on)
 
         def too_long() -> None:
+            waiting.deadline = None
             found.waiting.remove(waiting)
             give_up()
 
@@ -217,8 +218,9 @@ class TransactionShard(Shard):
         """Let those that waited ask again, in the order in which they came."""
         waiting, one.waiting = one.waiting, deque()
         for each in waiting:
-            if each.deadline is not None:
-                each.deadline.cancel()
+            deadline, each.deadline = each.deadline, None  # which knows `each`
+            if deadline is not None:
+                deadline.cancel()
             each.go_on()
 
     # What is written

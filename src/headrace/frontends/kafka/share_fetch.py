@@ -165,6 +165,7 @@ class _ShareFetch:
         if self._settled is None or self._fetched is None:
             return
         answer = self._encode(self._settled, self._fetched)
+        self.reading = None  # which knows this one: records of two that do stay for the collector
         if self.final:
             self.service.end_session(self.session, partial(self.pending.resolve, answer))
         else:
