@@ -181,6 +181,16 @@ def test_groups_are_described_listed_and_deleted(broker: BrokerThread) -> None:
         assert again.fetch().offsets() == [0, 1], "the state went with the group"
 
 
+def test_a_group_may_begin_by_being_told_where_to_on_a_new_broker() -> None:
+    with BrokerThread({"share.coordinator.state.topic.num.partitions": "2"}) as fresh:
+        place = SharePlace(fresh.bootstrap)
+        place.produce(5)
+        assert alter(place, p0=3).error_code == ErrorCode.NONE
+        assert offsets(place)[0].start_offset == 3
+        with place.member() as one:
+            assert one.fetch().offsets() == [3, 4]
+
+
 def test_a_groups_epochs_begin_at_1(broker: BrokerThread) -> None:
     place = SharePlace(broker.bootstrap)
     assert alter(place, p0=0).error_code == ErrorCode.NONE

@@ -1,19 +1,21 @@
 """AlterShareGroupOffsets (key 91, v0): have a share group without members begin elsewhere.
 
 * Answered when the new state is durable. NON_EMPTY_GROUP while somebody is in the group.
+* A group may begin so, before anybody has joined it or any other.
 """
 
 from typing import TYPE_CHECKING
 
+from headrace.frontends.kafka import share_topics
 from headrace.frontends.kafka.entities import Entity, error_fields, maker, uuid_of
 from headrace.frontends.kafka.handler import RequestContext
 from headrace.frontends.kafka.later import answered
+from headrace.model.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.broker.share.offsets import TopicOutcome
-    from headrace.model.errors import ApiError
 
     Outcome = tuple[ApiError | None, list[TopicOutcome]]
 
@@ -24,6 +26,11 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         (topic.topic_name, {one.partition_index: one.start_offset for one in topic.partitions})
         for topic in request.topics
     ]
+
+    try:
+        await share_topics.ensure(context)
+    except ApiError as unavailable:
+        return maker(context)(None, responses=(), **error_fields(unavailable))
 
     def ask(done: "Callable[[Outcome], None]") -> None:
         context.broker.share.alter_offsets(

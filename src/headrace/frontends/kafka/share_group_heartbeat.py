@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.share.group import by_topic
 from headrace.broker.share.heartbeat import JOIN_EPOCH, Heartbeat, HeartbeatAnswer
+from headrace.frontends.kafka import share_topics
 from headrace.frontends.kafka.entities import Entity, maker, milliseconds, uuid_of
 from headrace.frontends.kafka.handler import RequestContext
-from headrace.frontends.kafka.later import answered, imported
-from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from headrace.frontends.kafka.later import answered
+from headrace.model.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,15 +31,10 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         f"/{context.client_host}",
     )
     if one.epoch == JOIN_EPOCH:
-        await imported(context.broker.disk, "headrace.broker.share.service")
         try:
-            for name in (OFFSETS_TOPIC, SHARE_STATE_TOPIC):
-                if name not in context.broker.image.topics:
-                    await context.controller.ensure_internal_topic(name)
+            await share_topics.ensure(context)
         except ApiError as error:
-            return _answer(
-                context, HeartbeatAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
-            )
+            return _answer(context, HeartbeatAnswer(error.code, error.message))
 
     def ask(done: "Callable[[HeartbeatAnswer], None]") -> None:
         context.broker.share.heartbeat(one, done)
