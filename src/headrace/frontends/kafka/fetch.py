@@ -241,7 +241,7 @@ class _Fetch:
                 self.results[at] = FetchedPartition(asked.partition, found.code)
             elif partition is not None:
                 self.results[at] = self._result(partition, asked, found.data, found)
-        pending.resolve(self._encode())
+        self._resolve(pending)
 
     # waiting
 
@@ -286,9 +286,13 @@ class _Fetch:
     def _answer(self) -> None:
         self._stop_waiting()
         if self.pending is not None:
-            self.pending.resolve(self._encode())
+            self._resolve(self.pending)
 
     # the answer
+
+    def _resolve(self, pending: Pending) -> None:
+        pending.resolve(self._encode())
+        self.results = []  # the deadline knows this one until it has passed
 
     def _encode(self) -> "list[Part]":
         session = self.session

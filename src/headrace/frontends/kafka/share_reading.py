@@ -268,7 +268,8 @@ class ShareReading:
     def _finish(self) -> None:
         self._over = True
         self._stop_waiting()
-        self._done(self._found)
+        found, self._found = self._found, {}  # the deadline knows this one until it has passed
+        self._done(found)
 
 
 def _cold(looks: list[Seen]) -> bool:

@@ -1,4 +1,4 @@
-"""What a request took is free once it is answered: nothing of it waits for the collector.
+"""What a request took is free once it is answered: not when the collector looks, nor its deadline.
 
 The broker looks for cycles seldom (server/main.py), so a cycle that holds an answer's records is
 memory by the gigabyte.
@@ -10,9 +10,11 @@ import uuid
 from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 
+from headrace.frontends.kafka.fetch import _Fetch
+from headrace.net.pending import Pending
 from headrace.testing import BrokerThread
 from tests.support.share import ACCEPT, SharePlace
 
@@ -135,3 +137,29 @@ def test_requests_leave_nothing_to_the_collector(bootstrap: str, name: str) -> N
     WORK[name](bootstrap)  # at an API's first request its code is loaded
     left = left_by(WORK[name], bootstrap)
     assert [kind for kind in left if kind.startswith(REQUESTS)] == []
+
+
+def test_an_answer_that_was_waited_for_is_not_kept_until_its_deadline(bootstrap: str) -> None:
+    consumer = Consumer({
+        "bootstrap.servers": bootstrap,
+        "group.id": str(uuid.uuid4()),
+        "auto.offset.reset": "latest",
+        "fetch.wait.max.ms": 30_000,
+        "fetch.min.bytes": 100_000,
+        "socket.timeout.ms": 60_000,
+    })  # fmt: skip
+    _, end = consumer.get_watermark_offsets(TopicPartition("events", 0), 30)
+    consumer.assign([TopicPartition("events", 0, end)])
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for _ in range(3):
+        consumer.poll(0.5)  # the fetch has waited for more than a tick of the deadlines
+        for _ in range(150):
+            producer.produce("events", bytes(1000))
+        assert producer.flush(30) == 0
+        assert len(consumer.consume(150, 30)) == 150
+    kept = [one for one in gc.get_objects() if isinstance(one, _Fetch)]
+    assert kept, "their deadlines are known still"
+    assert [one for one in kept if any(len(part.records or b"") for part in one.results)] == []
+    pending = [one for one in gc.get_objects() if isinstance(one, Pending) and one.done]
+    assert [one for one in pending if one.body is not None] == []
+    consumer.close()
