@@ -61,9 +61,7 @@ def _releaser() -> int:
 
     called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release)
     _keep(called)
-    address = ctypes.cast(called, ctypes.c_void_p).value
-    assert address is not None
-    return address
+    return ctypes.cast(called, ctypes.c_void_p).value or 0
 
 
 _RELEASER = _releaser()
