@@ -24,8 +24,9 @@ from headrace.log.scan import BadBatch
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import Offset, TopicPartition, topic_name_problem
 
-BATCH_ROWS = 32_768
-"""Small ones cost more to make than they save in the processor's cache."""
+BATCH_ROWS = 8192
+"""Three of them, one being filled, are to stay in a core's own cache: measured a tenth faster than
+32,768, while smaller ones cost more to make than they save."""
 _TRIES = 20
 
 Isolation = Literal["read_uncommitted", "read_committed"]

@@ -12,7 +12,7 @@ from headrace.log.txnindex import AbortedTransaction
 from headrace.wire.kafka.batch import HEADER_BYTES, parse_header, size_of
 from headrace.wire.kafka.compression import CorruptBatch
 
-CHUNK_BYTES = 1024 * 1024
+CHUNK_BYTES = 256 * 1024
 """What is read at a time: it stays in the processor's cache until it is decoded."""
 
 
