@@ -80,7 +80,7 @@ def test_what_was_lent_outlives_whoever_lent_it() -> None:
     assert memory() is None, "and is freed with it"
 
 
-def test_memory_comes_back_from_a_thread_that_is_not_pythons_own() -> None:
+def test_memory_comes_back_from_another_thread() -> None:
     pool, lend = pool_and_lender()
     buffers = pool.take()
     kept = [lend(buffers)]

@@ -30,7 +30,7 @@ class Waiter(Protocol):
 class Pending:
     """A place kept in a connection's queue of answers."""
 
-    __slots__ = ("_waiter", "alone", "body", "done", "head", "on_abandon")
+    __slots__ = ("_waiter", "alone", "body", "done", "head", "on_abandon", "on_expire")
 
     def __init__(self, *, alone: bool = False) -> None:
         self.done = False
@@ -42,6 +42,9 @@ class Pending:
         """Puts the response header before the body; set by who knows the request's header."""
         self.on_abandon: Callable[[], None] | None = None
         """Called once if the client goes before the answer is there: stop waiting, free watches."""
+        self.on_expire: Callable[[], None] | None = None
+        """Called if the deadline passes before the answer is there; set by who keeps deadlines and
+        may know of this answer long after it was given."""
         self._waiter: Waiter | None = None
 
     def resolve(self, body: Body) -> None:
@@ -50,7 +53,7 @@ class Pending:
             return
         self.done = True
         self.body = body
-        self.on_abandon = None
+        self.on_abandon = self.on_expire = None
         if self._waiter is not None:
             self._waiter.answered()
 
@@ -72,7 +75,7 @@ class Pending:
         if self.done:
             return
         self.done = True
-        self._waiter = None
+        self._waiter = self.on_expire = None
         abandoned, self.on_abandon = self.on_abandon, None
         if abandoned is not None:
             abandoned()

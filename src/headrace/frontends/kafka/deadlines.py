@@ -21,8 +21,8 @@ class Deadlines:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._now = clock.monotonic
-        self._young: list[tuple[float, Pending, Callable[[], None]]] = []
-        self._old: list[tuple[float, int, Pending, Callable[[], None]]] = []
+        self._young: list[tuple[float, Pending]] = []
+        self._old: list[tuple[float, int, Pending]] = []
         self._sequence = 0
         self._timer: Timer | None = None
         self._wakes_at = 0.0
@@ -31,10 +31,11 @@ class Deadlines:
         return len(self._young) + len(self._old)
 
     def add(self, pending: Pending, seconds: float, expire: Callable[[], None]) -> None:
-        """Call `expire` after `seconds` unless `pending` is done by then."""
+        """Call `expire` after `seconds` unless `pending` is done by then; one each."""
         now = self._now()
         deadline = now + seconds
-        self._young.append((deadline, pending, expire))
+        pending.on_expire = expire
+        self._young.append((deadline, pending))
         if self._timer is None or deadline < self._wakes_at:
             self._wake_at(now, min(deadline, now + TICK_SECONDS))
 
@@ -47,15 +48,15 @@ class Deadlines:
     def _tick(self) -> None:
         self._timer = None
         young, self._young = self._young, []
-        for deadline, pending, expire in young:
+        for deadline, pending in young:
             if not pending.done:
                 self._sequence += 1
-                heappush(self._old, (deadline, self._sequence, pending, expire))
+                heappush(self._old, (deadline, self._sequence, pending))
         now = self._now()
         old = self._old
         while old and (old[0][2].done or old[0][0] <= now):
-            _, _, pending, expire = heappop(old)
-            if not pending.done:
+            expire = heappop(old)[2].on_expire  # of one that is done there is none
+            if expire is not None:
                 expire()
         if len(old) > 64 and sum(entry[2].done for entry in old) > len(old) // 2:
             self._old = sorted(entry for entry in old if not entry[2].done)

@@ -241,7 +241,7 @@ class _Fetch:
                 self.results[at] = FetchedPartition(asked.partition, found.code)
             elif partition is not None:
                 self.results[at] = self._result(partition, asked, found.data, found)
-        self._resolve(pending)
+        pending.resolve(self._encode())
 
     # waiting
 
@@ -286,13 +286,9 @@ class _Fetch:
     def _answer(self) -> None:
         self._stop_waiting()
         if self.pending is not None:
-            self._resolve(self.pending)
+            self.pending.resolve(self._encode())
 
     # the answer
-
-    def _resolve(self, pending: Pending) -> None:
-        pending.resolve(self._encode())
-        self.results = []  # the deadline knows this one until it has passed
 
     def _encode(self) -> "list[Part]":
         session = self.session

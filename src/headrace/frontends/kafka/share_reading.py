@@ -268,8 +268,7 @@ class ShareReading:
     def _finish(self) -> None:
         self._over = True
         self._stop_waiting()
-        found, self._found = self._found, {}  # the deadline knows this one until it has passed
-        self._done(found)
+        self._done(self._found)
 
 
 def _cold(looks: list[Seen]) -> bool:
