@@ -90,6 +90,14 @@ def test_memory_comes_back_from_another_thread() -> None:
     assert buffers.idle()
 
 
+def test_who_reads_one_after_the_other_has_two_sets_go_round() -> None:
+    decoder = PartitionDecoder("t", 3, offset_from=0, rows_max=4)
+    data = build([new_record(b"k", b"v") for _ in range(40)])
+    places = [batch.column("offset").buffers()[1].address for batch in decoder.feed(data)]
+    assert len(places) >= 9
+    assert len(set(places)) == 2
+
+
 def test_a_set_with_nulls_says_so_and_the_next_time_has_none() -> None:
     decoder = PartitionDecoder("t", 0, offset_from=0, columns=ALL, rows_max=1)
     records = [Record(0, 5, None, None, (("h", None),)), Record(1, 6, b"k", b"v", ())]

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.arrow.assemble import Assembler
-from headrace.arrow.columns import COLUMNS, Pool
+from headrace.arrow.columns import COLUMNS, Buffers, Pool
 from headrace.arrow.engine import Decode, decoder
 from headrace.arrow.lane import lane
 from headrace.arrow.layout import (
@@ -61,6 +61,10 @@ _KEYS_SHARE, _HEADERS_SHARE = 4, 8
 Aborted = Sequence[tuple[int, int]]
 """(producer id, first offset) of the aborted transactions a Fetch response lists."""
 
+# To ask an enumeration for a member takes longer than what most lines here do.
+_DONE, _FULL = Outcome.DONE, Outcome.FULL
+_MORE, _LANE_FULL = Lane.MORE, Lane.FULL
+_ROWS = int(Slot.ROWS)
 _pack_batch = struct.Struct(f"={BATCH_SLOTS}q").pack_into
 _CODECS = tuple(Codec)
 _MISSES_MAX = 8
@@ -94,6 +98,9 @@ class AbortedTransactions:
         for record in records(batch):
             if parse_control(record).type is ControlType.ABORT:
                 self._open.discard(header.producer_id)
+
+
+_NONE_ABORTED = AbortedTransactions(())
 
 
 class PartitionDecoder:
@@ -133,13 +140,22 @@ class PartitionDecoder:
         self._assembler = Assembler(topic, partition, rows_max, columns, topic_dictionary)
         key_bytes, header_bytes = value_bytes // _KEYS_SHARE, value_bytes // _HEADERS_SHARE
         self._pool = Pool(rows_max, key_bytes, value_bytes, header_bytes, columns=columns)
-        self.buffers = self._pool.take()
+        self._filling: Buffers | None = None
         self.time_type = 0
         """LOG_APPEND_TIME or 0: of the rows gathered. A RecordBatch has one type."""
         self.source: Array = np.empty(0, np.uint8)
         # It says less of a bad batch than is needed to step over it.
         self._lane = lane() if decode is None and on_corrupt is None else None
         self._sound_state: Array | None = None
+
+    @property
+    def buffers(self) -> Buffers:
+        """What is being filled. After a RecordBatch it is taken when the next row comes: by then
+        who reads one after the other is done with the last but one, whose memory is in the cache.
+        """
+        if self._filling is None:
+            self._filling = self._pool.take()
+        return self._filling
 
     @property
     def done(self) -> bool:
@@ -155,7 +171,7 @@ class PartitionDecoder:
         view = memoryview(data)
         source = np.frombuffer(view, np.uint8)
         source.setflags(write=False)
-        transactions = AbortedTransactions(aborted)
+        transactions = AbortedTransactions(aborted) if aborted else _NONE_ABORTED
         self.consumed = misses = 0
         # What lies behind the range is not looked at: it may be half written.
         while not self.done:
@@ -164,10 +180,10 @@ class PartitionDecoder:
                 return
             before = self.consumed
             said = self._lane.run(source, self, aborted)
-            if said == Lane.MORE:
+            if said is _MORE:
                 return
-            if said == Lane.FULL:
-                yield from self._go_on(Outcome.FULL)
+            if said is _LANE_FULL:
+                yield from self._go_on(_FULL)
                 continue
             misses = 0 if self.consumed > before else misses + 1
             before = self.consumed
@@ -216,7 +232,7 @@ class PartitionDecoder:
 
     def flush(self) -> Iterator[pa.RecordBatch]:
         """The rows that are left, if any."""
-        if self.buffers.state[Slot.ROWS]:
+        if self.buffers.state[_ROWS]:
             yield self._emit()
 
     def _prepare(self, header: BatchHeader, batch: memoryview) -> Iterator[pa.RecordBatch]:
@@ -252,12 +268,12 @@ class PartitionDecoder:
 
     def _go_on(self, outcome: int) -> Iterator[pa.RecordBatch]:
         """Hand out full buffers until the batch is done; CorruptBatch where it is none."""
-        while outcome != Outcome.DONE:
+        while outcome != _DONE:
             if outcome < 0:
                 raise CorruptBatch(COMPLAINTS[Outcome(outcome)])
             state = self.buffers.state
             progress = state[:BATCH_SLOTS].copy()
-            if state[Slot.ROWS]:
+            if state[_ROWS]:
                 yield self._emit()
             else:
                 self.buffers.make_room(int(progress[Slot.END] - progress[Slot.POSITION]))
@@ -268,9 +284,8 @@ class PartitionDecoder:
             outcome = self._decode(self.source, state, *self.buffers.outs)
 
     def _emit(self) -> pa.RecordBatch:
-        filled = self._assembler.assemble(self.buffers, 1 if self.time_type else 0)
-        self.buffers = self._pool.take()
-        return filled
+        filled, self._filling = self.buffers, None
+        return self._assembler.assemble(filled, 1 if self.time_type else 0)
 
     def _corrupt(self, header: BatchHeader, error: CorruptBatch) -> Iterator[pa.RecordBatch]:
         named = CorruptBatch(f"{self._name} at offset {header.base_offset}: {error.message}")
@@ -280,7 +295,7 @@ class PartitionDecoder:
         # back to the counts before this batch, and write to this set no more.
         if self._sound_state is not None:
             self.buffers.state[:] = self._sound_state
-        if self.buffers.state[Slot.ROWS]:
+        if self.buffers.state[_ROWS]:
             yield self._emit()
         else:
             self.buffers.renew()

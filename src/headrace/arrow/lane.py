@@ -18,6 +18,7 @@ SCRATCH_BYTES = 2 * 1024 * 1024
 _PLAIN = CODEC_MASK | LOG_APPEND_TIME
 _OFFSET_UNTIL = int(Slot.OFFSET_UNTIL)
 _LANES = tuple(Lane)
+_FULL = Lane.FULL
 _pack_run = struct.Struct(f"={len(Run)}q").pack_into
 
 
@@ -50,7 +51,7 @@ class FastLane:
         decoder.consumed, expected, _, decoder.position, _, in_scratch, _ = run.tolist()
         if decoder.limits is not None:
             decoder.limits = (expected, limit)
-        if said is Lane.FULL:
+        if said is _FULL:
             decoder.source = self._scratch if in_scratch else source
         return said
 
