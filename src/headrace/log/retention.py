@@ -103,7 +103,8 @@ def _delete(log: "Log", count: int, why: str) -> int:
             log.start_offset = start
             if log.epochs.truncate_from_start(start):
                 log.save_epochs()
-        log.unflushed.forget(log.segments[:count])
+        if log.unflushed.forget(log.segments[:count]) and log.shared.flush_soon is not None:
+            log.shared.flush_soon(log)
         gone = log.drop_segments(count)
         for segment in gone:
             segment.rename_away(names.DELETED)

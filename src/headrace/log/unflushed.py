@@ -71,15 +71,17 @@ class Unflushed:
                 segment.close_indexes()
         self._sealed = [pair for pair in self._sealed if pair[0] not in work.sealed]
 
-    def forget(self, gone: Collection[Segment]) -> None:
-        """Segments that are about to go need no flush any more."""
-        kept = []
-        for segment, opened in self._sealed:
-            if segment in gone:
-                opened[-1].close()
-            else:
-                kept.append((segment, opened))
-        self._sealed = kept
+    def forget(self, gone: Collection[Segment]) -> bool:
+        """The oldest segments, about to go, need no flush any more: whether something still does.
+
+        The last one's snapshot is the next segment's: it alone tells of producers whose batches go.
+        """
+        going = [opened for segment, opened in self._sealed if segment in gone]
+        self._sealed = self._sealed[len(going) :]
+        for opened in going[:-1]:
+            opened[-1].close()
+        self._loose += [opened[-1] for opened in going[-1:]]
+        return bool(going)
 
     def close(self) -> None:
         """Nothing waits any more; files that nobody else closes are closed."""
