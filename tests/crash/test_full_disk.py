@@ -20,6 +20,8 @@ SPARE_BYTES = 128 << 10
 VALUE_BYTES = 10_000
 TOPIC = "fills"
 READ_SECONDS = 60
+DELIVERY_MS = 5_000
+"""A client that knows already that the partition is led by nobody asks until then."""
 
 
 @pytest.fixture
@@ -42,6 +44,7 @@ class Filler:
     def __init__(self, broker: BrokerProcess) -> None:
         settings = {"bootstrap.servers": broker.bootstrap, "acks": "all", "retries": 0}
         settings |= {"linger.ms": 2, "batch.size": 100_000, "log_level": 0}
+        settings |= {"message.timeout.ms": DELIVERY_MS}
         self._producer = Producer(settings)
         self._sent = 0
         self.acknowledged: dict[int, bytes] = {}
@@ -123,7 +126,8 @@ def test_a_full_disk_is_refused_by_name_and_what_was_acknowledged_returns(
         until_group_is_served(broker)
         filler = Filler(broker)
         filler.until_refused()
-        assert set(filler.refusals) == {KafkaError.KAFKA_STORAGE_ERROR}
+        assert filler.refusals[0] == KafkaError.KAFKA_STORAGE_ERROR
+        assert set(filler.refusals) <= {KafkaError.KAFKA_STORAGE_ERROR, KafkaError._MSG_TIMED_OUT}
         assert filler.acknowledged
 
         filler.refusals.clear()
