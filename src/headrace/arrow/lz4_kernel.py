@@ -17,7 +17,7 @@ where it ends, `low` where what a match may refer to begins).
 import numpy as np
 from numba import njit
 
-from headrace.arrow.raw import address_of, load_8, load_16, move, move_16, move_64
+from headrace.arrow.raw import address_of, load_8, load_16, load_64, move, move_16, move_64
 
 MORE = 15  # in a token: the length goes on in the bytes that follow
 LITERALS_SHORT, MATCH_SHORT = 14, 64
@@ -33,32 +33,40 @@ SOURCE_SHIFT, TARGET_SHIFT = 5, 7
 _TOO_LONG = 0xFF
 
 
-def _length(token):
-    """The match's length as far as the token knows it; of too many literals, one too long."""
-    return (token & MORE) + MATCH_LEAST if token >> 4 != MORE else _TOO_LONG
+def _tables():
+    """By token: its match's length as far as it knows it; then, what counts of one byte more.
+
+    Of too many literals the length is one too long.
+    """
+    tokens = np.arange(256)
+    lengths = np.where(tokens >> 4 != MORE, (tokens & MORE) + MATCH_LEAST, _TOO_LONG)
+    return np.concatenate([lengths, np.where(tokens & MORE == MORE, 0xFF, 0)]).astype(np.int64)
 
 
-_LENGTHS = np.array([_length(token) for token in range(256)], np.uint8)
+_TABLES = _tables()
+_ENTRY_BYTES, _SECOND_TABLE = 8, 256 * 8
 
 
 @njit(inline="always")
-def _quick(at, to, low):
+def _quick(at, to, low, tables):
     """Unfold the sequence at `at` if it is of the short kind: (whether it is, at and to after it).
 
     There is SOURCE_ROOM and TARGET_ROOM; its match begins at `low` or later.
     """
     token = load_8(at)
-    behind, into = at + (token >> 4), to + (token >> 4)
-    distance = load_16(behind + 1)
-    more = ((token & MORE) + 1) >> 4
-    length = load_8(address_of(_LENGTHS) + token) + (load_8(behind + 3) & -more)
+    literals, entry = token >> 4, tables + _ENTRY_BYTES * token
+    more = load_8(at + literals + 3) & load_64(entry + _SECOND_TABLE)
+    length = load_64(entry) + more
+    distance = load_16(at + literals + 1)
+    into = to + literals
     back = into - distance
     # A match that reaches into itself is no single copy; nor is one at no distance sound.
     if length > MATCH_SHORT or distance < length or back < low:
         return False, at, to
     move_16(to, at + 1)
     move_64(into, back)
-    return True, behind + 3 + more, into + length
+    # Past the literals, and one byte more where the lower half is full: then it carries.
+    return True, at + ((token + 1) >> 4) + 3, into + length
 
 
 @njit(inline="always")
@@ -115,12 +123,12 @@ def _careful(at, end, to, low, room):
 def _one(at, end, to, low, room):
     """Unfold a block, or the rest of one: the address after it, -1 where it is unsound."""
     fast_at, fast_to = end - SOURCE_ROOM, room - TARGET_ROOM
+    tables = address_of(_TABLES)
     while True:
         while at <= fast_at and to <= fast_to:
-            short, next_at, next_to = _quick(at, to, low)
+            short, at, to = _quick(at, to, low, tables)
             if not short:
                 break
-            at, to = next_at, next_to
         at, to = _careful(at, end, to, low, room)
         if at < 0:
             return np.int64(-1)
@@ -148,7 +156,7 @@ def unfold_two(src, at, end, also_at, also_end, out, half):
     """
     source, target = address_of(src), address_of(out)
     at, end, also_at, also_end = source + at, source + end, source + also_at, source + also_end
-    to, room = target, target + half
+    to, room, tables = target, target + half, address_of(_TABLES)
     also_to, also_room = room, target + out.shape[0]
     fast_at, fast_to = end - SOURCE_ROOM, room - TARGET_ROOM
     also_fast_at, also_fast_to = also_end - SOURCE_ROOM, also_room - TARGET_ROOM
@@ -158,13 +166,12 @@ def unfold_two(src, at, end, also_at, also_end, out, half):
         if read >= 0 and written >= 0:
             many = min(read >> SOURCE_SHIFT, written >> TARGET_SHIFT) + 1
             while many > 0:
-                short, next_at, next_to = _quick(at, to, target)
+                short, at, to = _quick(at, to, target, tables)
                 if not short:
                     break
-                short, also_next_at, also_next_to = _quick(also_at, also_to, room)
+                short, also_at, also_to = _quick(also_at, also_to, room, tables)
                 if not short:
                     break
-                at, to, also_at, also_to = next_at, next_to, also_next_at, also_next_to
                 many -= 1
             if many == 0:
                 continue
