@@ -6,12 +6,40 @@ import pytest
 
 from headrace.config.topic import LogConfig
 from headrace.log.producers import Duplicate
+from headrace.model.nouns import Offset
 from headrace.testing.disk_crash import crash_states
 from headrace.wire.kafka import batch as wire
 from tests.support.log import NOW_MS, World, append, batch_of
 
 CONFIG = LogConfig(segment_bytes=700, retention_ms=-1, file_delete_delay_ms=100)
 PRODUCER = (7, 0, 0)
+
+
+AGAIN = wire.parse_header(batch_of(b"x", producer=PRODUCER))
+
+
+def retain_nothing(world: World) -> None:
+    log = world.log()
+    log.config = replace(CONFIG, retention_bytes=0)
+    log.high_watermark = log.end_offset
+    assert log.apply_retention(NOW_MS) >= 1
+    assert log.start_offset == 1
+    world.settle()
+    world.clock.advance(0.2)
+    world.settle()
+
+
+def forgets(world: World) -> bool:
+    return not isinstance(world.log().producers.check(AGAIN, NOW_MS), Duplicate)
+
+
+def forgotten_by_some_power_cut(world: World) -> list[bool]:
+    found = []
+    for left in crash_states(world.disk, len(world.disk.ops), seed=1, samples=8):
+        after = world.after_power_cut(left)
+        found.append(forgets(after))
+        after.close()
+    return found
 
 
 @pytest.mark.parametrize("rolled", [False, True], ids=["the active one too", "rolled before"])
@@ -21,17 +49,40 @@ def test_they_are_known_after_a_power_cut(rolled: bool) -> None:
     append(log, b"x", producer=PRODUCER)
     if rolled:
         log.roll()
-        log.high_watermark = log.end_offset
     else:
         world.flush(log)
-    log.config = replace(CONFIG, retention_bytes=0)
-    assert log.apply_retention(NOW_MS) == 1
+    retain_nothing(world)
+    assert not any(forgotten_by_some_power_cut(world))
+    world.close()
+
+
+def test_a_snapshot_that_a_power_cut_took_is_written_again_before_the_batches_go() -> None:
+    world = World(config=CONFIG)
+    log = world.log()
+    append(log, b"x", producer=PRODUCER)
+    world.flush(log)
+    log.roll()
+    append(log, b"y", b"z")
+    log.truncate_to(Offset(2))  # makes durable that there is a segment at 1
+    world.directory.checkpoint()
     world.settle()
-    world.clock.advance(0.2)
+    world = world.after_power_cut(next(crash_states(world.disk, len(world.disk.ops), seed=0)))
+    retain_nothing(world)
+    assert not any(forgotten_by_some_power_cut(world))
+    world.restart(clean=False)
+    assert not forgets(world)
+    world.close()
+
+
+def test_a_snapshot_that_only_a_kill_was_survived_by_outlives_a_power_cut_too() -> None:
+    world = World(config=CONFIG)
+    log = world.log()
+    append(log, b"x", producer=PRODUCER)
+    world.flush(log)
+    log.roll()
+    world.directory.checkpoint()
     world.settle()
-    again = wire.parse_header(batch_of(b"x", producer=PRODUCER))
-    for left in crash_states(world.disk, len(world.disk.ops), seed=1, samples=8):
-        after = world.after_power_cut(left)
-        assert isinstance(after.log().producers.check(again, NOW_MS), Duplicate)
-        after.close()
+    world.restart(clean=False)
+    retain_nothing(world)
+    assert not any(forgotten_by_some_power_cut(world))
     world.close()

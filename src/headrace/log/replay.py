@@ -30,6 +30,7 @@ def load_producers(log: "Log", end: Offset, known: Known) -> None:
     Snapshots beyond `end` and unreadable ones are removed. `.txnindex` files are left as they are.
     """
     log.producers.clear()
+    log.snapshot_offset = Offset(-1)
     at = _newest_snapshot(log, end, known)
     if at is None:
         at = Offset(log.segments[0].base_offset if log.segments else 0)

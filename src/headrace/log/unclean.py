@@ -48,6 +48,10 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
     end = log.segments[first].base_offset
     gaps.check_joined(log, first, known)
     replay.load_producers(log, end, known)
+    if log.snapshot_offset >= 0:
+        # It may be in the page cache alone, and retention takes what it could be built again from.
+        name = names.segment_file(log.snapshot_offset, names.SNAPSHOT)
+        log.shared.unsynced.append(f"{log.directory}/{name}")
     log.epochs.truncate_from_end(end)  # from here on the batches say it
     last = len(log.segments) - 1
     for at in range(first, last + 1):
@@ -61,7 +65,9 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
         if first < at == last:
             # The next start after a kill need not read all of this again for its producers.
             log.end_offset = Offset(max(end, segment.base_offset))
-            log.write_snapshot().close()
+            snapshot = log.write_snapshot()
+            log.shared.unsynced.append(snapshot.path)
+            snapshot.close()
         limit = bases[at + 1] if at < last else offset_limit(segment.base_offset)
         expected = max(end, segment.base_offset)
         bad, end, position = _recover_segment(log, segment, expected, limit, known)

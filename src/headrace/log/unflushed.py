@@ -71,17 +71,19 @@ class Unflushed:
                 segment.close_indexes()
         self._sealed = [pair for pair in self._sealed if pair[0] not in work.sealed]
 
-    def forget(self, gone: Collection[Segment]) -> bool:
-        """The oldest segments, about to go, need no flush any more: whether something still does.
+    def forget(self, gone: Collection[Segment], *, oldest: bool = False) -> bool:
+        """Segments that are about to go need no flush any more: whether what they leave does.
 
-        The last one's snapshot is the next segment's: it alone tells of producers whose batches go.
+        Where they are the `oldest`, the last one's snapshot is where the next segment begins, and
+        alone tells of producers whose batches go: it waits for its flush still.
         """
-        going = [opened for segment, opened in self._sealed if segment in gone]
-        self._sealed = self._sealed[len(going) :]
-        for opened in going[:-1]:
-            opened[-1].close()
-        self._loose += [opened[-1] for opened in going[-1:]]
-        return bool(going)
+        files = [opened[-1] for segment, opened in self._sealed if segment in gone]
+        self._sealed = [pair for pair in self._sealed if pair[0] not in gone]
+        left = files[-1:] if oldest else []
+        self._loose += left
+        for file in files[: len(files) - len(left)]:
+            file.close()
+        return bool(left)
 
     def close(self) -> None:
         """Nothing waits any more; files that nobody else closes are closed."""
