@@ -86,3 +86,20 @@ def test_a_snapshot_that_only_a_kill_was_survived_by_outlives_a_power_cut_too() 
     retain_nothing(world)
     assert not any(forgotten_by_some_power_cut(world))
     world.close()
+
+
+def test_a_truncation_to_where_the_log_begins_leaves_them_known_after_a_kill() -> None:
+    world = World(config=CONFIG)
+    log = world.log()
+    append(log, b"x", producer=PRODUCER)
+    log.roll()
+    append(log, b"y")
+    log.roll()
+    world.restart(clean=False)
+    log = world.log()
+    log.config = replace(CONFIG, retention_bytes=1)
+    log.high_watermark = log.end_offset
+    assert log.apply_retention(NOW_MS) == 1
+    log.truncate_to(Offset(1))
+    assert not forgets(world)
+    world.close()

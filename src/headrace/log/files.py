@@ -7,6 +7,7 @@ checkpoints: line 1 version `0`, line 2 count, then `topic partition offset` (Ch
 import base64
 import json
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
@@ -37,16 +38,25 @@ def write_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
 
 def read_epochs(content: bytes, path: str) -> list[tuple[LeaderEpoch, Offset]]:
     """Read a `leader-epoch-checkpoint`; CorruptLogError where it is none."""
-    return [
+    found = [
         (LeaderEpoch(_int(epoch, path)), Offset(_int(start, path)))
         for epoch, start in _checkpoint_lines(content, path, fields=2)
     ]
+    for (epoch, start), (following, further) in pairwise(found):
+        if epoch >= following or start >= further:
+            raise CorruptLogError(
+                f"{path}: epoch {following} from {further} after {epoch} from {start}"
+            )
+    return found
 
 
 def _checkpoint_lines(content: bytes, path: str, fields: int) -> list[list[str]]:
     lines = content.decode("utf-8", "replace").split("\n")
     if lines[0].strip() != "0" or len(lines) < 2:
         raise CorruptLogError(f"{path}: not a checkpoint of version 0")
+    if lines[-1]:
+        # What a power cut leaves of a number is a number.
+        raise CorruptLogError(f"{path}: ends inside the line {lines[-1]!r}")
     rows = [line.split() for line in lines[2:] if line.strip()]
     if len(rows) != _int(lines[1], path) or any(len(row) != fields for row in rows):
         raise CorruptLogError(f"{path}: the lines are not the {lines[1].strip()} announced")

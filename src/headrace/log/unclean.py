@@ -48,10 +48,6 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
     end = log.segments[first].base_offset
     gaps.check_joined(log, first, known)
     replay.load_producers(log, end, known)
-    if log.snapshot_offset >= 0:
-        # It may be in the page cache alone, and retention takes what it could be built again from.
-        name = names.segment_file(log.snapshot_offset, names.SNAPSHOT)
-        log.shared.unsynced.append(f"{log.directory}/{name}")
     log.epochs.truncate_from_end(end)  # from here on the batches say it
     last = len(log.segments) - 1
     for at in range(first, last + 1):
@@ -62,12 +58,8 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
         if not (joined or gaps.gap_allowed(log, end, segment, known)):
             _lose_from(log, at, end, known)
             break
-        if first < at == last:
-            # The next start after a kill need not read all of this again for its producers.
-            log.end_offset = Offset(max(end, segment.base_offset))
-            snapshot = log.write_snapshot()
-            log.shared.unsynced.append(snapshot.path)
-            snapshot.close()
+        if at > 0:
+            _snapshot(log, Offset(max(end, segment.base_offset)))
         limit = bases[at + 1] if at < last else offset_limit(segment.base_offset)
         expected = max(end, segment.base_offset)
         bad, end, position = _recover_segment(log, segment, expected, limit, known)
@@ -83,6 +75,19 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
     small = (names.PARTITION_METADATA, names.LEADER_EPOCHS)
     log.shared.unsynced += [f"{log.directory}/{name}" for name in small]
     log.end_offset = end
+
+
+def _snapshot(log: Log, base: Offset) -> None:
+    """See to it that a snapshot is there where a segment begins, and on the platter in the end.
+
+    The next start after a kill need not read again for its producers what lies before. And
+    retention takes what it could be built again from: the page cache alone is not enough.
+    """
+    if log.snapshot_offset != base:
+        log.end_offset = base
+        log.write_snapshot().close()
+    name = names.segment_file(base, names.SNAPSHOT)
+    log.shared.unsynced.append(f"{log.directory}/{name}")
 
 
 def _lose_from(log: Log, at: int, end: Offset, known: Known) -> None:
