@@ -331,3 +331,20 @@ def test_a_marker_that_a_power_cut_brings_back_is_expected() -> None:
     state.power_cut(sample=0, seed=0)
     state.ends_where_the_model_ends()
     state.teardown()
+
+
+def test_a_truncation_into_a_batch_is_no_gap_that_a_power_cut_may_use() -> None:
+    """A segment that a power cut emptied was believed to be a gap that compaction had left."""
+    state = LogModel()
+    state.append(sizes=[0, 0], ahead=0, producer=0, codec=wire.Codec.NONE)
+    state.checkpoint()
+    state.log.truncate_to(Offset(1))
+    state.cut_model(1)
+    state.end_transaction(producer=8, commit=False)
+    state.roll()
+    state.append(sizes=[0, 0], ahead=0, producer=0, codec=wire.Codec.NONE)
+    state.log.truncate_to(Offset(2))
+    state.cut_model(2)
+    state.power_cut(sample=0, seed=0)
+    state.search_by_time(ahead=0)
+    state.teardown()

@@ -28,10 +28,10 @@ def truncate_to(log: "Log", offset: Offset) -> None:
         if offset < log.flushed_offset:
             # A recovery point above the log's end would be taken for damage after a crash. In a
             # gap that compaction left, the last batch ends before `offset`.
-            log.flushed_offset = _end_before(log, offset)
+            log.flushed_offset, end = _ends(log, offset)
             # The batch that held the log's start may be the one that goes (Kafka's truncateTo).
             log.start_offset = Offset(min(log.start_offset, log.flushed_offset))
-            if log.shared.allow_gap is not None and log.flushed_offset < offset:
+            if log.shared.allow_gap is not None and log.flushed_offset < end:
                 log.shared.allow_gap(log.topic_partition, offset)
             log.high_watermark = Offset(min(log.high_watermark, log.flushed_offset))
             if log.shared.checkpoint_now is not None:
@@ -61,8 +61,11 @@ def _begin_anew(log: "Log") -> None:
         log.new_segment(log.end_offset)
 
 
-def _end_before(log: "Log", offset: Offset) -> Offset:
-    """Where the last batch ends that does not reach `offset`."""
+def _ends(log: "Log", offset: Offset) -> tuple[Offset, Offset]:
+    """Where the last batch ends that does not reach `offset`, and where the log will then end.
+
+    They differ only by a gap: a batch that holds `offset` begins where the log will end.
+    """
     for segment in reversed(log.segments):
         if segment.base_offset < offset and segment.size:
             end = segment.base_offset
@@ -72,10 +75,10 @@ def _end_before(log: "Log", offset: Offset) -> Offset:
             for _, header in headers(segment.file.read, start, segment.size, where):
                 last = header.base_offset + header.last_offset_delta
                 if last >= offset:
-                    break
+                    return end, Offset(min(header.base_offset, offset))
                 end = Offset(last + 1)
-            return end
-    return Offset(min(offset, log.segments[0].base_offset))
+            return end, offset
+    return Offset(min(offset, log.segments[0].base_offset)), offset
 
 
 def _cut(log: "Log", offset: Offset) -> Offset:
