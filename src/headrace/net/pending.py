@@ -72,6 +72,7 @@ class Pending:
 
     def abandon(self) -> None:
         """The client has gone: nobody wants the answer any more."""
+        self.body = None
         if self.done:
             return
         self.done = True

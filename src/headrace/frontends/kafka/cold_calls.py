@@ -70,7 +70,7 @@ def _hand_on(answer: bytes | Pending, pending: Pending) -> None:
     if not isinstance(answer, Pending):
         pending.resolve(answer)
     elif answer.done:
-        pending.resolve(answer.body)
+        pending.resolve(answer.parts())
     elif pending.done:
         answer.abandon()
     else:
@@ -87,8 +87,9 @@ class _Behind:
 
     def answered(self) -> None:
         """It is there; no body means that `failed` is about to say why."""
-        if self._answer.body is not None:
-            self._pending.resolve(self._answer.body)
+        body = self._answer.parts()
+        if body is not None:
+            self._pending.resolve(body)
 
     def failed(self, problem: Exception) -> None:
         """It never will be."""
