@@ -13,9 +13,17 @@ from tests.support.log import NOW_MS, World, append, batch_of
 
 CONFIG = LogConfig(segment_bytes=700, retention_ms=-1, file_delete_delay_ms=100)
 PRODUCER = (7, 0, 0)
-
-
 AGAIN = wire.parse_header(batch_of(b"x", producer=PRODUCER))
+
+
+def flushed_and_rolled() -> World:
+    """The producer's batch is on the platter; the snapshot behind it is not."""
+    world = World(config=CONFIG)
+    log = world.log()
+    append(log, b"x", producer=PRODUCER)
+    world.flush(log)
+    log.roll()
+    return world
 
 
 def retain_nothing(world: World) -> None:
@@ -57,11 +65,8 @@ def test_they_are_known_after_a_power_cut(rolled: bool) -> None:
 
 
 def test_a_snapshot_that_a_power_cut_took_is_written_again_before_the_batches_go() -> None:
-    world = World(config=CONFIG)
+    world = flushed_and_rolled()
     log = world.log()
-    append(log, b"x", producer=PRODUCER)
-    world.flush(log)
-    log.roll()
     append(log, b"y", b"z")
     log.truncate_to(Offset(2))  # makes durable that there is a segment at 1
     world.directory.checkpoint()
@@ -75,11 +80,7 @@ def test_a_snapshot_that_a_power_cut_took_is_written_again_before_the_batches_go
 
 
 def test_a_snapshot_that_only_a_kill_was_survived_by_outlives_a_power_cut_too() -> None:
-    world = World(config=CONFIG)
-    log = world.log()
-    append(log, b"x", producer=PRODUCER)
-    world.flush(log)
-    log.roll()
+    world = flushed_and_rolled()
     world.directory.checkpoint()
     world.settle()
     world.restart(clean=False)

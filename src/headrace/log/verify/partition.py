@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from headrace.log import files, names
 from headrace.log.epochs import LeaderEpochs
@@ -195,14 +194,9 @@ class _PartitionCheck:
         if content is None:
             return
         try:
-            entries = files.read_epochs(content, path)
+            self._saved_epochs = LeaderEpochs(files.read_epochs(content, path))
         except CorruptLogError as error:
             self._report.damage(Kind.EPOCHS, path, _reason(error, path))
-            return
-        if not all(a[0] < b[0] and a[1] <= b[1] for a, b in pairwise(entries)):
-            self._report.damage(Kind.EPOCHS, path, "its epochs do not grow")
-            return
-        self._saved_epochs = LeaderEpochs(entries)
 
     def _note_epoch(self, header: BatchHeader, path: str) -> None:
         epoch, facts = header.leader_epoch, self._facts
