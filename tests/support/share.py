@@ -1,5 +1,6 @@
 """A member of a share group, request by request: what the tests' own client says and hears."""
 
+import time
 import uuid
 from collections.abc import Sequence
 from types import TracebackType
@@ -134,6 +135,15 @@ class ShareMember:
                 for index in one.partitions
             ]
 
+    def stay_until_assigned(self, count: int = 1) -> Self:
+        """Send heartbeats until the member has `count` partitions at least."""
+        deadline = time.monotonic() + 30
+        while len(self.assigned) < count:
+            assert time.monotonic() < deadline, self.assigned
+            time.sleep(0.005)
+            self.stay()
+        return self
+
     def leave(self) -> Any:
         """Leave the group."""
         return self.heartbeat(-1)
@@ -146,6 +156,7 @@ class ShareMember:
         partition: tuple[bytes, int] | None = None,
         wait_ms: int = 2000,
         bytes_min: int = 1,
+        bytes_max: int = 1 << 20,
         records_max: int = 500,
         exactly: bool = False,
         renew: bool = False,
@@ -160,7 +171,7 @@ class ShareMember:
         if acks:
             batches = [AckBatch(first, last, [kind]) for first, last, kind in acks]
             topics = [AskedTopic(part[0], [AskedPartition(part[1], batches)])]
-        limits = (0, 0, 0, 0, 0) if renew else (wait_ms, bytes_min, 1 << 20, records_max, 500)
+        limits = (0, 0, 0, 0, 0) if renew else (wait_ms, bytes_min, bytes_max, records_max, 500)
         request = share_fetch.ShareFetchRequest(
             self.group, self.member, epoch, *limits, int(exactly), renew, topics
         )
@@ -226,9 +237,9 @@ class SharePlace:
         assert producer.flush(20) == 0
 
     def member(self, name: str | None = None) -> ShareMember:
-        """A member that has joined."""
+        """A member that has joined and has partitions to read."""
         one = ShareMember(self.bootstrap, self.group, name or str(uuid.uuid4()))
-        return one.join(self.topic)
+        return one.join(self.topic).stay_until_assigned()
 
 
 def ack_error(answer: share_acknowledge.ShareAcknowledgeResponse) -> int:

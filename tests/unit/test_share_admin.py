@@ -141,8 +141,7 @@ def test_new_partitions_and_new_topics_come_to_members(broker: BrokerThread) -> 
         with connect(place.bootstrap) as client:
             run(create_partitions(client, place.topic, 3))
             run(create_topic(client, later, partitions=2))
-        one.stay()
-        assert len(one.assigned) == 5
+        one.stay_until_assigned(5)
         with connect(place.bootstrap) as client:
             run(delete_topic(client, later))
         one.stay()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -181,6 +182,51 @@ def test_a_session_s_last_request_gives_back_what_is_held(broker: BrokerThread) 
         assert other.fetch().offsets() == [1, 2]
         assert one.acknowledge(epoch=1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
         assert one.fetch(epoch=-1).error == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+@pytest.mark.parametrize("with_a_fetch", [False, True])
+def test_a_last_acknowledgement_counts_though_its_member_has_left(
+    broker: BrokerThread, with_a_fetch: bool
+) -> None:
+    """Clients send both at once, on two connections: either may come first."""
+    place = SharePlace(broker.bootstrap)
+    place.produce(4)
+    with place.member() as one, place.member() as other:
+        assert one.fetch().offsets() == [0, 1, 2, 3]
+        assert one.leave().error_code == ErrorCode.NONE
+        assert other.fetch(wait_ms=50).offsets() == [], "not before its session ends"
+        stolen = other.acknowledge((0, 3, ACCEPT))
+        assert ack_error(stolen) == ErrorCode.INVALID_RECORD_STATE
+        if with_a_fetch:
+            assert one.fetch((0, 1, ACCEPT), epoch=-1).ack_errors == [0]
+        else:
+            assert ack_error(one.acknowledge((0, 1, ACCEPT), epoch=-1)) == 0
+        assert other.fetch().counts() == {2: 2, 3: 2}
+
+
+def test_what_a_member_that_left_holds_comes_back_when_its_connection_ends(
+    broker: BrokerThread,
+) -> None:
+    place = SharePlace(broker.bootstrap)
+    place.produce(2)
+    with place.member() as other:
+        with place.member() as one:
+            assert one.fetch().offsets() == [0, 1]
+            assert one.leave().error_code == ErrorCode.NONE
+        assert other.fetch(wait_ms=10_000).counts() == {0: 2, 1: 2}
+
+
+@pytest.mark.parametrize("limit", ["bytes_max", "records_max"])
+def test_who_asks_for_nothing_is_given_nothing_at_once(broker: BrokerThread, limit: str) -> None:
+    place = SharePlace(broker.bootstrap)
+    place.produce(4, batch=2)
+    nothing: dict[str, Any] = {limit: 0}
+    with place.member() as one:
+        assert one.fetch(wait_ms=20_000, **nothing).offsets() == []
+        assert one.fetch(records_max=2).counts() == {0: 1, 1: 1}
+        given = one.fetch((0, 1, ACCEPT), wait_ms=20_000, **nothing)
+        assert (given.offsets(), given.ack_errors) == ([], [0])
+        assert one.fetch().counts() == {2: 1, 3: 1}
 
 
 def test_sessions_have_epochs(broker: BrokerThread) -> None:

@@ -2,16 +2,19 @@
 
 The coordinator decides, members follow at once: a partition may be with two members for a while and
 no record is, so nothing need be given up first. Kafka's GroupMetadataManager settles who is refused
-and how; the state of a newly subscribed partition is made before the answer, so that the first
-answer names partitions already.
+and how. As there, a heartbeat does not wait for the state of newly subscribed partitions: they are
+assigned once that is made, and a later heartbeat is told, so that members who come together share.
+
+What a member holds outlives its membership: its session gives it back (`sessions`), or the locks
+run out. Clients leave and acknowledge at once, on two connections, and either may come first.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.broker.groups.assigning import INITIAL_EPOCH
 from headrace.broker.metadata import MetadataImage
 from headrace.broker.share import records, target
 from headrace.broker.share.assignor import Part
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from headrace.broker.share.settings import GroupSettings
     from headrace.broker.share.states import ShareStates
 
+_logger = logging.getLogger(__name__)
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 _RECORD_TOPICS_MAX = 1000
@@ -66,8 +70,6 @@ class ShareContext:
     settings: "GroupSettings"
     image: Callable[[], MetadataImage]
     members_max: Callable[[], int]
-    member_gone: Callable[[str, str], None]
-    """A group's member has gone: what it holds goes to others."""
 
 
 def validate(one: Heartbeat) -> None:
@@ -103,13 +105,7 @@ def heartbeat(
     except ApiError as error:
         done(HeartbeatAnswer(error.code, error.message))
         return
-    fresh = _without_state(group, context.image(), one)
-    if not fresh:
-        _take_in(shard, context, group, one, done)
-    elif group.busy:
-        shard.clock.call_later(0.01, partial(heartbeat, shard, context, one, done))
-    else:
-        _make_state(shard, context, group, one, fresh, done)
+    _take_in(shard, context, group, one, done)
 
 
 def _group_for(shard: "ShardContext", one: Heartbeat) -> ShareGroup:
@@ -152,12 +148,10 @@ def _check_member(group: ShareGroup, one: Heartbeat, members_max: int) -> None:
 # What has no state yet
 
 
-def _without_state(
-    group: ShareGroup, image: MetadataImage, one: Heartbeat
-) -> list[tuple[str, Part]]:
+def _without_state(group: ShareGroup, image: MetadataImage) -> list[tuple[str, Part]]:
     """Partitions that are subscribed to and of which nothing is kept yet, with their topics."""
     found: list[tuple[str, Part]] = []
-    for name in sorted(group.subscribed() | set(one.topics or ())):
+    for name in sorted(group.subscribed()):
         topic = image.topics.get(name)
         if topic is None or topic.internal:
             continue
@@ -169,40 +163,30 @@ def _without_state(
 
 
 def _make_state(
-    shard: "ShardContext",
-    context: ShareContext,
-    group: ShareGroup,
-    one: Heartbeat,
-    fresh: list[tuple[str, Part]],
-    done: HeartbeatDone,
+    shard: "ShardContext", context: ShareContext, group: ShareGroup, fresh: list[tuple[str, Part]]
 ) -> None:
-    """Have state made of partitions that have none, then go on."""
+    """Have state made of partitions that have none, then assign them."""
     group.busy = True
-    if shard.share.get(group.group_id) is None:
-        shard.share.add(group)
 
     def made(error: ErrorCode | None) -> None:
         group.busy = False
         if shard.share.get(group.group_id) is not group:
-            done(HeartbeatAnswer(ErrorCode.NOT_COORDINATOR))
             return
         if error is not None:
-            _drop_unborn(shard, group)
-            done(HeartbeatAnswer(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            # The next heartbeat tries again.
+            _logger.warning("group %s: no state made yet: %s", group.group_id, error.name)
             return
         parts: dict[tuple[str, bytes], list[int]] = {}
         for name, (topic_id, index) in fresh:
             parts.setdefault((name, topic_id), []).append(index)
         for (name, topic_id), indexes in parts.items():
             group.initialized = with_parts(group.initialized, name, topic_id, indexes)
-        _take_in(shard, context, group, one, done, [records.state_partitions(group)])
+        changes = [records.state_partitions(group)]
+        if group.members:
+            changes += target.rebalance(shard, context, group, force=True)
+        _write(shard, changes, lambda error: None)
 
     context.states.make([ShareKey(group.group_id, *part) for _, part in fresh], group.epoch, made)
-
-
-def _drop_unborn(shard: "ShardContext", group: ShareGroup) -> None:
-    if group.epoch == INITIAL_EPOCH and not (group.members or group.initialized):
-        shard.share.remove(group.group_id)
 
 
 # What changes
@@ -214,12 +198,11 @@ def _take_in(
     group: ShareGroup,
     one: Heartbeat,
     done: HeartbeatDone,
-    written: "list[KeyValue] | None" = None,
 ) -> None:
     """Let the group be as the member says, everybody's part included; then answer."""
     if shard.share.get(group.group_id) is None:
         shard.share.add(group)
-    changes: list[KeyValue] = list(written or ())
+    changes: list[KeyValue] = []
     member = group.members.get(one.member_id) or ShareMember(one.member_id)
     before = (member.rack_id, member.topics, member.client_id, member.client_host)
     member.rack_id = one.rack_id if one.rack_id is not None else member.rack_id
@@ -231,27 +214,33 @@ def _take_in(
     if joined or before != after:
         changes.append(records.member(group.group_id, member))
     resubscribed = joined or before[1] != after[1]
-    changes += target.rebalance(shard, context, group, force=resubscribed or bool(written))
+    changes += target.rebalance(shard, context, group, force=resubscribed)
     told = member.assigned
     changes += _bring_up(group, member)
     _expect(shard, context, group, member)
+    fresh = _without_state(group, context.image())
+    settles = bool(fresh) or group.epoch != group.target_epoch
     answer = HeartbeatAnswer(
         ErrorCode.NONE,
         None,
         member.member_id,
         member.epoch,
-        _interval_ms(shard, context, group),
+        _interval_ms(shard, context, group, settles=settles),
         member.assigned
         if one.epoch == JOIN_EPOCH or one.topics is not None or told != member.assigned
         else None,
     )
     _write(shard, changes, lambda error: done(answer if error is None else HeartbeatAnswer(error)))
+    if fresh and not group.busy:
+        _make_state(shard, context, group, fresh)
 
 
-def _interval_ms(shard: "ShardContext", context: ShareContext, group: ShareGroup) -> int:
+def _interval_ms(
+    shard: "ShardContext", context: ShareContext, group: ShareGroup, *, settles: bool
+) -> int:
     """How soon the member is to be heard of again: sooner while its target is still to come."""
     interval_ms = context.settings.heartbeat_ms(group.group_id)
-    if group.epoch == group.target_epoch:
+    if not settles:
         return interval_ms
     return min(interval_ms, shard.limits.consumer_settling_interval_ms)
 
@@ -300,7 +289,6 @@ def _remove(
     group.target.pop(member_id, None)
     changes = records.member_gone(group.group_id, member_id)
     changes += target.rebalance(shard, context, group, force=True)
-    context.member_gone(group.group_id, member_id)
     _write(shard, changes, done)
 
 

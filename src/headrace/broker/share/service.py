@@ -55,7 +55,6 @@ class ShareService:
             self.settings,
             lambda: broker.image,
             lambda: self._limits().members_max,
-            self._member_gone,
         )
         self._offsets = offsets.OffsetsContext(
             self.states, self.partitions, lambda: broker.image, broker.partition_by_id
@@ -110,9 +109,6 @@ class ShareService:
         """A session is over: what its member holds goes to others; `done` once that is durable."""
         self.sessions.close(session)
         self._release(session.key, done or _nothing)
-
-    def _member_gone(self, group: str, member: str) -> None:
-        self._release(SessionKey(group, member), _nothing)
 
     def _release(self, key: SessionKey, done: Callable[[], None]) -> None:
         held = self.partitions.of_group(key.group)

@@ -1,7 +1,7 @@
 """Share sessions: which partitions a member fetches, named once and then only by changes.
 
-A session belongs to a group's member and to the connection it was opened on; with either it ends,
-and what the member holds goes to others.
+A session ends with the connection it was opened on or by the member's last request, not when the
+member leaves the group: what it holds is settled or given back there. Locks end with their time.
 """
 
 from collections import OrderedDict

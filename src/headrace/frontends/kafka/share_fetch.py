@@ -3,6 +3,7 @@
 * What is handed out is the member's own for the lock's duration. Whole batches go out; which of
   their records are meant is said beside them.
 * Acknowledgements in the request are settled first; the answer waits for both.
+* Who asks for no bytes or no records is given none, and answered without waiting.
 * With less than `min_bytes` there, the answer waits up to `max_wait_ms`; any error answers at once.
 * Over its consumer_byte_rate a client is told to wait, and nothing is handed out to it meanwhile.
 * A session's last request (epoch -1) gives back all that the member still holds, as does the end of
@@ -64,7 +65,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         return pending
     final = request.session_epoch == FINAL_EPOCH
     fetch = _ShareFetch(service, version, key, session, final=final)
-    if not final and not request.is_renew_ack:
+    if not final and request.max_bytes > 0 and request.max_records > 0:
         fetch.reading = ShareReading(
             context.broker,
             context.shared.deadlines,
@@ -72,8 +73,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             key,
             tuple(session.partitions),
             bytes_min=request.min_bytes,
-            bytes_max=max(0, min(request.max_bytes, context.broker.config.fetch_max_bytes)),
-            records_max=max(request.max_records, 0),
+            bytes_max=min(request.max_bytes, context.broker.config.fetch_max_bytes),
+            records_max=request.max_records,
             exactly=request.acquire_mode == RECORD_LIMIT_MODE,
             wait_seconds=max(request.max_wait_ms, 0) / 1000,
             done=fetch.fetched,

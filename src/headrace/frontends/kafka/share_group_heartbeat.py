@@ -1,7 +1,8 @@
 """ShareGroupHeartbeat (key 76, v1): being a member of a share group (KIP-932).
 
 * `__consumer_offsets` and `__share_group_state` are made when somebody first joins.
-* Answered once what it changes is committed; state of new partitions is made before.
+* Answered once what it changes is committed. State of new partitions is made then; they are
+  assigned after that, and a later heartbeat is told.
 """
 
 from typing import TYPE_CHECKING
