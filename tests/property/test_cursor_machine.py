@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headrace.broker.cursor.cursor import Cursor
 from headrace.broker.cursor.state import CursorState, StateMap
@@ -221,25 +221,30 @@ class CursorMachine(RuleBasedStateMachine):
             self.model[offset] = Known(state_kept, 0 if settled else count)
         self.advance()
 
-    @precondition(lambda self: self.cursor.out == 0)
     @rule()
     def restart_from_all_of_it(self) -> None:
-        """The whole state says as much as all changes together, and more."""
+        """The whole state says what the model does; what is out is available again."""
+        expected = {
+            offset: (known.state if known.state in SETTLED else AVAILABLE, known.tries)
+            for offset, known in self.model.items()
+            if known.state in SETTLED or known.tries
+        }
         whole = self.cursor.state()
-        self.cursor = Cursor.restored(whole, deliveries_max=self.tries, window=self.window)
-        self.kept = StateMap(whole)
-        self.kept_model = {
+        assert whole.start == self.start
+        assert whole.settled == sum(state in SETTLED for state, _ in expected.values())
+        assert expected == {
             offset: (one.state, one.tries)
             for one in whole.batches
             for offset in range(one.first, one.last + 1)
         }
-        self.kept_start, self.noted = whole.start, {}
+        self.cursor = Cursor.restored(whole, deliveries_max=self.tries, window=self.window)
+        self.kept, self.kept_model = StateMap(whole), expected
+        self.kept_start, self.noted = self.start, {}
         # Delays are not kept, and what was never out at the end need not be known of.
-        self.end = max([self.start, *(one.last + 1 for one in whole.batches)])
+        self.end = max(expected, default=self.start - 1) + 1
         self.model = {
-            offset: known._replace(ready_at=None)
-            for offset, known in self.model.items()
-            if offset < self.end
+            offset: Known(*expected.get(offset, (AVAILABLE, 0)))
+            for offset in range(self.start, self.end)
         }
 
     # what always holds

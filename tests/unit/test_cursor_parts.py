@@ -82,3 +82,76 @@ def test_a_state_takes_the_newest_word_on_each_offset() -> None:
         StateBatch(4, 5, RecordState.ACKNOWLEDGED, 2),
         StateBatch(6, 9, RecordState.AVAILABLE, 1),
     )
+
+
+def _mixed() -> Cursor:
+    """From 10 on: out, accepted, released, untouched, rejected, out for the second time, new."""
+    cursor = Cursor(10)
+    cursor.acquire(10, 12, "a", now=0.0)
+    cursor.settle("a", 11, 11, Outcome.ACCEPT)
+    cursor.settle("a", 12, 12, Outcome.RELEASE)
+    cursor.acquire(14, 15, "b", now=0.0)
+    cursor.settle("b", 14, 14, Outcome.REJECT)
+    cursor.settle("b", 15, 15, Outcome.RELEASE)
+    cursor.acquire(15, 16, "b", now=0.0)
+    return cursor
+
+
+def test_the_whole_state_counts_each_delivery_the_first_one_too() -> None:
+    state = _mixed().state()
+    assert state == CursorState(
+        10,
+        (
+            StateBatch(10, 10, RecordState.AVAILABLE, 1),
+            StateBatch(11, 11, RecordState.ACKNOWLEDGED, 0),
+            StateBatch(12, 12, RecordState.AVAILABLE, 1),
+            StateBatch(14, 14, RecordState.ARCHIVED, 0),
+            StateBatch(15, 15, RecordState.AVAILABLE, 2),
+            StateBatch(16, 16, RecordState.AVAILABLE, 1),
+        ),
+        2,
+    )
+
+
+def test_a_cursor_of_a_whole_state_goes_on_where_it_was() -> None:
+    cursor = Cursor.restored(_mixed().state(), deliveries_max=2)
+    assert (cursor.start, cursor.end, cursor.out, cursor.settled) == (10, 17, 0, 2)
+    assert cursor.take_change() is None, "nothing has changed since"
+    given = cursor.acquire(10, 17, "c", now=0.0)
+    assert [tuple(one) for one in given] == [
+        (10, 10, 2), (12, 12, 2), (13, 13, 1), (15, 15, 3), (16, 16, 2), (17, 17, 1),
+    ]  # fmt: skip
+    back = cursor.release_holder("c")
+    assert [one.first for one in back if one.state is RecordState.ARCHIVED] == [10, 12, 15, 16]
+
+
+def test_a_change_counts_the_first_delivery() -> None:
+    cursor = Cursor(0)
+    cursor.acquire(0, 1, "a", now=0.0)
+    cursor.settle("a", 1, 1, Outcome.RELEASE)
+    assert cursor.take_change() == CursorState(0, (StateBatch(1, 1, RecordState.AVAILABLE, 1),), 0)
+    assert cursor.take_change() is None
+
+
+def test_a_lease_ends_when_its_time_has_come_and_not_before() -> None:
+    cursor = Cursor(0)
+    cursor.acquire(0, 3, "a", now=1.0, deadline=5.0)
+    cursor.acquire(4, 5, "b", now=1.0, deadline=9.0)
+    cursor.settle("a", 0, 0, Outcome.ACCEPT)
+    assert cursor.expire(4.999) == []
+    assert cursor.next_deadline() == 5.0
+    assert cursor.expire(5.0) == [StateBatch(1, 3, RecordState.AVAILABLE, 1)]
+    assert (cursor.next_deadline(), cursor.holds("a"), cursor.holds("b")) == (9.0, 0, 2)
+
+
+def test_a_renewal_of_the_middle_leaves_both_ends_to_their_time() -> None:
+    cursor = Cursor(0)
+    cursor.acquire(0, 4, "a", now=0.0, deadline=5.0)
+    cursor.renew("a", 1, 3, 8.0)
+    assert cursor.holds("a") == 5
+    assert [(one.first, one.last) for one in cursor.expire(5.0)] == [(0, 0), (4, 4)]
+    assert cursor.next_deadline() == 8.0
+    assert [(one.first, one.last) for one in cursor.expire(8.0)] == [(1, 3)]
+    assert cursor.next_deadline() is None
+    with pytest.raises(NotHeld):
+        cursor.renew("a", 1, 1, 20.0)
