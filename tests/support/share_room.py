@@ -20,7 +20,7 @@ from headrace.wire.kafka.batch import Record, build, parse_header
 from tests.support.broker import Room, room, until
 
 GROUP, TOPIC = "g", "t"
-_SETTINGS = {
+_SETTINGS: dict[str, Any] = {
     "offsets_topic_num_partitions": "1",
     "share_coordinator_state_topic_num_partitions": "1",
 }
@@ -81,6 +81,12 @@ class ShareRoom:
         """The share partition's key."""
         return ShareKey(GROUP, self.here.broker.image.topics[TOPIC].topic_id, index)
 
+    def state_epoch(self) -> int:
+        """Of what is kept of the first partition."""
+        kept = self.share.states.read(self.key(0))
+        assert kept is not None
+        return kept.state_epoch
+
     async def partition(self, index: int = 0) -> SharePartition:
         """The share partition, loaded."""
         found = self.share.partitions.get(self.key(index))
@@ -132,10 +138,12 @@ async def share_room(
     *,
     partitions: int = 1,
     kill: bool = False,
+    of_broker: dict[str, Any] | None = None,
     **settings: str,
 ) -> AsyncIterator[ShareRoom]:
     """A broker with the topic and the group's `settings`; nobody has joined."""
-    async with room(place, disk or SimDisk(), kill=kill, **_SETTINGS) as here:
+    theirs = {**_SETTINGS, **(of_broker or {})}
+    async with room(place, disk or SimDisk(), kill=kill, **theirs) as here:
         share = ShareRoom(here)
         await share.begin(partitions, **settings)
         yield share

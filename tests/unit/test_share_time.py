@@ -4,11 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.cursor.state import CursorState
+from headrace.broker.cursor.states import RecordState, StateBatch
 from headrace.broker.share.acks import AckKind
 from headrace.model.errors import ErrorCode
+from headrace.model.nouns import Offset
 from headrace.testing.disk import SimDisk
 from tests.support.broker import play, until
-from tests.support.share_room import GROUP, ShareRoom, share_room
+from tests.support.share_room import GROUP, TOPIC, ShareRoom, share_room
 
 ACCEPT, RELEASE, REJECT, RENEW = AckKind.ACCEPT, AckKind.RELEASE, AckKind.REJECT, AckKind.RENEW
 LOCK_SECONDS, SESSION_SECONDS = 30.0, 45.0
@@ -130,6 +133,21 @@ def test_a_member_is_lost_one_session_after_it_was_last_heard_of(tmp_path: Path)
     play(story())
 
 
+def test_the_session_of_a_former_membership_ends_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path) as share:
+            await share.join("a")
+            await share.advance(20)
+            assert (await share.beat("a", -1)).error is ErrorCode.NONE
+            await share.join("a")
+            await share.advance(SESSION_SECONDS - MOMENT)
+            assert share.members() == ["a"]
+            await share.advance(MOMENT)
+            assert share.members() == []
+
+    play(story())
+
+
 def test_members_of_before_a_restart_have_one_session_to_be_heard_of(tmp_path: Path) -> None:
     disk = SimDisk()
 
@@ -169,6 +187,127 @@ def test_members_who_come_within_an_interval_share_the_first_assignment(tmp_path
             assert told.assigned != other.assigned
             assert told.interval_ms == 5000
             assert (await share.beat("a", told.epoch)).assigned is None, "told once"
+
+    play(story())
+
+
+def test_the_next_assignment_comes_one_interval_after_the_last(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path, partitions=2) as share:
+            await share.join("a")
+            await share.advance(1)
+            assert _shares(share) == [2]
+            await share.advance(0.5)
+            await share.join("b")
+            await share.advance(0.5 - MOMENT)
+            assert _shares(share) == [2]
+            await share.advance(MOMENT)
+            assert _shares(share) == [1, 1]
+
+    play(story())
+
+
+def _shares(share: ShareRoom) -> list[int]:
+    """How many partitions each member is to read, by the group's present targets."""
+    group = share.share.describe(GROUP).group
+    return [] if group is None else [len(parts) for parts in group.target.values()]
+
+
+def test_a_member_may_be_one_epoch_behind_and_no_more(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path, share_assignment_interval_ms="0") as share:
+            first = await share.beat("a")
+            await share.join("b")
+            second = await share.beat("a", first.epoch)
+            assert second.epoch > first.epoch
+            assert (await share.beat("a", first.epoch)).epoch == second.epoch
+            await share.join("c")
+            third = await share.beat("a", second.epoch)
+            assert third.epoch > second.epoch
+            assert (await share.beat("a", second.epoch)).error is ErrorCode.NONE
+            for epoch in (first.epoch, third.epoch + 1):
+                refused = await share.beat("a", epoch)
+                assert refused.error is ErrorCode.FENCED_MEMBER_EPOCH
+            assert (await share.beat("a")).epoch == third.epoch, "it may join again"
+
+    play(story())
+
+
+def test_a_group_has_no_more_members_than_it_may(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path, of_broker={"group_share_max_size": "2"}) as share:
+            await share.join("a", "b")
+            assert (await share.beat("c")).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+            assert (await share.beat("a")).error is ErrorCode.NONE, "who is in it may join again"
+            assert (await share.beat("b", -1)).error is ErrorCode.NONE
+            await share.join("c")
+            assert share.members() == ["a", "c"]
+
+    play(story())
+
+
+# What is kept, and what the log has
+
+
+def test_what_is_kept_of_offsets_the_log_lost_says_nothing_of_new_ones(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path) as share:
+            await share.join("a")
+            await share.write(1, batches=3)
+            done = StateBatch(1, 5, RecordState.ACKNOWLEDGED, 1)
+            later = StateBatch(6, 6, RecordState.AVAILABLE, 3)
+            kept: list[ErrorCode | None] = []
+            change = CursorState(0, (done, later), 5)
+            share.share.states.write(share.key(0), share.state_epoch(), 0, change, kept.append)
+            await until(lambda: kept == [None])
+            assert await share.fetch("a") == {0: 1}
+            await share.write(1, batches=5)
+            assert await share.fetch("a") == dict.fromkeys(range(3, 8), 1)
+
+    play(story())
+
+
+def test_a_group_that_was_beyond_the_end_of_the_log_begins_there(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path) as share:
+            await share.join("a")
+            await share.write(1, batches=3)
+            kept: list[ErrorCode | None] = []
+            share.share.states.initialize([(share.key(0), 50)], share.state_epoch(), kept.append)
+            await until(lambda: kept == [None])
+            assert (await share.partition()).start == 3
+            await share.write(1)
+            assert await share.fetch("a") == {3: 1}
+
+    play(story())
+
+
+def test_records_go_when_the_log_s_front_goes_whoever_holds_them(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path) as share:
+            await share.join("a")
+            await share.write(1, batches=5)
+            assert len(await share.fetch("a")) == 5
+            log = share.here.broker.partition(TOPIC, 0).log
+            log.delete_records(Offset(3))
+            assert await share.fetch("a") == {}
+            assert ((await share.partition()).start, (await share.partition()).out) == (3, 2)
+            share.share.partitions.forget(share.key(0))
+            assert (await share.partition()).start == 3, "as is known before anybody fetches"
+
+    play(story())
+
+
+def test_a_record_is_given_up_after_as_many_deliveries_as_the_group_allows(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path, share_delivery_count_limit="3") as share:
+            await share.join("a")
+            await share.write(1)
+            for tries in (1, 2, 3):
+                assert await share.fetch("a") == {0: tries}
+                await share.advance(LOCK_SECONDS)
+            assert await share.fetch("a") == {}
+            assert (await share.partition()).start == 1
 
     play(story())
 
