@@ -221,11 +221,11 @@ def test_a_member_may_be_one_epoch_behind_and_no_more(tmp_path: Path) -> None:
             second = await share.beat("a", first.epoch)
             assert second.epoch > first.epoch
             assert (await share.beat("a", first.epoch)).epoch == second.epoch
-            await share.join("c")
+            await share.join("c", "d")
             third = await share.beat("a", second.epoch)
-            assert third.epoch > second.epoch
+            assert third.epoch > second.epoch + 1
             assert (await share.beat("a", second.epoch)).error is ErrorCode.NONE
-            for epoch in (first.epoch, third.epoch + 1):
+            for epoch in (first.epoch, second.epoch + 1, third.epoch + 1):
                 refused = await share.beat("a", epoch)
                 assert refused.error is ErrorCode.FENCED_MEMBER_EPOCH
             assert (await share.beat("a")).epoch == third.epoch, "it may join again"
