@@ -77,8 +77,10 @@ class Bugs(logging.Handler):
         self.seen: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(Exception):
+        try:
             self.seen.append(logging.Formatter().format(record))
+        except Exception as error:  # noqa: BLE001 - a line that cannot be written is a bug as well
+            self.seen.append(f"{record.msg!r} with {record.args!r}: {error!r}")
 
 
 @pytest.fixture(scope="module")
