@@ -126,6 +126,8 @@ def test_a_count_that_the_frame_cannot_hold_is_refused_before_anything_is_made_o
     produce = struct.pack(">hhii", -1, 1, 1000, 2**30)
     fetch = struct.pack(">iiiibiii", -1, 0, 1, 1 << 20, 0, 0, -1, 2**31 - 1)
     for key, version, body in ((0, 8, produce), (1, 11, fetch), (3, 1, struct.pack(">i", 2**30))):
+        with connect(broker) as link:  # the code behind the API comes with its first request
+            assert ask(link, request(key, version, body)) is None
         with connect(broker) as link:
             assert ask(link, request(ApiKey.API_VERSIONS, 0, b"")) is not None
             with allocates_at_most(OF_A_CONNECTION_BYTES_MAX):
