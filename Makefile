@@ -25,6 +25,16 @@ demo: setup ## nginx log -> topic -> Spark -> Parquet, a table and a picture
 test: setup-dev ## All tests that belong to every change; prints the client x scenario matrix
 	@$(PYTEST) $(ARGS)
 
+.PHONY: test-orders
+test-orders: setup-dev ## All tests in file order, reversed and in three random orders (SEEDS="1 2 3")
+	@# In one process: what one file leaves behind is found by the next.
+	@failed=; seeds="$(or $(SEEDS),$(shell shuf -n 3 -i 1-4294967295))"; \
+	for order in "-p no:randomly" "-p no:randomly --reverse" $$(printf -- '--randomly-seed=%s ' $$seeds); do \
+	  echo "== pytest $$order"; \
+	  $(PY) -m pytest $$order $(ARGS) || failed="$$failed [$$order]"; \
+	done; \
+	test -z "$$failed" || { echo "failed with:$$failed"; exit 1; }
+
 .PHONY: lint
 lint: setup-dev ## ruff, mypy --strict, import rules, sizes
 	@.venv/bin/ruff check .

@@ -1,5 +1,22 @@
-"""What every test needs."""
+"""What every test needs, and `--reverse`."""
 
 # A broker in this process warms its codecs on a thread, and kio imports hypothesis where it is
 # installed: both threads at once would meet a half imported module.
 import hypothesis  # noqa: F401
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--reverse`, one of the orders that `make test-orders` runs."""
+    parser.addoption(
+        "--reverse",
+        action="store_true",
+        help="run the last test first (with -p no:randomly: file order turned round)",
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Turn the order round, whoever made it."""
+    if config.getoption("reverse"):
+        items.reverse()

@@ -127,7 +127,10 @@ def compare_value(ours: Any, theirs: Any, version: int, name: str) -> None:
         for mine, other in zip(ours, theirs, strict=True):
             compare(mine, other, version)
     elif isinstance(theirs, tuple):
-        assert list(ours or ()) == list(theirs)
+        if ours is None:  # Metadata's first version asks for all topics by an empty list
+            assert (name, version, theirs) == ("topics", 0, ()), f"{name} is empty, not null"
+        else:
+            assert list(ours) == list(theirs), name
     elif dataclasses.is_dataclass(theirs):
         compare(ours, theirs, version)
     elif theirs is None and name in {"topic_id", "replica_directory_id"}:

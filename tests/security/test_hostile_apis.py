@@ -22,6 +22,7 @@ from uuid import UUID
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from kafka.protocol.admin.transactions import DescribeTransactionsResponse
 
 from headrace.broker.quotas import Entity
 from headrace.frontends.kafka.handler import Api
@@ -33,13 +34,15 @@ from headrace.wire.kafka.api import ApiKey, is_served
 from headrace.wire.kafka.frame import parse_response, request_head
 from headrace.wire.kafka.hot import api_versions
 from tests.support import wire_random
-from tests.support.links import RSS_GROWTH_BYTES_MAX, SECONDS_MAX, ask, connect, receive, rss
+from tests.support.links import SECONDS_MAX, allocates_at_most, ask, connect, receive
 
 ROUNDS = 40 if os.environ.get("HEADRACE_LONG") else 4
 """Sound requests of each version, with all that is made of each."""
 SEED = int(os.environ.get("HEADRACE_SEED", "0"))
 QUIET_SECONDS = 0.02
 """No answer for so long: those still missing wait for something, as a Fetch may."""
+ALLOCATED_BYTES_MAX = 32 << 20
+"""What the requests of one version may cost: the codecs met for the first time are in it."""
 CORRELATION_ID = 7_000_001
 SAFE = "safe"
 """A topic no request names."""
@@ -74,8 +77,10 @@ class Bugs(logging.Handler):
         self.seen: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        with contextlib.suppress(Exception):
+        try:
             self.seen.append(logging.Formatter().format(record))
+        except Exception as error:  # noqa: BLE001 - a line that cannot be written is a bug as well
+            self.seen.append(f"{record.msg!r} with {record.args!r}: {error!r}")
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +173,12 @@ def check_answer(key: int, version: int, answer: bytes) -> None:
     frame = memoryview(answer)[4:]
     correlation_id, at = parse_response(frame, key, version)
     assert correlation_id == CORRELATION_ID
+    if key == ApiKey.DESCRIBE_TRANSACTIONS:
+        # An id without a transaction has begun none at -1, in Kafka too: a time that kio refuses.
+        states = DescribeTransactionsResponse.decode(answer[4 + at :], version)
+        states.with_header(correlation_id)
+        assert states.encode_header(flexible=True) + states.encode() == answer[4:]
+        return
     response = cold.decode_response(key, version, frame[at:])
     assert len(cold.encode_body(response)) == len(frame) - at
 
@@ -181,8 +192,8 @@ def test_hostile_requests_of_every_version_are_answered_or_end_their_connection(
     tally: Counter[str],
 ) -> None:
     chance = Random(zlib.crc32(api.key.name.encode()) + SEED)
-    before = rss()
-    for version in advertised(bystander).get(api.key, range(api.min_version, api.max_version + 1)):
+    versions = advertised(bystander).get(api.key, range(api.min_version, api.max_version + 1))
+    for version in versions:
         served = is_served(api.key, version)
         assert served or api.key == ApiKey.PRODUCE, "only Produce is advertised beyond what is"
         bodies = (
@@ -195,10 +206,11 @@ def test_hostile_requests_of_every_version_are_answered_or_end_their_connection(
             for _, body in bodies
         ]
         # Every second one comes while its client has quotas: answers are then told to wait.
-        half = send_all(broker, bystander, frames[::2])
-        broker.call(lambda server: server.broker.quotas.put(Entity(client="fuzz"), LIMITS))
-        other = send_all(broker, bystander, frames[1::2])
-        broker.call(lambda server: server.broker.quotas.put(Entity(client="fuzz"), {}))
+        with allocates_at_most(ALLOCATED_BYTES_MAX):
+            half = send_all(broker, bystander, frames[::2])
+            broker.call(lambda server: server.broker.quotas.put(Entity(client="fuzz"), LIMITS))
+            other = send_all(broker, bystander, frames[1::2])
+            broker.call(lambda server: server.broker.quotas.put(Entity(client="fuzz"), {}))
         outcomes = [one for pair in zip_longest(half, other) for one in pair if one is not None]
         for (kind, body), outcome in zip(bodies, outcomes, strict=True):
             assert not bugs.seen, f"v{version} among {len(bodies)}: {bugs.seen[0]}"
@@ -215,7 +227,6 @@ def test_hostile_requests_of_every_version_are_answered_or_end_their_connection(
             assert any(one.closed for one in outcomes)
             assert not any(one.answers for one in outcomes)
         tally["API versions"] += 1
-    assert rss() - before < RSS_GROWTH_BYTES_MAX
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.key.name)

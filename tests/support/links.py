@@ -1,18 +1,14 @@
 """Bare connections to a broker, and what its process takes of memory."""
 
 import contextlib
-import os
 import socket
 import struct
-from pathlib import Path
+import tracemalloc
+from collections.abc import Iterator
 
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_response, request_head
-
-RSS_GROWTH_BYTES_MAX = 150 << 20
-"""What hostile requests may cost: the codecs met for the first time are in it."""
-
 
 SECONDS_MAX = 20.0
 
@@ -77,5 +73,18 @@ class Link:
         return got
 
 
-def rss() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+@contextlib.contextmanager
+def allocates_at_most(bytes_max: int) -> Iterator[None]:
+    """Assert that this process, brokers on its threads included, never takes more at once.
+
+    Counted where Python allocates, so that zeroed memory counts, which the system hands out when it
+    is written to, and memory that is given back at once.
+    """
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        yield
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most - before <= bytes_max, f"{most - before} bytes were allocated"

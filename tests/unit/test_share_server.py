@@ -302,7 +302,7 @@ def test_metrics_tell_of_transactions_and_share_groups(broker: BrokerThread) -> 
     assert now["share_records_out"] >= 1
     assert now["share_partitions"] >= 1
     assert now["share_groups"] >= 1
-    assert now["share_locks_timed_out_total"] >= 0
+    assert "share_locks_timed_out_total" in now
     assert now["transactions_open"] == 1
     assert 0 < now["transaction_open_seconds_max"] < 120
     assert now["transactions_total committed"] == 0
