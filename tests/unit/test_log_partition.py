@@ -120,6 +120,19 @@ def test_rolling_by_time_measures_record_timestamps_from_the_first_batch_on() ->
     world.close()
 
 
+def test_a_segments_offsets_are_as_far_from_its_base_as_31_bits_say_and_no_farther() -> None:
+    world = World(config=LogConfig(index_interval_bytes=0))
+    log = world.log()
+    append(log, b"first")
+    log.end_offset = Offset((1 << 31) - 1)  # a gap, as compaction leaves one
+    append(log, b"the last that its index has room for")
+    assert bases(world) == [0]
+    append(log, b"one farther")
+    assert bases(world) == [0, 1 << 31]
+    assert log.segments[0].index.last[0] == (1 << 31) - 1
+    world.close()
+
+
 def test_a_full_index_rolls_the_segment() -> None:
     world = World(config=LogConfig(index_interval_bytes=0, segment_index_bytes=36))
     for at in range(6):
@@ -292,6 +305,34 @@ def test_aborted_transactions_are_listed_for_the_range_they_overlap() -> None:
         assert log.last_stable_offset(log.end_offset) == log.end_offset
         world.restart(clean=False)
         log = world.log()
+    world.close()
+
+
+def test_a_transaction_that_began_in_the_range_is_listed_whenever_it_was_aborted() -> None:
+    """The one that began last is aborted first: its entry does not end the search."""
+    world = World()
+    log = world.log()
+    append(log, b"0", producer=(8, 0, 0), transactional=True)
+    append(log, b"1", producer=(9, 0, 0), transactional=True)
+    append_marker(log, 9, commit=False)
+    append(log, b"3" * 900, producer=(7, 0, 0), transactional=True)
+    append_marker(log, 8, commit=False)
+    append_marker(log, 7, commit=False)
+    assert len(log.segments) > 1
+
+    def listed(start: int, end: int) -> list[int]:
+        found = log.aborted_transactions(Offset(start), Offset(end))
+        return [one.producer_id for one in found]
+
+    assert [listed(0, end) for end in range(1, 7)] == [
+        [8], [9, 8], [9, 8], [9, 8, 7], [9, 8, 7], [9, 8, 7],
+    ]  # fmt: skip
+    assert [listed(start, 6) for start in range(6)] == [
+        [9, 8, 7], [9, 8, 7], [9, 8, 7], [8, 7], [8, 7], [7],
+    ]  # fmt: skip
+    assert [listed(at, at + 1) for at in range(6)] == [
+        [8], [9, 8], [9, 8], [8, 7], [8, 7], [7],
+    ]  # fmt: skip
     world.close()
 
 
