@@ -75,7 +75,15 @@ CASES: dict[str, Damage] = {
     "marker missing": missing(names.CLEAN_SHUTDOWN),
     "lock missing": missing(names.LOCK),
 }
-NOT_THERE: dict[str, set[str]] = {"stopped": set(), "killed": set()}
+NOT_THERE: dict[str, set[str]] = {
+    "stopped": {"read bounds missing"},
+    "killed": {
+        "settings flipped",
+        "marker missing",
+        "logs at rest missing",
+        "logs at rest flipped",
+    },
+}
 """What a directory so left does not have."""
 LEFT = [(how, name) for how in NOT_THERE for name in CASES if name not in NOT_THERE[how]]
 

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
@@ -69,6 +70,15 @@ def begin_anew(broker: BrokerProcess) -> None:
     """Stop and start: the flushes that the topics' creation asked for are behind us."""
     assert broker.stop() == 0
     broker.start()
+
+    def answers() -> bool:
+        try:
+            flushes(broker)
+        except URLError:
+            return False
+        return True
+
+    until(answers, "the metrics are served")
 
 
 def flushes(broker: BrokerProcess) -> float:

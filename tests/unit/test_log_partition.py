@@ -444,6 +444,47 @@ def test_nothing_goes_that_is_held_or_not_committed() -> None:
     world.close()
 
 
+def test_what_is_just_as_old_as_allowed_stays_and_a_millisecond_later_it_goes() -> None:
+    world = filled(LogConfig(retention_ms=DAY_MS), [DAY_MS, 0])
+    log = world.log()
+    assert log.apply_retention(NOW_MS, None) == 0
+    assert log.apply_retention(NOW_MS + 1, None) == 1
+    world.close()
+
+
+def test_size_takes_a_segment_that_is_wholly_over_to_the_byte_and_no_byte_less() -> None:
+    world = filled(LogConfig(retention_ms=-1), [0, 0, 0])
+    log = world.log()
+    size = log.segments[0].size
+    log.config = LogConfig(retention_ms=-1, retention_bytes=2 * size + 1)
+    assert log.apply_retention(NOW_MS, None) == 0
+    log.config = LogConfig(retention_ms=-1, retention_bytes=2 * size)
+    assert log.apply_retention(NOW_MS, None) == 1
+    log.config = LogConfig(retention_ms=-1, retention_bytes=0)
+    log.high_watermark = Offset(2)
+    assert log.apply_retention(NOW_MS, None) == 1, "nothing that is not committed"
+    world.close()
+
+
+def test_records_before_the_first_one_ever_cannot_be_deleted() -> None:
+    world = filled(LogConfig(retention_ms=-1), [0])
+    with pytest.raises(ApiError, match="OFFSET_OUT_OF_RANGE"):
+        world.log().delete_records(Offset(-1))
+    assert world.log().delete_records(Offset(0)) == 0
+    world.close()
+
+
+def test_a_start_one_record_into_a_segment_is_kept_through_a_kill() -> None:
+    world = filled(LogConfig(retention_ms=-1), [0])
+    append(world.log(), b"another")
+    world.flush(world.log())
+    assert world.log().delete_records(Offset(1)) == 1
+    world.settle()
+    world.restart(clean=False)
+    assert world.log().start_offset == 1
+    world.close()
+
+
 def test_a_compacted_topic_loses_nothing_to_age_or_size() -> None:
     config = LogConfig(
         retention_ms=DAY_MS, retention_bytes=1, cleanup_policy=frozenset({"compact"})

@@ -277,6 +277,9 @@ def test_a_stopped_directory_does_nothing_more() -> None:
     world.flush(log)
     world.directory.close()
     before = len(world.disk.ops)
+    assert world.clock.turn() == 0
+    for _ in range(10):
+        world.clock.advance(1)
+        assert heard == []
     wait(world, 1000)
-    assert heard == []
     assert len(world.disk.ops) == before
