@@ -356,6 +356,8 @@ def test_segments_past_their_time_go_and_the_active_one_is_rolled_first() -> Non
     assert (log.start_offset, log.end_offset) == (3, 3)
     assert bases(world) == [3]
     assert [name for name in world.disk.list("/data/t-0") if name.endswith(".log.deleted")]
+    left = [name for name in world.disk.list("/data/t-0") if name.endswith(".snapshot")]
+    assert left == ["00000000000000000003.snapshot"]
     world.clock.advance(61)
     world.settle()
     assert not [name for name in world.disk.list("/data/t-0") if name.endswith(".deleted")]
