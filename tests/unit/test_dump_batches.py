@@ -16,7 +16,7 @@ def test_sequences_that_wrap_end_behind_0() -> None:
     row = row_of(
         wire.build(records, producer_id=1, producer_epoch=0, base_sequence=SEQUENCE_MAX - 1)
     )
-    assert (row["base_sequence"], row["last_sequence"]) == (SEQUENCE_MAX - 1, 2)
+    assert (row["base_sequence"], row["last_sequence"]) == (SEQUENCE_MAX - 1, 1)
     row = row_of(wire.build(records))
     assert (row["base_sequence"], row["last_sequence"]) == (-1, -1)
 
