@@ -91,9 +91,10 @@ def test_whatever_a_power_cut_leaves_of_an_adoption_is_kafkas_log_and_perhaps_mo
     world.directory.checkpoint()
     world.settle()
     world.directory.close()
-    states = 0
+    cuts = states = 0
     seen: set[bytes] = set()
     for cut in range(0, len(disk.ops) + 1, STEP):
+        cuts += 1
         for left in crash_states(disk, cut, seed=1, samples=1):
             states += 1
             if (key := fingerprint(left)) in seen:
@@ -111,5 +112,5 @@ def test_whatever_a_power_cut_leaves_of_an_adoption_is_kafkas_log_and_perhaps_mo
             after.close()
     assert states > 30
     COUNTS[f"adoption of a Kafka's directory, {'stopped' if clean else 'killed'}"] = Count(
-        len(disk.ops) + 1, states, len(seen)
+        cuts, states, len(seen)
     )

@@ -4,6 +4,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
@@ -20,6 +21,7 @@ from confluent_kafka.admin import (
 from tests.support.process import BrokerProcess, free_port
 
 TOPIC = "kept"
+ANOTHER = "another"
 WAIT_SECONDS_MAX = 20.0
 
 
@@ -60,8 +62,40 @@ def set_config(admin: AdminClient, name: str, value: str) -> None:
         future.result(10)
 
 
+def make_another(admin: AdminClient, config: dict[str, str]) -> None:
+    admin.create_topics([NewTopic(ANOTHER, 1, 1, config=config)])[ANOTHER].result(10)
+
+
+def begin_anew(broker: BrokerProcess) -> None:
+    """Stop and start: the flushes that the topics' creation asked for are behind us."""
+    assert broker.stop() == 0
+    broker.start()
+
+    def answers() -> bool:
+        try:
+            flushes(broker)
+        except URLError:
+            return False
+        return True
+
+    until(answers, "the metrics are served")
+
+
+def flushes(broker: BrokerProcess) -> float:
+    return metric(broker, "headrace_flush_seconds_count")
+
+
+def watermarks(broker: BrokerProcess, topic: str) -> tuple[int, int]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
+    try:
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=5)
+        return low, high
+    finally:
+        consumer.close()
+
+
 def produce(
-    broker: BrokerProcess, count: int, *, size: int = 10, partition: int = 0
+    broker: BrokerProcess, count: int, *, size: int = 10, partition: int = 0, topic: str = TOPIC
 ) -> list[object]:
     """One batch for each record; the errors."""
     settings = {"bootstrap.servers": broker.bootstrap, "acks": "all", "linger.ms": 0}
@@ -74,7 +108,7 @@ def produce(
 
     for number in range(count):
         producer.produce(
-            TOPIC, b"%06d" % number + bytes(size), partition=partition, on_delivery=answered
+            topic, b"%06d" % number + bytes(size), partition=partition, on_delivery=answered
         )
         producer.flush(10)
     return errors
@@ -115,17 +149,13 @@ def second_batch(path: Path) -> int:
 def test_a_retention_that_is_lowered_acts_at_the_next_check(tmp_path: Path) -> None:
     with broker_in(tmp_path, log_retention_check_interval_ms=200) as broker:
         admin = make(broker, config={"file.delete.delay.ms": "100"})
-        produce(broker, 3)
-        time.sleep(0.6)
+        make_another(admin, {"retention.ms": "100"})
+        assert not produce(broker, 3)
+        assert not produce(broker, 1, topic=ANOTHER)
+        until(lambda: watermarks(broker, ANOTHER) == (1, 1), "a check comes by")
         assert values(broker, 0, 3) == [b"000000", b"000001", b"000002"]
         set_config(admin, "retention.ms", "100")
-        consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
-        where = TopicPartition(TOPIC, 0)
-        until(
-            lambda: consumer.get_watermark_offsets(where, timeout=5) == (3, 3),
-            "the start moves behind what expired",
-        )
-        consumer.close()
+        until(lambda: watermarks(broker, TOPIC) == (3, 3), "the start moves behind what expired")
         until(lambda: [one.name for one in logs_of(broker)] == [f"{3:020d}.log"], "the file goes")
         directory = logs_of(broker)[0].parent
         until(lambda: not list(directory.glob("*.deleted")), "the files are removed")
@@ -139,38 +169,36 @@ def test_flush_messages_asks_for_just_the_flushes_it_says(tmp_path: Path, by: st
         settings["log_flush_interval_messages"] = "10"
     with broker_in(tmp_path, **settings) as broker:
         admin = make(broker, config={"flush.messages": "10"} if by == "topic" else {})
+        begin_anew(broker)
         if by == "topic at run time":
             set_config(admin, "flush.messages", "10")
-        time.sleep(0.5)
-        wanted = metric(broker, "headrace_flush_seconds_count")
-        for _ in range(3):
+        wanted = flushes(broker)
+        # So often that one record more or less between two flushes would add up.
+        for _ in range(12):
             assert not produce(broker, 9)
-            time.sleep(0.3)
-            assert metric(broker, "headrace_flush_seconds_count") == wanted
+            assert flushes(broker) == wanted
             assert not produce(broker, 1)
             wanted += 1
-            until(lambda: metric(broker, "headrace_flush_seconds_count") == wanted, "one flush")  # noqa: B023 - asked at once
+            until(lambda: flushes(broker) == wanted, "one flush")  # noqa: B023 - asked at once
 
 
 def test_flush_ms_flushes_what_waits_and_nothing_when_nothing_does(tmp_path: Path) -> None:
     with broker_in(tmp_path, log_flush_on_ack="false") as broker:
         admin = make(broker)
-        assert not produce(broker, 1)
-        time.sleep(0.5)
-        before = metric(broker, "headrace_flush_seconds_count")
+        make_another(admin, {"flush.ms": "1000"})
+        begin_anew(broker)
+        before = flushes(broker)
         assert not produce(broker, 5)
-        time.sleep(0.7)
-        unset = metric(broker, "headrace_flush_seconds_count")
+
+        def flushed_beside(wanted: float) -> None:
+            assert not produce(broker, 1, topic=ANOTHER)
+            until(lambda: flushes(broker) == wanted, "the other topic's record is flushed")
+
+        flushed_beside(before + 1)
         set_config(admin, "flush.ms", "200")
-        until(
-            lambda: metric(broker, "headrace_flush_seconds_count") > unset,
-            "what waits is flushed",
-        )
-        time.sleep(0.5)
-        after = metric(broker, "headrace_flush_seconds_count")
-        time.sleep(0.7)
-        assert metric(broker, "headrace_flush_seconds_count") == after
-        assert after - before <= 3
+        until(lambda: flushes(broker) == before + 2, "what waits is flushed, and had not been")
+        for more in (3, 4):  # a second each, in which one topic's round comes by four times
+            flushed_beside(before + more)
 
 
 def test_rot_in_a_cold_segment_is_found_said_once_and_costs_its_own_batch(tmp_path: Path) -> None:

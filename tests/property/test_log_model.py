@@ -243,8 +243,8 @@ class LogModel(RuleBasedStateMachine):
         found = self.log.max_timestamp_offset()
         assert (found[1] if found else None) == wanted
 
-    @rule()
-    def list_aborted(self) -> None:
+    @rule(data=st.data())
+    def list_aborted(self, data: st.DataObject) -> None:
         began: dict[int, int] = {}
         aborted: list[tuple[int, int, int]] = []
         for one in self.batches:
@@ -256,6 +256,11 @@ class LogModel(RuleBasedStateMachine):
                     aborted.append((one.producer, first, one.base))
         found = self.log.aborted_transactions(self.log.start_offset, self.log.end_offset)
         assert [one[:3] for one in found] == aborted
+        start = data.draw(st.integers(self.log.start_offset, self.log.end_offset))
+        end = data.draw(st.integers(start, self.log.end_offset))
+        within = self.log.aborted_transactions(Offset(start), Offset(end))
+        overlapping = [one for one in aborted if one[2] >= start and one[1] < end]
+        assert [one[:3] for one in within] == overlapping
         assert self.log.first_unstable_offset() == min(began.values(), default=None)
 
     @precondition(lambda self: self.batches)

@@ -315,14 +315,14 @@ def enumerate_cuts(
         cuts += 1
         for left in crash_states(story.world.disk, cut, seed=seed, samples=samples):
             states += 1
-            key = (fingerprint(left), _promises(story, cut))
+            key = (fingerprint(left), promises(story, cut))
             if key not in seen:
                 seen.add(key)
                 found += [f"cut before {cut}: {one}" for one in problems(story, cut, left)]
     return Count(cuts, states, len(seen)), found
 
 
-def _promises(story: Story, cut: int) -> tuple[object, ...]:
+def promises(story: Story, cut: int) -> tuple[object, ...]:
     """All that `problems` asks of a cut: where it is equal, equal disks are judged once."""
     return tuple(
         (

@@ -177,6 +177,28 @@ def test_a_gap_and_an_old_epoch_are_refused_and_nothing_is_written() -> None:
     assert place.partition.log.end_offset == 1
 
 
+def test_markers_of_an_older_coordinator_are_fenced_and_of_the_same_or_a_newer_one_taken() -> None:
+    place = Place()
+
+    def mark(coordinator_epoch: int) -> None:
+        place.partition.append_marker(
+            9, 0, commit=True, coordinator_epoch=coordinator_epoch, now_ms=NOW
+        )
+
+    for newest in (0, 3, 3):
+        mark(newest)
+    for older in (0, 2):
+        with pytest.raises(ApiError) as caught:
+            mark(older)
+        assert caught.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert place.partition.log.end_offset == 3
+    place.flush()
+    mark(4)
+    with pytest.raises(ApiError, match="TRANSACTION_COORDINATOR_FENCED"):
+        mark(3)
+    assert place.partition.log.producers.coordinator_epoch(9) == 4
+
+
 def test_transactional_batches_are_refused_outside_of_a_transaction() -> None:
     place = Place()
     with pytest.raises(ApiError, match="INVALID_TXN_STATE"):

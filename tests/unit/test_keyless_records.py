@@ -133,3 +133,11 @@ def test_keyless_says_the_numbers_and_notices_lies() -> None:
     for cut in range(len(data)):
         with pytest.raises(ApiError):
             list(keyless(data[:cut], 7, lambda _: None))
+
+
+def test_any_negative_length_is_no_key_and_a_record_without_room_for_one_is_a_lie() -> None:
+    null_by_minus_2 = b"\x0c\x00\x00\x00\x03\x01\x00"
+    assert list(keyless(null_by_minus_2 * 2, 2, lambda _: None)) == [0, 1]
+    ends_before_its_key = b"\x06\x00\x00\x00"
+    with pytest.raises(CorruptBatch, match="before its key"):
+        list(keyless(ends_before_its_key + null_by_minus_2, 2, lambda _: None))

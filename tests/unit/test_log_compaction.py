@@ -96,28 +96,62 @@ def test_a_record_without_a_key_goes_and_is_counted() -> None:
     assert all(key is not None for _, key, _ in rows(log))
 
 
-def test_a_tombstone_stays_until_its_horizon_has_passed() -> None:
+@pytest.mark.parametrize("age_ms", [5, 90_000_000], ids=["young", "old"])
+def test_a_tombstone_stays_until_its_horizon_has_passed(age_ms: int) -> None:
+    """However old it is: the time to see it begins with the compaction that kept it."""
     world = World(config=COMPACTED)
     log = world.log()
     put(log, (b"gone", b"once"), (b"stays", b"here"))
-    put(log, (b"gone", None), timestamp=NOW_MS - 5)
+    put(log, (b"gone", None), timestamp=NOW_MS - age_ms)
     filled(world)
     cleaner = cleaner_of(world)
+    cleaned_ms = world.clock.wall_ms() + 1000  # when the cleaner has rested
     compact_now(world, cleaner)
     found = rows(log)
     assert (2, b"gone", None) in found
     assert (0, b"gone", b"once") not in found
     header, data = next(one for one in batches_of(log) if one[0].base_offset == 2)
     assert header.attributes & wire.DELETE_HORIZON
-    cleaned_ms = world.clock.wall_ms() - 2000 + 1000
-    assert abs(header.base_timestamp - cleaned_ms) <= 1001
-    assert [one.timestamp for one in wire.records(data)] == [NOW_MS - 5]
+    assert header.base_timestamp == cleaned_ms + COMPACTED.delete_retention_ms
+    assert [one.timestamp for one in wire.records(data)] == [NOW_MS - age_ms]
     world.clock.advance(2)
     filled(world)
     compact_now(world, cleaner)
     assert cleaner.compactions == 2
     assert b"gone" not in newest(rows(log))
     assert newest(rows(log))[b"stays"] == (1, b"here")
+
+
+def test_compactions_before_a_tombstones_horizon_keep_it() -> None:
+    world = World(config=replace(COMPACTED, delete_retention_ms=60_000))
+    log = world.log()
+    put(log, (b"gone", b"once"))
+    put(log, (b"gone", None))
+    cleaner = cleaner_of(world)
+    for compactions in (1, 2, 3):
+        filled(world)
+        compact_now(world, cleaner)
+        assert cleaner.compactions == compactions
+        assert (1, b"gone", None) in rows(log)
+    world.clock.advance(60)
+    filled(world)
+    compact_now(world, cleaner)
+    assert b"gone" not in newest(rows(log))
+
+
+def test_the_last_batch_of_what_is_compacted_keeps_its_header_though_nothing_of_it_stays() -> None:
+    world = World(config=COMPACTED)
+    log = world.log()
+    put(log, (b"k", b"stays"))
+    put(log, (None, b"nobody's"), (None, b"nobody's"))
+    log.roll()
+    put(log, (b"k", b"in the active segment"))
+    world.flush(log)
+    compact_now(world, cleaner_of(world))
+    kept = [
+        (one.base_offset, one.last_offset_delta, one.record_count) for one, _ in batches_of(log)
+    ]
+    assert kept == [(0, 0, 1), (1, 1, 0), (3, 0, 1)]
 
 
 def test_what_aborted_transactions_wrote_goes_and_its_marker_later() -> None:
@@ -245,6 +279,8 @@ def test_segments_are_grouped_by_size_index_and_range_of_offsets() -> None:
     assert [len(group) for group in grouped(sizes, 600, 1000, 24)] == [2, 2, 2]
     far = [Size(0, 10, 0, 0), Size(5, 10, 0, 0), Size(1 << 31, 10, 0, 0)]
     assert [len(group) for group in grouped(far, (1 << 31) + 9, 1000, 1000)] == [2, 1]
+    assert [len(group) for group in grouped(far[:2], 1 << 31, 1000, 1000)] == [2]
+    assert [len(group) for group in grouped(far[:2], (1 << 31) + 1, 1000, 1000)] == [1, 1]
 
 
 def test_a_full_map_compacts_in_several_passes() -> None:

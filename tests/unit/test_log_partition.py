@@ -120,6 +120,19 @@ def test_rolling_by_time_measures_record_timestamps_from_the_first_batch_on() ->
     world.close()
 
 
+def test_a_segments_offsets_are_as_far_from_its_base_as_31_bits_say_and_no_farther() -> None:
+    world = World(config=LogConfig(index_interval_bytes=0))
+    log = world.log()
+    append(log, b"first")
+    log.end_offset = Offset((1 << 31) - 1)  # a gap, as compaction leaves one
+    append(log, b"the last that its index has room for")
+    assert bases(world) == [0]
+    append(log, b"one farther")
+    assert bases(world) == [0, 1 << 31]
+    assert log.segments[0].index.last[0] == (1 << 31) - 1
+    world.close()
+
+
 def test_a_full_index_rolls_the_segment() -> None:
     world = World(config=LogConfig(index_interval_bytes=0, segment_index_bytes=36))
     for at in range(6):
@@ -295,6 +308,34 @@ def test_aborted_transactions_are_listed_for_the_range_they_overlap() -> None:
     world.close()
 
 
+def test_a_transaction_that_began_in_the_range_is_listed_whenever_it_was_aborted() -> None:
+    """The one that began last is aborted first: its entry does not end the search."""
+    world = World()
+    log = world.log()
+    append(log, b"0", producer=(8, 0, 0), transactional=True)
+    append(log, b"1", producer=(9, 0, 0), transactional=True)
+    append_marker(log, 9, commit=False)
+    append(log, b"3" * 900, producer=(7, 0, 0), transactional=True)
+    append_marker(log, 8, commit=False)
+    append_marker(log, 7, commit=False)
+    assert len(log.segments) > 1
+
+    def listed(start: int, end: int) -> list[int]:
+        found = log.aborted_transactions(Offset(start), Offset(end))
+        return [one.producer_id for one in found]
+
+    assert [listed(0, end) for end in range(1, 7)] == [
+        [8], [9, 8], [9, 8], [9, 8, 7], [9, 8, 7], [9, 8, 7],
+    ]  # fmt: skip
+    assert [listed(start, 6) for start in range(6)] == [
+        [9, 8, 7], [9, 8, 7], [9, 8, 7], [8, 7], [8, 7], [7],
+    ]  # fmt: skip
+    assert [listed(at, at + 1) for at in range(6)] == [
+        [8], [9, 8], [9, 8], [8, 7], [8, 7], [7],
+    ]  # fmt: skip
+    world.close()
+
+
 # --- retention ----------------------------------------------------------------------------------
 
 
@@ -315,6 +356,8 @@ def test_segments_past_their_time_go_and_the_active_one_is_rolled_first() -> Non
     assert (log.start_offset, log.end_offset) == (3, 3)
     assert bases(world) == [3]
     assert [name for name in world.disk.list("/data/t-0") if name.endswith(".log.deleted")]
+    left = [name for name in world.disk.list("/data/t-0") if name.endswith(".snapshot")]
+    assert left == ["00000000000000000003.snapshot"]
     world.clock.advance(61)
     world.settle()
     assert not [name for name in world.disk.list("/data/t-0") if name.endswith(".deleted")]
@@ -400,6 +443,47 @@ def test_nothing_goes_that_is_held_or_not_committed() -> None:
     log.high_watermark = Offset(2)
     assert log.apply_retention(NOW_MS, None) == 0
     assert log.start_offset == 2
+    world.close()
+
+
+def test_what_is_just_as_old_as_allowed_stays_and_a_millisecond_later_it_goes() -> None:
+    world = filled(LogConfig(retention_ms=DAY_MS), [DAY_MS, 0])
+    log = world.log()
+    assert log.apply_retention(NOW_MS, None) == 0
+    assert log.apply_retention(NOW_MS + 1, None) == 1
+    world.close()
+
+
+def test_size_takes_a_segment_that_is_wholly_over_to_the_byte_and_no_byte_less() -> None:
+    world = filled(LogConfig(retention_ms=-1), [0, 0, 0])
+    log = world.log()
+    size = log.segments[0].size
+    log.config = LogConfig(retention_ms=-1, retention_bytes=2 * size + 1)
+    assert log.apply_retention(NOW_MS, None) == 0
+    log.config = LogConfig(retention_ms=-1, retention_bytes=2 * size)
+    assert log.apply_retention(NOW_MS, None) == 1
+    log.config = LogConfig(retention_ms=-1, retention_bytes=0)
+    log.high_watermark = Offset(2)
+    assert log.apply_retention(NOW_MS, None) == 1, "nothing that is not committed"
+    world.close()
+
+
+def test_records_before_the_first_one_ever_cannot_be_deleted() -> None:
+    world = filled(LogConfig(retention_ms=-1), [0])
+    with pytest.raises(ApiError, match="OFFSET_OUT_OF_RANGE"):
+        world.log().delete_records(Offset(-1))
+    assert world.log().delete_records(Offset(0)) == 0
+    world.close()
+
+
+def test_a_start_one_record_into_a_segment_is_kept_through_a_kill() -> None:
+    world = filled(LogConfig(retention_ms=-1), [0])
+    append(world.log(), b"another")
+    world.flush(world.log())
+    assert world.log().delete_records(Offset(1)) == 1
+    world.settle()
+    world.restart(clean=False)
+    assert world.log().start_offset == 1
     world.close()
 
 

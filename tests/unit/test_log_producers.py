@@ -120,6 +120,37 @@ def test_a_snapshot_brings_back_what_it_holds() -> None:
     assert again.check(header(3), NOW_MS) is None
 
 
+def test_a_batch_whose_sequences_wrapped_is_a_duplicate_after_a_snapshot_too() -> None:
+    across = header(SEQUENCE_MAX - 1, count=4)
+    states = ProducerStates()
+    states.update(across, 10)
+    again = ProducerStates()
+    again.load(states.snapshot(), "x.snapshot")
+    assert again.entries() == states.entries()
+    assert again.check(across, NOW_MS) == Duplicate(Offset(10), Offset(13), NOW_MS)
+    assert again.check(header(2), NOW_MS) is None
+    assert refusal(again, header(SEQUENCE_MAX - 1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("first", [SEQUENCE_MAX - 1, SEQUENCE_MAX - 3], ids=["within", "between"])
+def test_the_batches_before_the_last_one_are_remembered_across_the_wrap(first: int) -> None:
+    """Of four records each: one of them wraps, or the wrap lies between two of them."""
+    sequences = [(first + 4 * at) & SEQUENCE_MAX for at in (-1, 0, 1)]
+    sent_before = [
+        header(sequence, count=4)._replace(base_offset=4 * at)
+        for at, sequence in enumerate(sequences)
+    ]
+    states = ProducerStates()
+    for one in sent_before:
+        states.update(one, one.base_offset)
+    again = ProducerStates()
+    again.load(states.snapshot(), "x.snapshot")
+    again.remember(1, sent_before)
+    for at, sequence in enumerate(sequences):
+        found = again.check(header(sequence, count=4), NOW_MS)
+        assert found == Duplicate(Offset(4 * at), Offset(4 * at + 3), NOW_MS)
+
+
 def test_a_damaged_snapshot_is_not_taken() -> None:
     content = bytearray(sent(0).snapshot())
     for at in range(len(content)):

@@ -95,12 +95,29 @@ def test_after_a_power_cut_what_was_not_surely_flushed_is_cut_from_the_bad_batch
     world.close()
 
 
-def test_below_the_recovery_point_a_bad_batch_is_damage_after_a_power_cut_too() -> None:
-    world, at = written(checkpoint_at=5)
-    world.disk.flip(FIRST, at[3] + 70)
+@pytest.mark.parametrize("batch", [0, 3, 4])
+@pytest.mark.parametrize("flushed", [5, 6])
+def test_below_the_recovery_point_a_bad_batch_is_damage_after_a_power_cut_too(
+    batch: int, flushed: int
+) -> None:
+    world, at = written(checkpoint_at=flushed)
+    world.disk.flip(FIRST, at[batch + flushed - 5] + 70)
     reboot(world)
     assert PLACE in world.directory.quarantined
     assert len(content(world.disk, FIRST)) == at[-1]
+    world.close()
+
+
+@pytest.mark.parametrize("same_boot", [True, False], ids=["killed", "power cut"])
+def test_a_file_that_ends_inside_the_last_flushed_batch_is_damage(same_boot: bool) -> None:
+    world, at = written(checkpoint_at=6)
+    world.disk.open(FIRST).truncate(at[5] + 70)
+    if same_boot:
+        world.restart(clean=False)
+    else:
+        reboot(world)
+    assert PLACE in world.directory.quarantined
+    assert len(content(world.disk, FIRST)) == at[5] + 70
     world.close()
 
 

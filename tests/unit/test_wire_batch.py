@@ -14,7 +14,7 @@ from crc32c import crc32c
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka import batch
 from headrace.wire.kafka.batch import Codec, ControlType, CorruptBatch, TimestampType, new_record
-from headrace.wire.kafka.compression import compress, decompress
+from headrace.wire.kafka.compression import UnfoldsTooLarge, compress, decompress
 
 MIB = 1024 * 1024
 
@@ -165,6 +165,11 @@ def test_snappy_is_read_raw_and_framed() -> None:
 def test_snappy_that_announces_more_than_it_can_hold_is_refused() -> None:
     with pytest.raises(CorruptBatch):
         decompress(Codec.SNAPPY, b"\xff\xff\xff\x1f" + b"\x00" * 10)
+
+
+def test_snappy_that_announces_more_than_its_bytes_can_make_is_not_even_begun() -> None:
+    with pytest.raises(UnfoldsTooLarge):
+        decompress(Codec.SNAPPY, b"\x80\x80\x40" + b"\x00" * 10)  # 1 MiB
 
 
 def test_lz4_blocks_stand_alone_as_java_demands() -> None:
