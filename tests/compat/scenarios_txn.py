@@ -27,12 +27,27 @@ def words(*records: list[Rec]) -> list[bytes | None]:
     return [each.value for part in records for each in part]
 
 
+FENCED = ("fenced", "invalidproducerepoch", "producer epoch", "newer producer")
+"""What libraries say, without underscores, of a producer that another has taken the place of."""
+
+
+def assert_says(error: BaseException, *words: str) -> None:
+    """One of the words is in the error, or in one that it came from."""
+    said = ""
+    chain: BaseException | None = error
+    while chain is not None:
+        said += f"{type(chain).__name__} {chain} ".replace("_", "").lower()
+        chain = chain.__cause__ or chain.__context__
+    assert any(word in said for word in words), said
+
+
 def refused(producer: Transactions, topic: str) -> bool:
     """Whether the producer can do nothing any more."""
     try:
         producer.send(topic, some("zombie"))
         producer.commit()
-    except Exception:  # noqa: BLE001 - each library has errors of its own
+    except Exception as error:  # noqa: BLE001 - each library has errors of its own
+        assert_says(error, *FENCED)
         return True
     return False
 
@@ -138,7 +153,8 @@ def times_out(client: Client, topic: str) -> None:
     assert values(client, topic, committed=True) == []
     try:
         slow.commit()
-    except Exception:  # noqa: BLE001 - each library has errors of its own
+    except Exception as error:  # noqa: BLE001 - each library has errors of its own
+        assert_says(error, *FENCED, "invalidtxnstate", "invalid state")
         committed = False
     else:
         committed = True
