@@ -10,6 +10,7 @@ from headrace.client.blocking import BlockingTransport
 from headrace.client.calls import ColdCall
 from headrace.client.client import common_version
 from headrace.client.handshake import InitProducerCall, VersionsCall
+from headrace.client.producer import Producer
 from headrace.client.subscription import (
     assign_ranges,
     decode_assignment,
@@ -22,6 +23,7 @@ from headrace.client.transport import Address, CannotConnect, parse_bootstrap
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import TopicPartition
+from headrace.testing import BrokerThread
 from headrace.wire.kafka import cold
 from headrace.wire.kafka.api import ApiKey
 
@@ -160,3 +162,22 @@ def unused_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def test_a_gap_in_the_first_batchs_sequence_is_told_as_what_it_is() -> None:
+    with BrokerThread() as broker, connect(broker.bootstrap, retry_seconds=1.0) as client:
+        producer = Producer(client)
+
+        async def send(count: int) -> TopicPartition:
+            for _ in range(count):
+                where = await producer.send("t", b"x", timestamp=1, partition=0)
+                await producer.dispatch()
+            return where
+
+        where = run(send(1))
+        run(producer.flush())
+        producer._sequences[where] += 5
+        run(send(2))
+        with pytest.raises(ApiError) as caught:
+            run(producer.flush())
+        assert caught.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

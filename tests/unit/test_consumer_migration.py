@@ -341,3 +341,53 @@ def test_an_administrator_puts_members_of_the_newer_protocol_out_by_instance_and
     codes = [E.NONE, E.NONE, E.UNKNOWN_MEMBER_ID, E.UNKNOWN_MEMBER_ID]
     assert [one.error for one in left] == codes
     assert not group_of(place).members
+
+
+def old_beside_newer(place: Room) -> tuple[Consumer, Classic]:
+    """A member of each protocol, settled; the classic one's session is 60 s."""
+    newer, old = Consumer(place, "new"), Classic(place)
+    newer.beat()
+    old.join()
+    old.sync()
+    together([newer], [old])
+    return newer, old
+
+
+def test_a_classic_members_own_session_counts_from_whatever_it_asks() -> None:
+    for ask in ("beat", "sync", "join"):
+        place = room()
+        newer, old = old_beside_newer(place)
+        for wait in (30, 20):
+            place.clock.advance(wait)
+            newer.beat()
+        assert getattr(old, ask)() is E.NONE
+        old.sync()
+        for wait in (30, 25):
+            place.clock.advance(wait)
+            newer.beat()
+        assert old.member_id in group_of(place).members, ask
+        place.clock.advance(6)
+        assert old.member_id not in group_of(place).members, ask
+
+
+def test_a_classic_member_that_joined_and_synced_again_is_timed_no_longer() -> None:
+    place = room()
+    newer, old = old_beside_newer(place)
+    newer.beat(topics=frozenset({"t", "x"}))
+    assert old.beat() is E.REBALANCE_IN_PROGRESS
+    together([newer], [old])
+    for _ in range(6):
+        place.clock.advance(5)
+        newer.beat()
+        assert old.beat() is E.NONE, "what it was told to do is done"
+
+
+def test_a_classic_member_told_by_its_sync_to_join_again_and_silent_is_out() -> None:
+    place = room()
+    newer, old = old_beside_newer(place)
+    newer.beat(topics=frozenset({"t", "x"}))
+    assert old.sync() is E.REBALANCE_IN_PROGRESS
+    for _ in range(5):
+        place.clock.advance(5)
+        newer.beat()
+    assert old.member_id not in group_of(place).members

@@ -373,3 +373,21 @@ def test_a_commit_that_takes_too_long_is_answered_and_counts_once_it_is_committe
     assert room.committed() == 7
     room.clock.advance(20)
     assert room.commit(turn=False) == []
+
+
+def test_an_offset_ends_when_its_time_is_reached_and_counts_from_the_groups_end() -> None:
+    every = Settings(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1_000)
+    room = Room(every)
+    room.commit()
+    room.clock.advance(59.5)
+    assert room.committed() == 7
+    room.clock.advance(1)
+    assert room.committed() is None
+    left = Room(every)
+    member, generation = reading_t(left)
+    left.commit(member, generation)
+    left.groups.leave("g", [Leaver(member)])
+    left.clock.advance(50)
+    left.commit(offsets=[OffsetToCommit("t", 0, 9)])
+    left.clock.advance(50)
+    assert left.committed() == 9

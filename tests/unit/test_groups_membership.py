@@ -246,3 +246,38 @@ def test_a_static_member_that_misses_a_rebalance_keeps_its_place_until_its_sessi
         room.clock.advance(10)
         room.beat(member, 2, instance="here")
     assert gone not in room.group().members
+
+
+def test_a_members_latest_session_and_rebalance_timeouts_count() -> None:
+    room = Room()
+    (member,), _ = room.stable(session_ms=10_000)
+    room.join(member, protocols=(("range", b"other"),), session_ms=30_000, rebalance_ms=50_000)
+    room.clock.advance()
+    generation = room.group().generation
+    room.sync(member, generation, {member: b"M"})
+    assert room.group().rebalance_timeout_ms == 50_000
+    assert room.beat(member, generation) is ErrorCode.NONE
+    room.clock.advance(29)
+    assert member in room.group().members
+    room.clock.advance(2)
+    assert member not in room.group().members
+
+
+def test_a_session_may_be_as_short_and_as_long_as_the_limits_say() -> None:
+    room = Room()
+    for session_ms, code in (
+        (5_999, ErrorCode.INVALID_SESSION_TIMEOUT),
+        (6_000, ErrorCode.MEMBER_ID_REQUIRED),
+        (1_800_000, ErrorCode.MEMBER_ID_REQUIRED),
+        (1_800_001, ErrorCode.INVALID_SESSION_TIMEOUT),
+    ):
+        assert room.join(session_ms=session_ms)[0].error is code
+
+
+def test_generations_begin_anew_behind_the_last_number() -> None:
+    room = Room()
+    (member,), _ = room.stable()
+    room.group().generation = (1 << 31) - 1
+    room.join(member, protocols=(("range", b"other"),))
+    room.clock.advance()
+    assert room.group().generation == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.groups import records
-from headrace.broker.groups.messages import OffsetToCommit
+from headrace.broker.groups.messages import CommitRequest, OffsetToCommit
 from headrace.broker.groups.offsets import Committed
 from headrace.broker.groups.states import GroupState
 from headrace.model.errors import ApiError, ErrorCode
@@ -205,3 +205,40 @@ def test_committed_offsets_of_a_real_kafka_are_answered(name: str) -> None:
             # The client that wrote them sent its C strings' NULs along, and cuts them off again.
             assert (found.offset, found.metadata.rstrip("\0")) == (offset, metadata)
     assert room.groups.partition_for("g-group") == 2
+
+
+def commit_in_transaction(room: Room, offset: int, partition: int = 0, topic: str = "t") -> None:
+    """TxnOffsetCommit of the transactional producer, of one partition."""
+    codes: list[ErrorCode] = []
+    wanted = CommitRequest("g", -1, "", None, [OffsetToCommit(topic, partition, offset)])
+    room.groups.commit_in_transaction(wanted, PRODUCER, 0, codes.append)
+    room.clock.advance()
+    assert codes == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_commit_after_a_transactions_offset_outlives_that_transactions_commit(
+    restarts: bool,
+) -> None:
+    room = Room()
+    commit_in_transaction(room, 10)
+    commit_in_transaction(room, 11, partition=1)
+    room.commit()
+    room = room.restart() if restarts else room
+    room.groups.end_transaction(0, PRODUCER, committed=True)
+    assert (room.committed("t", 0), room.committed("t", 1)) == (7, 11)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_offset_an_open_transaction_may_change_does_not_end(restarts: bool) -> None:
+    room = Room()
+    room.commit()
+    commit_in_transaction(room, 10)
+    room.clock.advance(6 * 86_400)
+    room.commit(offsets=[OffsetToCommit("t", 1, 1)])
+    room = room.restart() if restarts else room
+    room.clock.advance(2 * 86_400)
+    assert (room.committed("t", 0), room.committed("t", 1)) == (7, 1)
+    room.groups.end_transaction(0, PRODUCER, committed=False)
+    room.clock.advance(3_600)
+    assert (room.committed("t", 0), room.committed("t", 1)) == (None, 1)

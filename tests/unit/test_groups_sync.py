@@ -152,3 +152,21 @@ def test_a_generation_has_one_assignment_whatever_the_leader_says_next() -> None
     room.partition.flush()
     assert again[0].assignment == b"1"
     assert room.restart().sync(follower, generation)[0].assignment == b"1"
+
+
+def test_a_member_that_dies_after_a_long_wait_for_its_assignment_is_out() -> None:
+    room = Room()
+    leader, _ = room.new_member(session_ms=10_000, rebalance_ms=60_000)
+    follower, _ = room.new_member(session_ms=10_000, rebalance_ms=60_000)
+    room.clock.advance()
+    generation = room.group().generation
+    waiting = room.sync(follower, generation)
+    for _ in range(3):  # the follower's session passes while it waits
+        room.clock.advance(5)
+        assert room.beat(leader, generation) is ErrorCode.NONE
+    room.sync(leader, generation, {leader: b"L", follower: b"F"})
+    assert waiting[0].error is ErrorCode.NONE
+    for _ in range(3):
+        room.clock.advance(4)
+        room.beat(leader, generation)
+    assert list(room.group().members) == [leader]

@@ -68,7 +68,8 @@ def remove(turn: Turn, gone: list[Member]) -> None:
     for member in gone:
         members.remove_records(turn, member.member_id)
         subscribing.forget_regex(turn, member.subscription.regex)
-        end_timers(group, member.member_id)
+        # Only once the log has taken it: a member that stays must still be timed.
+        turn.after(partial(end_timers, group, member.member_id))
     subscribing.grow_epoch(turn)
 
 

@@ -1,5 +1,7 @@
 """Bringing a member one step nearer to its target, and what the step sets running."""
 
+from functools import partial
+
 from headrace.broker.groups.assignors.spec import Partitions
 from headrace.broker.groups.consumer import membership, reconcile, subscribing
 from headrace.broker.groups.consumer.group import NOTHING
@@ -26,7 +28,7 @@ def step(turn: Turn, member: Member, owned: Partitions | None, *, changed: bool)
     after = group.members[member.member_id]
     if not after.is_classic:
         if standing.state is MemberState.UNREVOKED_PARTITIONS:
-            membership.revocation_runs(shard, group, after)
+            turn.after(partial(membership.revocation_runs, shard, group, after))
         else:
-            group.disarm(membership.REBALANCE, member.member_id)
+            turn.after(partial(group.disarm, membership.REBALANCE, member.member_id))
     return after
