@@ -81,8 +81,8 @@ NETWORK: tuple[Definition, ...] = (
         Kind.INT,
         INT_MAX,
         "Connections the operating system may hold until they are accepted; never more than its own"
-        " limit (net.core.somaxconn), which is the default. Of Kafka's 50 a fleet that connects again"
-        " at once finds no place left, and waits a second.",
+        " limit (net.core.somaxconn), which is the default. With Kafka's 50 some of many that"
+        " connect at once find no place left, and wait a second.",
         at_least=1,
     ),
     key(
