@@ -93,12 +93,13 @@ def test_acls_are_refused_as_without_an_authorizer(tmp_path: Path, api: Api, ver
     ),
 )  # fmt: skip
 def test_nobody_is_given_a_delegation_token(tmp_path: Path, api: Api, version: int) -> None:
-    fields: dict[str, Any] = {
+    requests: dict[int, dict[str, Any]] = {
         served(create_delegation_token).key: {"renewers": (), "max_lifetime": MINUTE},
         served(renew_delegation_token).key: {"hmac": b"x", "renew_period": MINUTE},
         served(expire_delegation_token).key: {"hmac": b"x", "expiry_time_period": MINUTE},
         served(describe_delegation_token).key: {"owners": None},
-    }[api.key]
+    }
+    fields = requests[api.key]
     if api == served(create_delegation_token) and version >= 3:
         fields |= {"owner_principal_type": None, "owner_principal_name": None}
 
