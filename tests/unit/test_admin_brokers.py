@@ -159,3 +159,18 @@ def test_min_insync_replicas_of_the_file_and_altered_values_are_told_in_their_or
         assert places(found) == [(REPLICAS, "4", OWN), (REPLICAS, "3", SHARED), *behind]
 
     tell(tmp_path, story, min_insync_replicas="2")
+
+
+def test_a_key_named_twice_is_refused_by_alter_configs(tmp_path: Path) -> None:
+    api = served(alter_configs)
+
+    async def story(here: Room) -> None:
+        one = nested(api, 2, "AlterableConfig", name=RELOGIN, value="58000")
+        resource = nested(
+            api, 2, "AlterConfigsResource", resource_type=BROKER, resource_name="0",
+            configs=(one, one),
+        )  # fmt: skip
+        answer = await ask(here, api, 2, resources=(resource,), validate_only=False)
+        assert codes(answer.responses) == ["INVALID_REQUEST"]
+
+    tell(tmp_path, story)
