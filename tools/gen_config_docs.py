@@ -80,7 +80,7 @@ def render() -> str:
             *_table(ours, topic=False),
             "\n## Known and not used\n",
             "Keys of Kafka 3.9 and 4.3 that have no effect here, so far or at all; using one is"
-            " warned of.\n",
+            " warned of. Those that Kafka alters at run time can be altered here, and shown.\n",
             f"{_names(sorted(UNUSED))}; and all that begin with {_names(UNUSED_PREFIXES)}.\n",
         ]
     )

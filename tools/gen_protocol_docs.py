@@ -37,22 +37,14 @@ _NOTES: Mapping[ApiKey, str] = {
     ApiKey.PUSH_TELEMETRY: "Advertised while there are subscriptions.",
 }
 
-_SECURITY = "Authentication and authorisation come with later work"
-_REPLICAS = "One node: no replica could move. They come with replication"
+_REPLICAS = "One node: there is no other broker or directory to move to. They come with replication"
 _BROKERS = "Said among brokers of a cluster only. They come with replication"
 _QUORUM = "KRaft's own: metadata is kept in a store, not in a quorum of brokers"
 _LATER = "Come with later work"
 
 NOT_SERVED: Mapping[str, tuple[str, ...]] = {
-    _SECURITY: (
-        "SASL_HANDSHAKE", "SASL_AUTHENTICATE", "DESCRIBE_ACLS", "CREATE_ACLS", "DELETE_ACLS",
-        "CREATE_DELEGATION_TOKEN", "RENEW_DELEGATION_TOKEN", "EXPIRE_DELEGATION_TOKEN",
-        "DESCRIBE_DELEGATION_TOKEN", "DESCRIBE_USER_SCRAM_CREDENTIALS",
-        "ALTER_USER_SCRAM_CREDENTIALS",
-    ),
     _REPLICAS: (
-        "ALTER_REPLICA_LOG_DIRS", "ALTER_PARTITION_REASSIGNMENTS", "LIST_PARTITION_REASSIGNMENTS",
-        "UNREGISTER_BROKER",
+        "ALTER_REPLICA_LOG_DIRS", "UNREGISTER_BROKER",
     ),
     _BROKERS: (
         "ALTER_PARTITION", "ENVELOPE", "BROKER_REGISTRATION", "BROKER_HEARTBEAT",

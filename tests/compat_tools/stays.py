@@ -23,18 +23,12 @@ class Stay:
 
 
 _WORDS = "the words of a refusal are each broker's own; what it is, is compared"
-_ELR = (
-    "KRaft's eligible leader replicas set min.insync.replicas=1 for the cluster; one node has none"
-)
 _OFFLOAD = "a group's assignor.offload.enable can be set in Kafka 4.3.1 too, which does not list it"
 _SHARE_STATE = "log.retention.bytes of a broker does not apply to share groups' state"
 _TIERED = "no tiered storage: no broker's key stands behind log.local.retention"
 STAYS = tuple(
     Stay(reason, re.compile(pattern), shown)
     for reason, pattern, shown in (
-        (_ELR, r"^min\.insync\.replicas=1 .*=\{DYNAMIC_DEFAULT_BROKER_CONFIG:[^,]*\}$", ""),
-        (_ELR, r"(Configs: )min\.insync\.replicas=1,?", r"\1"),
-        (_ELR, r"DYNAMIC_DEFAULT_BROKER_CONFIG:min\.insync\.replicas=1, ", ""),
         (_OFFLOAD, r"^(consumer|share|streams)\.assignor\.offload\.enable=true .*", ""),
         (_SHARE_STATE, r"^retention\.bytes=-1 .*\{DYNAMIC_TOPIC_CONFIG:.*", ""),
         (_TIERED, r"DEFAULT_CONFIG:log\.local\.retention\.(bytes|ms)=-2", ""),

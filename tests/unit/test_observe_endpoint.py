@@ -45,6 +45,7 @@ def test_health_says_when_no_log_directory_works() -> None:
         (b"GET /../etc/passwd HTTP/1.1\r\n\r\n", b"404"),
         (b"POST /metrics HTTP/1.1\r\n\r\n", b"405"),
         (b"nonsense\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/1.1 more\r\n\r\n", b"400"),
         (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", b"200"),
     ],
 )

@@ -5,13 +5,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from headrace.cli.broker_options import Cluster, Json, check_seconds, pairs
 from headrace.cli.failure import UsageError, not_found
 from headrace.cli.formats import Formatter, json_formatter, text_formatter
+from headrace.cli.output import note
 from headrace.cli.places import Place, parse_place, resolve_places
 from headrace.client import groups
 from headrace.client.client import Client
@@ -21,6 +22,9 @@ from headrace.client.member import Member
 from headrace.client.offsets import EARLIEST, LATEST
 from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.model.errors import ErrorCode
 
 COMMIT_SECONDS = 5.0
 _DEFAULT_FORMAT = "%v\\n"
@@ -216,6 +220,7 @@ class _Reader:
         reset = LATEST if what.place() == Place("time", LATEST) else EARLIEST
         self.consumer = Consumer(client, {}, read_committed=committed, reset=reset)
         self._committed_at = time.monotonic()
+        self._told: dict[TopicPartition, ErrorCode] = {}
 
     def begin(self) -> None:
         """Find where to begin, or join the group."""
@@ -262,6 +267,17 @@ class _Reader:
                 self._join(self.member)
         return run(self.consumer.poll())
 
+    def tell_failing(self) -> None:
+        """Say once of which partitions nothing can be read, and why."""
+        failing = self.consumer.failing
+        for partition, code in failing.items():
+            if self._told.get(partition) is not code:
+                note(
+                    f"{partition} cannot be read at offset {self.consumer.positions[partition]}"
+                    f" [{code.name}]; trying again for {self.client.retry_seconds:g} s"
+                )
+        self._told = dict(failing)
+
     def _commit(self, printed: Mapping[TopicPartition, int]) -> None:
         self._committed_at = time.monotonic()
         offsets = {partition: Committed(offset) for partition, offset in printed.items()}
@@ -279,6 +295,7 @@ def _print_all(reader: _Reader, printer: Printer, what: What) -> None:
     last = time.monotonic()
     while True:
         chunks = reader.poll(printer.printed)
+        reader.tell_failing()
         for chunk in chunks:
             last = time.monotonic()
             if not printer.print(chunk):

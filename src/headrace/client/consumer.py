@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from headrace.client.calls import RETRIABLE, error_code
-from headrace.client.client import Client
+from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client
 from headrace.client.fetch import Fetched, Wanted, fetch_call, read_fetched
 from headrace.client.offsets import EARLIEST, list_offsets
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
@@ -93,9 +93,24 @@ class Consumer:
         self.reset = reset
         self.max_bytes = max_bytes
         self.partition_max_bytes = partition_max_bytes
+        self.failing: dict[TopicPartition, ErrorCode] = {}
+        """Partitions whose last answer was an error that may pass."""
+        self._failing_since: dict[TopicPartition, float] = {}
+        self._failure: ApiError | None = None
+        """What the next `poll` raises: this one's chunks come first."""
+        self._backoff_seconds = 0.0
+        """How long the next `poll` waits before it asks again."""
 
     async def poll(self, *, max_wait_ms: int = 500, min_bytes: int = 1) -> list[Chunk]:
-        """What is there now for all partitions, waiting a while for the first bytes."""
+        """What is there now for all partitions, waiting a while for the first bytes.
+
+        ApiError where a partition has had errors alone for the client's `retry_seconds`.
+        """
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        if self._backoff_seconds:
+            await self.client.transport.sleep(self._backoff_seconds)
 
         async def attempt() -> list[Chunk]:
             known = self.client.known
@@ -114,12 +129,21 @@ class Consumer:
                 # Only the last broker may wait: the others' records would wait with it.
                 wait_ms = max_wait_ms if len(by_leader) == 1 else max_wait_ms // len(by_leader)
                 chunks += await self._fetch(leader, wanted, wait_ms, min_bytes)
+            self._back_off()
             return chunks
 
         if not self.positions:
             await self.client.transport.sleep(max_wait_ms / 1000)
             return []
         return await self.client.retrying(attempt)
+
+    def _back_off(self) -> None:
+        """Ask ever less often while a partition has nothing but errors."""
+        if self._failing_since:
+            longer = max(2 * self._backoff_seconds, BACKOFF_SECONDS_MIN)
+            self._backoff_seconds = min(longer, BACKOFF_SECONDS_MAX)
+        else:
+            self._backoff_seconds = 0.0
 
     async def _fetch(
         self, leader: int, wanted: list[Wanted], max_wait_ms: int, min_bytes: int
@@ -139,6 +163,8 @@ class Consumer:
             if fetched.error_code:
                 await self._mend(partition, fetched)
                 continue
+            self._failing_since.pop(partition, None)
+            self.failing.pop(partition, None)
             self.high_watermarks[partition] = (
                 fetched.last_stable_offset if self.read_committed else fetched.high_watermark
             )
@@ -157,8 +183,15 @@ class Consumer:
             self.positions[partition] = at[partition].offset
         elif code in RETRIABLE:
             self.client.known = None
+            self.failing[partition] = code
+            now = self.client.transport.now()
+            if now - self._failing_since.setdefault(partition, now) >= self.client.retry_seconds:
+                self._failure = self._refused(partition, code)
         else:
-            raise ApiError(code, f"fetching {partition} at {self.positions[partition]}")
+            raise self._refused(partition, code)
+
+    def _refused(self, partition: TopicPartition, code: ErrorCode) -> ApiError:
+        return ApiError(code, f"fetching {partition} at offset {self.positions[partition]}")
 
     def caught_up(self) -> bool:
         """Whether all that was readable at the last fetch has been handed out."""

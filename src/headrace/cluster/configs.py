@@ -11,7 +11,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from headrace.config.broker import BrokerConfig, Source
-from headrace.config.definitions import BROKER, COARSER, TOPIC
+from headrace.config.definitions import BROKER, COARSER, TOPIC, broker_definition
+from headrace.config.keys_unused import unused_definition
 from headrace.config.kinds import Definition, Kind, Mode, Value, text_of
 from headrace.config.topics import parse_topic_config, parse_topic_configs, topic_default
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
@@ -19,6 +20,7 @@ from headrace.model.errors import ApiError, ConfigError, ErrorCode
 _IDS = ("broker.id", "node.id")
 _ALONE = ("log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms")
 """Topics' defaults of which Kafka 4.3.1 does not show the coarser keys behind them."""
+_SET_FOR_ALL = "min.insync.replicas"
 
 
 class ConfigSource(IntEnum):
@@ -102,16 +104,22 @@ class DynamicConfig:
         return self.static.updated(changes) if changes else self.static
 
     def describe_broker(self) -> list[ConfigEntry]:
-        """All keys of this broker, by name."""
-        return [self._broker_entry(definition) for definition in BROKER.values()]
+        """All keys of this broker, by name; without effect here only those that were altered."""
+        altered_names = sorted({*self.own, *self.shared} - BROKER.keys())
+        unused = [self._unused_entry(name) for name in altered_names]
+        return [self._broker_entry(definition) for definition in BROKER.values()] + unused
 
     def describe_shared(self) -> list[ConfigEntry]:
         """The keys altered for all brokers, nothing else: the answer for the empty broker name."""
-        found = [self._broker_entry(BROKER[name]) for name in sorted(self.shared) if name in BROKER]
+        shared = self._shared_shown()
+        found = [
+            self._broker_entry(BROKER[name]) if name in BROKER else self._unused_entry(name)
+            for name in sorted(shared)
+        ]
         return [
             replace(
                 entry,
-                value=self.shared[entry.name] if entry.value is not None else None,
+                value=shared[entry.name] if entry.value is not None else None,
                 source=ConfigSource.DYNAMIC_DEFAULT_BROKER,
                 synonyms=tuple(
                     one
@@ -153,18 +161,38 @@ class DynamicConfig:
             definition, value, source, definition.mode is Mode.READ_ONLY, tuple(synonyms)
         )
 
+    def _unused_entry(self, name: str) -> ConfigEntry:
+        """A key that was altered and has no effect here."""
+        definition = unused_definition(name) or Definition(name, Kind.UNKNOWN, None, "")
+        found = self._altered(name, hidden=definition.sensitive)
+        return ConfigEntry(definition, found[0].value, found[0].source, False, tuple(found))
+
+    def _altered(self, name: str, *, hidden: bool) -> list[Synonym]:
+        """The values that `name` was altered to, strongest first."""
+        return [
+            Synonym(name, None if hidden else settings[name], source)
+            for settings, source in (
+                (self.own, ConfigSource.DYNAMIC_BROKER),
+                (self._shared_shown(), ConfigSource.DYNAMIC_DEFAULT_BROKER),
+            )
+            if name in settings
+        ]
+
+    def _shared_shown(self) -> Mapping[str, str]:
+        """What was altered for all brokers, as it is told to clients.
+
+        Kafka sets min.insync.replicas for the whole cluster by itself, to what brokers were started
+        with, since it decides with whom a partition may go on (KIP-966).
+        """
+        return {_SET_FOR_ALL: str(self.static.min_insync_replicas), **self.shared}
+
     def synonyms(self, name: str) -> list[Synonym]:
         """Where the broker's key `name` has values from, strongest first, defaults last."""
         found: list[Synonym] = []
         names = (name, *COARSER.get(name, ()))
         for one in names:
             hidden = BROKER[one].sensitive
-            for settings, source in (
-                (self.own, ConfigSource.DYNAMIC_BROKER),
-                (self.shared, ConfigSource.DYNAMIC_DEFAULT_BROKER),
-            ):
-                if one in settings:
-                    found.append(Synonym(one, None if hidden else settings[one], source))
+            found += self._altered(one, hidden=hidden)
             if self.static.sources.get(one, Source.DEFAULT) is not Source.DEFAULT:
                 value = None if hidden else text_of(self.static.values[one])
                 found.append(Synonym(one, value, ConfigSource.STATIC_BROKER))
@@ -197,7 +225,7 @@ def check_broker_config(
     """
     values: dict[str, Value] = {}
     for name, text in config.items():
-        definition = BROKER.get(name)
+        definition = broker_definition(name)
         if definition is None:
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}={text}: no such broker key")
         if definition.mode is Mode.READ_ONLY:
@@ -207,10 +235,12 @@ def check_broker_config(
                 ErrorCode.INVALID_REQUEST, f"{name} cannot be altered for all brokers at once"
             )
         try:
-            values[name] = definition.parse(text)
+            value = definition.parse(text)
         except ValueError as error:
             shown = "…" if definition.sensitive else text
             raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}={shown}: {error}") from error
+        if definition.name in BROKER:
+            values[name] = value
     try:
         static.updated(values)
     except ConfigError as error:

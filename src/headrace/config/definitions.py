@@ -13,7 +13,7 @@ from headrace.config.keys_network import NETWORK
 from headrace.config.keys_share import SHARE
 from headrace.config.keys_topic import TOPIC_KEYS
 from headrace.config.keys_transactions import TRANSACTIONS
-from headrace.config.keys_unused import UNUSED, UNUSED_PREFIXES
+from headrace.config.keys_unused import unused_definition
 from headrace.config.kinds import Definition
 
 BROKER: Mapping[str, Definition] = {
@@ -48,7 +48,12 @@ COARSER: Mapping[str, tuple[str, ...]] = {
 
 def known_but_unused(name: str) -> bool:
     """Whether Kafka knows the broker's key `name` and Headrace makes no use of it."""
-    return name in UNUSED or name.startswith(UNUSED_PREFIXES)
+    return unused_definition(name) is not None
+
+
+def broker_definition(name: str) -> Definition | None:
+    """What clients may do with the broker's key `name`, used here or only known to Kafka."""
+    return BROKER.get(name) or unused_definition(name)
 
 
 def nearest_broker_key(name: str) -> str | None:

@@ -79,8 +79,10 @@ NETWORK: tuple[Definition, ...] = (
     key(
         "socket.listen.backlog.size",
         Kind.INT,
-        50,
-        "Connections the operating system may hold until they are accepted.",
+        INT_MAX,
+        "Connections the operating system may hold until they are accepted; never more than its own"
+        " limit (net.core.somaxconn), which is the default. With Kafka's 50 some of many that"
+        " connect at once find no place left, and wait a second.",
         at_least=1,
     ),
     key(

@@ -4,6 +4,8 @@ A server.properties that works for Kafka shall start Headrace. A key stands here
 it has no effect.
 """
 
+from headrace.config.kinds import Definition, Kind, Mode
+
 _SERVER = """
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
@@ -121,6 +123,51 @@ share.coordinator.threads
 share.fetch.purgatory.purge.interval.requests
 """
 
+_PER_LISTENER = """
+ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.location
+ssl.keystore.password ssl.keystore.type ssl.truststore.certificates ssl.truststore.location
+ssl.truststore.password ssl.truststore.type
+"""
+"""Altered at run time with a listener's prefix only (DynamicBrokerConfig, KIP-226)."""
+
+_PER_BROKER = """
+principal.builder.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
+sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
+sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
+sasl.kerberos.ticket.renew.window.factor sasl.login.refresh.buffer.seconds
+sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
+sasl.login.refresh.window.jitter sasl.mechanism.inter.broker.protocol ssl.cipher.suites
+ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm
+ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol ssl.provider
+ssl.secure.random.implementation ssl.trustmanager.algorithm
+"""
+
+_CLUSTER_WIDE = """
+background.threads follower.fetch.last.tiered.offset.enable log.cleaner.threads
+log.local.retention.bytes log.local.retention.ms max.connections.per.ip.overrides metric.reporters
+num.io.threads num.network.threads num.replica.fetchers remote.fetch.max.wait.ms
+remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
+remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
+remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
+remote.log.manager.follower.thread.pool.size remote.log.reader.threads
+transaction.partition.verification.enable
+"""
+
+_MODES = {
+    **dict.fromkeys(_PER_BROKER.split(), Mode.PER_BROKER),
+    **dict.fromkeys(_CLUSTER_WIDE.split(), Mode.CLUSTER_WIDE),
+}
+
+_SECRET = (
+    "sasl.jaas.config",
+    "password",
+    "keystore.key",
+    "keystore.certificate.chain",
+    "truststore.certificates",
+)
+"""How the names of keys end whose values no answer may show."""
+_LISTENER = "listener.name."
+
 UNUSED: frozenset[str] = frozenset((_SERVER + _LOG + _GROUPS).split())
 
 UNUSED_PREFIXES = (
@@ -131,3 +178,21 @@ UNUSED_PREFIXES = (
     "metrics.context.",
 )
 """Families of keys that carry a name chosen by the user, unused as well."""
+
+
+def unused_definition(name: str) -> Definition | None:
+    """What Kafka lets clients do with an unused key at run time; None: `name` is none of them.
+
+    Values are any text: whoever would read them is not there.
+    """
+    if name not in UNUSED and not name.startswith(UNUSED_PREFIXES):
+        return None
+    plain, mode = name, Mode.READ_ONLY
+    if name.startswith(_LISTENER):
+        plain = name.removeprefix(_LISTENER).partition(".")[2]
+    if plain in _MODES:
+        mode = _MODES[plain] if plain == name else Mode.PER_BROKER
+    elif plain != name and plain in _PER_LISTENER.split():
+        mode = Mode.PER_BROKER
+    kind = Kind.PASSWORD if name.endswith(_SECRET) else Kind.STRING
+    return Definition(name, kind, None, "Without effect here.", mode=mode, in_use=False)

@@ -8,7 +8,8 @@ from functools import partial
 from headrace.net.connection import Connection
 from headrace.net.table import ConnectionTable
 
-BACKLOG_MIN = 128
+BACKLOG_MAX = (1 << 31) - 1
+"""The kernel takes its own limit for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Listener:
         address: Address,
         table: ConnectionTable,
         *,
-        backlog: int = BACKLOG_MIN,
+        backlog: int = BACKLOG_MAX,
         send_buffer_bytes: int = -1,
         receive_buffer_bytes: int = -1,
     ) -> "Listener":
@@ -49,7 +50,6 @@ class Listener:
         Bound before the broker is ready, so that a taken port is said at once; and listened on, so
         that up to `backlog` clients that come early wait instead of being refused, as with Kafka.
         """
-        backlog = max(backlog, BACKLOG_MIN)
         sockets: list[socket.socket] = []
         port = address.port
         try:

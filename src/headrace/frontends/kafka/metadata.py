@@ -2,7 +2,7 @@
 
 * Addresses are those of the listener the request came through.
 * A topic that is asked for and does not exist is created where the client and
-  auto.create.topics.enable allow it; the answer waits until it can be used.
+  auto.create.topics.enable allow it; the answer waits until it can be used (ADR 14).
 * What is created counts in the client's controller_mutation_rate, as with CreateTopics. Over it the
   topic is not there (UNKNOWN_TOPIC_OR_PARTITION), and the client may ask again.
 * The same question about the same cluster gets the answer made before.

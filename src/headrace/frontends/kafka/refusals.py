@@ -1,7 +1,7 @@
 """A whole request refused: responses of cold APIs that hold nothing but an error code."""
 
 from dataclasses import MISSING, fields
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, get_type_hints
 
 from headrace.model.errors import ErrorCode
@@ -9,6 +9,7 @@ from headrace.wire.kafka import cold
 
 _LEAST: tuple[tuple[type[Any], Any], ...] = (
     (bool, False), (int, 0), (str, ""), (bytes, b""), (timedelta, timedelta(0)),
+    (datetime, datetime.fromtimestamp(0, UTC)),
 )  # fmt: skip
 
 

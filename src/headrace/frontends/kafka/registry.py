@@ -48,6 +48,9 @@ APIS: tuple[Api, ...] = (
     Api(ApiKey.LIST_GROUPS, 0, 5, proof=
         "tests/unit/test_groups_frontend.py"
         "::test_list_groups_in_every_version"),
+    Api(ApiKey.SASL_HANDSHAKE, 0, 1, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_no_listener_authenticates"),
     Api(ApiKey.API_VERSIONS, 0, 4, hot=True, proof=
         "tests/security/test_hostile_frames.py"
         "::test_api_versions_of_the_future_is_answered_in_version_0"),
@@ -81,6 +84,15 @@ APIS: tuple[Api, ...] = (
     Api(ApiKey.TXN_OFFSET_COMMIT, 0, 5, proof=
         "tests/unit/test_txn_frontend.py"
         "::test_offsets_count_if_their_transaction_commits"),
+    Api(ApiKey.DESCRIBE_ACLS, 1, 3, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_acls_are_refused_as_without_an_authorizer"),
+    Api(ApiKey.CREATE_ACLS, 1, 3, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_acls_are_refused_as_without_an_authorizer"),
+    Api(ApiKey.DELETE_ACLS, 1, 3, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_acls_are_refused_as_without_an_authorizer"),
     Api(ApiKey.DESCRIBE_CONFIGS, 1, 4, proof=
         "tests/unit/test_admin_settings.py"
         "::test_describe_configs_says_where_values_come_from"),
@@ -90,9 +102,24 @@ APIS: tuple[Api, ...] = (
     Api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5, proof=
         "tests/unit/test_admin_apis.py"
         "::test_describe_log_dirs_shows_sizes_and_names_failed_directories"),
+    Api(ApiKey.SASL_AUTHENTICATE, 0, 2, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_no_listener_authenticates"),
     Api(ApiKey.CREATE_PARTITIONS, 0, 3, proof=
         "tests/unit/test_admin_apis.py"
         "::test_create_partitions_grows_and_refuses"),
+    Api(ApiKey.CREATE_DELEGATION_TOKEN, 1, 3, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_nobody_is_given_a_delegation_token"),
+    Api(ApiKey.RENEW_DELEGATION_TOKEN, 1, 2, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_nobody_is_given_a_delegation_token"),
+    Api(ApiKey.EXPIRE_DELEGATION_TOKEN, 1, 2, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_nobody_is_given_a_delegation_token"),
+    Api(ApiKey.DESCRIBE_DELEGATION_TOKEN, 1, 3, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_nobody_is_given_a_delegation_token"),
     Api(ApiKey.DELETE_GROUPS, 0, 2, proof=
         "tests/unit/test_groups_frontend.py"
         "::test_delete_groups_in_every_version"),
@@ -102,6 +129,12 @@ APIS: tuple[Api, ...] = (
     Api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1, proof=
         "tests/unit/test_admin_settings.py"
         "::test_incremental_alter_configs_changes_single_keys"),
+    Api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_replicas_stay_where_they_are"),
+    Api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_replicas_stay_where_they_are"),
     Api(ApiKey.OFFSET_DELETE, 0, 0, proof=
         "tests/unit/test_groups_frontend.py"
         "::test_offset_delete_answers_for_each_partition_and_for_the_group"),
@@ -111,6 +144,12 @@ APIS: tuple[Api, ...] = (
     Api(ApiKey.ALTER_CLIENT_QUOTAS, 0, 1, proof=
         "tests/unit/test_client_quotas.py"
         "::test_quotas_are_set_described_and_kept"),
+    Api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_nobody_has_scram_credentials"),
+    Api(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, 0, proof=
+        "tests/unit/test_admin_security.py"
+        "::test_nobody_has_scram_credentials"),
     Api(ApiKey.DESCRIBE_CLUSTER, 0, 2, proof=
         "tests/unit/test_admin_apis.py"
         "::test_describe_cluster_shows_the_asking_listeners_addresses"),
