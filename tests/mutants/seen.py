@@ -48,14 +48,15 @@ class Seen:
     """Tests with their seconds, and for each source line the tests that run it."""
 
     seconds: dict[str, float]
-    lines: dict[str, dict[int, set[str]]]
+    lines: dict[str, dict[int, list[frozenset[str]]]]
     breadth: dict[str, int]
     """Of each test, how many lines it runs."""
 
     def tests_of(self, file: str, first: int, last: int) -> set[str]:
         """Tests that run any of the lines `first`..`last` of `file`."""
         lines = self.lines.get(file, {})
-        return {test for line in range(first, last + 1) for test in lines.get(line, ())}
+        groups = [group for line in range(first, last + 1) for group in lines.get(line, ())]
+        return set().union(*groups)
 
     def choose(self, file: str, first: int, last: int, seconds_max: float) -> list[str]:
         """Tests to run for a fault in these lines, `seconds_max` of them, the likeliest first.
@@ -143,20 +144,12 @@ def _measure_file(root: Path, directory: Path, file: str) -> None:
     for name in failed:
         print(f"    fails without a fault, is not asked: {name}", flush=True)
     seconds = {name: outcome.seconds for name, outcome in outcomes.items() if not outcome.failed}
-    lines: defaultdict[str, defaultdict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    lines: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     for data in sorted(work.glob("data.*")):
         for name, line, test in _contexts(data, root):
-            if test in seconds:
-                lines[name][line].add(test)
-            elif test == file:
-                lines[name][line].update([file])
-    kept = {
-        "seconds": seconds,
-        "lines": {
-            name: {line: sorted(tests) for line, tests in of_file.items()}
-            for name, of_file in lines.items()
-        },
-    }
+            if test in seconds or test == file:
+                lines[name, line].add(test)
+    kept = {"seconds": seconds, "groups": _grouped(file, lines, list(seconds))}
     beside = part.with_suffix(".new")
     beside.write_text(json.dumps(kept))
     beside.rename(part)
@@ -174,19 +167,38 @@ def _contexts(path: Path, root: Path) -> Iterator[tuple[str, int, str]]:
                 yield file, line, context.partition("|")[2] or context.partition("|")[0]
 
 
+def _grouped(
+    file: str, lines: dict[tuple[str, int], set[str]], tests: list[str]
+) -> list[tuple[list[int], dict[str, list[int]]]]:
+    """Tests of `file`, by number, with the lines that exactly these run: few sets serve many lines.
+
+    A line run only outside any test (while importing, in a broker's process) is seen by all.
+    """
+    groups: defaultdict[tuple[int, ...], defaultdict[str, list[int]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    numbers = {test: number for number, test in enumerate(tests)}
+    for (name, line), seen_by in sorted(lines.items()):
+        named = seen_by - {file} or numbers
+        groups[tuple(sorted(numbers[test] for test in named))][name].append(line)
+    return [(list(group), of_group) for group, of_group in groups.items()]
+
+
 def _read(directory: Path, files: list[str]) -> Seen:
-    """Put the parts together; lines run outside any test are seen by all tests of their file."""
+    """Put the parts together."""
     seconds: dict[str, float] = {}
-    lines: dict[str, dict[int, set[str]]] = {}
+    lines: dict[str, dict[int, list[frozenset[str]]]] = {}
     breadth: defaultdict[str, int] = defaultdict(int)
     for file in files:
         part = json.loads(_part(directory, file).read_text())
         seconds |= part["seconds"]
-        for name, of_file in part["lines"].items():
-            known = lines.setdefault(name, {})
-            for line, tests in of_file.items():
-                for test in tests:
-                    breadth[test] += 1
-                named = set(tests) - {file} or set(part["seconds"])
-                known.setdefault(int(line), set()).update(named)
+        tests = list(part["seconds"])
+        for numbers, of_group in part["groups"]:
+            group = frozenset(tests[number] for number in numbers)
+            for test in group:
+                breadth[test] += sum(map(len, of_group.values()))
+            for name, run in of_group.items():
+                known = lines.setdefault(name, {})
+                for line in run:
+                    known.setdefault(line, []).append(group)
     return Seen(seconds, lines, {test: breadth[test] for test in seconds})

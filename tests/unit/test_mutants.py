@@ -174,7 +174,7 @@ def test_every_listed_fault_has_its_place_in_the_source() -> None:
 def seen(**seconds: float) -> Seen:
     names = {f"{name}.py::test_{name}": took for name, took in seconds.items()}
     breadth = {name: 10 * place for place, name in enumerate(names, 1)}
-    return Seen(names, {FILE: {5: set(names)}}, breadth)
+    return Seen(names, {FILE: {5: [frozenset(names)]}}, breadth)
 
 
 def test_tests_are_asked_the_narrowest_and_the_fastest_in_turn() -> None:
