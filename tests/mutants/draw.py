@@ -1,7 +1,7 @@
 """Faults drawn by machine: small changes of the source, found in its syntax tree.
 
 Never touched: docstrings and other text, annotations, decorators, `__repr__` and `__str__`, calls
-of a logger, and `invariant(...)`, which holds unless something else is broken.
+of a logger, functions that numba compiles, and `invariant(...)`, which holds unless something else is broken.
 """
 
 import ast
@@ -176,6 +176,8 @@ def _is_quiet(node: ast.AST) -> bool:
             return True
         case ast.FunctionDef(name="__repr__" | "__str__"):
             return True
+        case ast.FunctionDef(decorator_list=decorators):
+            return any(_compiles(decorator) for decorator in decorators)
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
             return True
         case ast.Call(func=ast.Name(id="invariant" | "NewType" | "TypeVar" | "cast")):
@@ -185,6 +187,11 @@ def _is_quiet(node: ast.AST) -> bool:
         case ast.Expr(value=ast.Call() as call):
             return _is_quiet(call)
     return False
+
+
+def _compiles(decorator: ast.expr) -> bool:
+    """Whether what it decorates is numba's: coverage cannot see it run."""
+    return any(word in ast.unparse(decorator) for word in ("jit", "intrinsic"))
 
 
 def _comparison(source: Source, node: ast.AST) -> Iterator[Edit]:

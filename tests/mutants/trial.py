@@ -18,6 +18,7 @@ from tests.mutants.watch import OUTCOMES
 FOUND, HANGS, SURVIVED = "found", "hangs", "survived"
 SLOW, UNTESTED = "out of time, as without the fault", "no test runs it"
 NOTICED = (FOUND, HANGS)
+CONFIRM_SECONDS_MAX = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,10 @@ class Copy:
             failed = [name for name, outcome in outcomes.items() if outcome.failed]
             return Verdict(FOUND, failed[0] if failed else "pytest did not start", len(tests))
         return Verdict(SURVIVED, "", len(tests))
+
+    def passes(self, test: str) -> bool:
+        """Whether `test` passes without a fault, here and now."""
+        return self.run([test], CONFIRM_SECONDS_MAX)[0] == 0
 
 
 @contextmanager

@@ -64,6 +64,7 @@ def test_each_kind_of_fault_is_drawn_as_it_says(source: str, kind: str, new: lis
         "def f(a: g(1, 2)) -> g(3, 4): ...",
         "@g(1, 2)\ndef f(): ...",
         "def __repr__(self):\n    return 1 < 2",
+        "@njit(cache=True)\ndef f():\n    return 1 < 2",
         "_logger.info('said', 1, 2)",
         "invariant(1 < 2, 'holds')",
         "f'{a < 1}'",
