@@ -1,7 +1,8 @@
 """Faults drawn by machine: small changes of the source, found in its syntax tree.
 
 Never touched: docstrings and other text, annotations, decorators, `__repr__` and `__str__`, calls
-of a logger, functions that numba compiles, and `invariant(...)`, which holds unless something else is broken.
+of a logger, functions that numba compiles, and `invariant(...)`, which holds unless something else
+is broken.
 """
 
 import ast

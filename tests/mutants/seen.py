@@ -11,10 +11,10 @@ import json
 import os
 import shutil
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from coverage import CoverageData
@@ -51,21 +51,21 @@ class Seen:
     lines: dict[str, dict[int, list[frozenset[str]]]]
     breadth: dict[str, int]
     """Of each test, how many lines it runs."""
-
-    def tests_of(self, file: str, first: int, last: int) -> set[str]:
-        """Tests that run any of the lines `first`..`last` of `file`."""
-        lines = self.lines.get(file, {})
-        groups = [group for line in range(first, last + 1) for group in lines.get(line, ())]
-        return set().union(*groups)
+    loose: dict[str, dict[int, list[frozenset[str]]]] = field(default_factory=dict)
+    """The same of lines that a test file ran outside its tests: importing, or in a broker's process."""
 
     def choose(self, file: str, first: int, last: int, seconds_max: float) -> list[str]:
         """Tests to run for a fault in these lines, `seconds_max` of them, the likeliest first.
 
         In turn: the test that runs fewest lines in all, for it looks closest; and the fastest of
-        a test file not asked yet, for it looks from elsewhere.
+        a test file not asked yet, for it looks from elsewhere. Of a line run outside any test,
+        such as a constant of the module: those first that run most of the rest of `file`.
         """
-        covering = self.tests_of(file, first, last)
+        covering = _union(self.lines.get(file, {}), range(first, last + 1))
         narrow = sorted(covering, key=lambda test: (self.breadth[test], self.seconds[test], test))
+        if not covering:
+            covering, own = self._around(file, first, last)
+            narrow = sorted(covering, key=lambda test: (-own[test], self.seconds[test], test))
         chosen: dict[str, None] = {}
         spent = 0.0
         for pair in zip(narrow, self._from_each_file(covering), strict=True):
@@ -74,6 +74,17 @@ class Seen:
                     chosen[test] = None
                     spent += self.seconds[test]
         return list(chosen)
+
+    def _around(self, file: str, first: int, last: int) -> tuple[set[str], Counter[str]]:
+        """Tests that may run lines outside any test, and how many other lines of `file` each runs.
+
+        Where some of them run any, only those.
+        """
+        covering = _union(self.loose.get(file, {}), range(first, last + 1))
+        own: Counter[str] = Counter()
+        for groups in self.lines.get(file, {}).values():
+            own.update(test for group in groups for test in group)
+        return covering.intersection(own) or covering, own
 
     def _from_each_file(self, tests: set[str]) -> list[str]:
         by_file: defaultdict[str, list[str]] = defaultdict(list)
@@ -85,6 +96,10 @@ class Seen:
             for rank, test in enumerate(of_file)
         ]
         return [test for _, _, test in sorted(ranked)]
+
+
+def _union(lines: dict[int, list[frozenset[str]]], wanted: range) -> set[str]:
+    return {test for line in wanted for group in lines.get(line, ()) for test in group}
 
 
 def tree_hash(root: Path) -> str:
@@ -172,15 +187,15 @@ def _grouped(
 ) -> list[tuple[list[int], dict[str, list[int]]]]:
     """Tests of `file`, by number, with the lines that exactly these run: few sets serve many lines.
 
-    A line run only outside any test (while importing, in a broker's process) is seen by all.
+    Lines run only outside any test (while importing, in a broker's process) have no numbers.
     """
     groups: defaultdict[tuple[int, ...], defaultdict[str, list[int]]] = defaultdict(
         lambda: defaultdict(list)
     )
     numbers = {test: number for number, test in enumerate(tests)}
     for (name, line), seen_by in sorted(lines.items()):
-        named = seen_by - {file} or numbers
-        groups[tuple(sorted(numbers[test] for test in named))][name].append(line)
+        group = tuple(sorted(numbers[test] for test in seen_by - {file}))
+        groups[group][name].append(line)
     return [(list(group), of_group) for group, of_group in groups.items()]
 
 
@@ -188,17 +203,20 @@ def _read(directory: Path, files: list[str]) -> Seen:
     """Put the parts together."""
     seconds: dict[str, float] = {}
     lines: dict[str, dict[int, list[frozenset[str]]]] = {}
+    loose: dict[str, dict[int, list[frozenset[str]]]] = {}
     breadth: defaultdict[str, int] = defaultdict(int)
     for file in files:
         part = json.loads(_part(directory, file).read_text())
         seconds |= part["seconds"]
         tests = list(part["seconds"])
         for numbers, of_group in part["groups"]:
-            group = frozenset(tests[number] for number in numbers)
-            for test in group:
-                breadth[test] += sum(map(len, of_group.values()))
+            group = frozenset(tests[number] for number in numbers) or frozenset(tests)
+            into = lines if numbers else loose
+            if numbers:
+                for test in group:
+                    breadth[test] += sum(map(len, of_group.values()))
             for name, run in of_group.items():
-                known = lines.setdefault(name, {})
+                known = into.setdefault(name, {})
                 for line in run:
                     known.setdefault(line, []).append(group)
-    return Seen(seconds, lines, {test: breadth[test] for test in seconds})
+    return Seen(seconds, lines, {test: breadth[test] for test in seconds}, loose)

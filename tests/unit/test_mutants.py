@@ -204,3 +204,13 @@ def test_the_table_counts_what_survived_and_leaves_out_what_is_no_fault() -> Non
 )
 def test_an_unnoticed_listed_fault_or_too_many_survivors_are_not_good(counts: Counts) -> None:
     assert not counts.good
+
+
+def test_a_line_run_outside_any_test_is_asked_of_those_that_run_the_rest_of_its_file() -> None:
+    tests = frozenset(["a.py::test_user", "a.py::test_other"])
+    user = [frozenset(["a.py::test_user"])]
+    seconds = dict.fromkeys(tests, 1.0)
+    measured = Seen(seconds, {FILE: {9: user}}, dict.fromkeys(tests, 1), {FILE: {1: [tests]}})
+    assert measured.choose(FILE, 1, 1, 10.0) == ["a.py::test_user"]
+    nobody = Seen(seconds, {}, dict.fromkeys(tests, 0), {FILE: {1: [tests]}})
+    assert set(nobody.choose(FILE, 1, 1, 10.0)) == tests
