@@ -52,7 +52,7 @@ class Seen:
     breadth: dict[str, int]
     """Of each test, how many lines it runs."""
     loose: dict[str, dict[int, list[frozenset[str]]]] = field(default_factory=dict)
-    """The same of lines that a test file ran outside its tests (importing, in a broker's process)."""
+    """The same of lines a test file ran outside its tests (importing, in a broker's process)."""
 
     def choose(self, file: str, first: int, last: int, seconds_max: float) -> list[str]:
         """Tests to run for a fault in these lines, `seconds_max` of them, the likeliest first.
