@@ -53,6 +53,10 @@ crash: setup-dev ## Every crash state enumerated and counted, damaged files, ful
 	@HEADRACE_LONG=1 $(PYTEST) tests/crash tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
 
+.PHONY: mutants
+mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SEED=): does the suite notice?
+	@$(PY) -m tests.mutants --drawn $(or $(DRAWN),200) --seed $(or $(SEED),1) $(ARGS)
+
 .PHONY: compat
 compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node clients, Streams (Maven, Go, npm)
 	@failed=0; \

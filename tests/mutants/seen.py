@@ -1,0 +1,222 @@
+"""Which tests run which line of the source, measured by coverage and kept in `out/mutants`.
+
+Each test file is run once, in a process of its own, under coverage with the running test as the
+context. Lines of brokers and commands that a test file starts as processes belong to all of its
+tests. A measurement holds for the tree it was made of; a tree that changed is measured anew, and
+what was measured before an interruption stays.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coverage import CoverageData
+
+from tests.mutants.runs import PYTEST, read_outcomes, run_bounded
+from tests.mutants.watch import OUTCOMES
+
+TEST_FILES = (
+    "tests/unit/test_*.py",
+    "tests/property/test_*.py",
+    "tests/security/test_*.py",
+    "tests/golden/test_*.py",
+    "tests/compat/test_cli_*.py",
+)
+"""Without what needs a Java or minutes: tests/spark, tests/crash and the matrix of clients."""
+OURS = ("tests/mutants/", "tests/unit/test_mutants.py")
+FILE_SECONDS_MAX = 240.0
+COVERAGE_SETTINGS = """\
+[run]
+parallel = true
+patch = subprocess
+data_file = {data}
+source = {source}
+context = {file}
+disable_warnings = no-data-collected,module-not-measured,module-not-imported,couldnt-parse
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Tests with their seconds, and for each source line the tests that run it."""
+
+    seconds: dict[str, float]
+    lines: dict[str, dict[int, list[frozenset[str]]]]
+    breadth: dict[str, int]
+    """Of each test, how many lines it runs."""
+    loose: dict[str, dict[int, list[frozenset[str]]]] = field(default_factory=dict)
+    """The same of lines a test file ran outside its tests (importing, in a broker's process)."""
+
+    def choose(self, file: str, first: int, last: int, seconds_max: float) -> list[str]:
+        """Tests to run for a fault in these lines, `seconds_max` of them, the likeliest first.
+
+        In turn: the test that runs fewest lines in all, for it looks closest; and the fastest of
+        a test file not asked yet, for it looks from elsewhere. Of a line run outside any test,
+        such as a constant of the module: those first that run most of the rest of `file`.
+        """
+        covering = _union(self.lines.get(file, {}), range(first, last + 1))
+        narrow = sorted(covering, key=lambda test: (self.breadth[test], self.seconds[test], test))
+        if not covering:
+            covering, own = self._around(file, first, last)
+            narrow = sorted(covering, key=lambda test: (-own[test], self.seconds[test], test))
+        chosen: dict[str, None] = {}
+        spent = 0.0
+        for pair in zip(narrow, self._from_each_file(covering), strict=True):
+            for test in pair:
+                if test not in chosen and (spent + self.seconds[test] <= seconds_max or not chosen):
+                    chosen[test] = None
+                    spent += self.seconds[test]
+        return list(chosen)
+
+    def _around(self, file: str, first: int, last: int) -> tuple[set[str], Counter[str]]:
+        """Tests that may run lines outside any test, and how many other lines of `file` each runs.
+
+        Where some of them run any, only those.
+        """
+        covering = _union(self.loose.get(file, {}), range(first, last + 1))
+        own: Counter[str] = Counter()
+        for groups in self.lines.get(file, {}).values():
+            own.update(test for group in groups for test in group)
+        return covering.intersection(own) or covering, own
+
+    def _from_each_file(self, tests: set[str]) -> list[str]:
+        by_file: defaultdict[str, list[str]] = defaultdict(list)
+        for test in sorted(tests, key=lambda test: (self.seconds[test], test)):
+            by_file[test.partition("::")[0]].append(test)
+        ranked = [
+            (rank, self.seconds[test], test)
+            for of_file in by_file.values()
+            for rank, test in enumerate(of_file)
+        ]
+        return [test for _, _, test in sorted(ranked)]
+
+
+def _union(lines: dict[int, list[frozenset[str]]], wanted: range) -> set[str]:
+    return {test for line in wanted for group in lines.get(line, ()) for test in group}
+
+
+def tree_hash(root: Path) -> str:
+    """Of the source and every test, but not of what plants faults and its lists."""
+    digest = hashlib.sha256()
+    for path in sorted([*root.glob("src/headrace/**/*.py"), *root.glob("tests/**/*.py")]):
+        name = path.relative_to(root).as_posix()
+        if not name.startswith(OURS):
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def measure(root: Path, workers: int) -> Seen:
+    """The measurement of this tree: read where it was made already, else made."""
+    directory = root / "out" / "mutants" / tree_hash(root)
+    files = [
+        path.relative_to(root).as_posix()
+        for pattern in TEST_FILES
+        for path in sorted(root.glob(pattern))
+        if not path.relative_to(root).as_posix().startswith(OURS)
+    ]
+    missing = [file for file in files if not _part(directory, file).exists()]
+    if missing:
+        print(f"measuring which lines {len(missing)} test files run", flush=True)
+        for other in (root / "out" / "mutants").glob("*"):
+            if other != directory:
+                shutil.rmtree(other, ignore_errors=True)
+        directory.mkdir(parents=True, exist_ok=True)
+        with ThreadPoolExecutor(workers) as pool:
+            for _ in pool.map(lambda file: _measure_file(root, directory, file), missing):
+                pass
+    return _read(directory, files)
+
+
+def _part(directory: Path, file: str) -> Path:
+    return directory / (file.replace("/", "-") + ".json")
+
+
+def _measure_file(root: Path, directory: Path, file: str) -> None:
+    """Run one test file under coverage and write its part of the measurement."""
+    part = _part(directory, file)
+    work = part.with_suffix(".d")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    settings = work / "coveragerc"
+    source = root / "src" / "headrace"
+    settings.write_text(COVERAGE_SETTINGS.format(data=work / "data", source=source, file=file))
+    environment = os.environ | {
+        OUTCOMES: str(work / "outcomes"),
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(work / "hypothesis"),
+    }
+    command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", *PYTEST, file]
+    status = run_bounded(command, root, environment, FILE_SECONDS_MAX)
+    outcomes = read_outcomes(work / "outcomes")
+    failed = [name for name, outcome in outcomes.items() if outcome.failed]
+    print(f"  {file}: {len(outcomes)} tests", *(["status", status] if status else []), flush=True)
+    for name in failed:
+        print(f"    fails without a fault, is not asked: {name}", flush=True)
+    seconds = {name: outcome.seconds for name, outcome in outcomes.items() if not outcome.failed}
+    lines: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+    for data in sorted(work.glob("data.*")):
+        for name, line, test in _contexts(data, root):
+            if test in seconds or test == file:
+                lines[name, line].add(test)
+    kept = {"seconds": seconds, "groups": _grouped(file, lines, list(seconds))}
+    beside = part.with_suffix(".new")
+    beside.write_text(json.dumps(kept))
+    beside.rename(part)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def _contexts(path: Path, root: Path) -> Iterator[tuple[str, int, str]]:
+    """File, line and test (or, outside any, test file) of what one process ran."""
+    data = CoverageData(basename=str(path))
+    data.read()
+    for name in data.measured_files():
+        file = Path(name).relative_to(root).as_posix()
+        for line, contexts in data.contexts_by_lineno(name).items():
+            for context in contexts:
+                yield file, line, context.partition("|")[2] or context.partition("|")[0]
+
+
+def _grouped(
+    file: str, lines: dict[tuple[str, int], set[str]], tests: list[str]
+) -> list[tuple[list[int], dict[str, list[int]]]]:
+    """Tests of `file`, by number, with the lines that exactly these run: few sets serve many lines.
+
+    Lines run only outside any test (while importing, in a broker's process) have no numbers.
+    """
+    groups: defaultdict[tuple[int, ...], defaultdict[str, list[int]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    numbers = {test: number for number, test in enumerate(tests)}
+    for (name, line), seen_by in sorted(lines.items()):
+        group = tuple(sorted(numbers[test] for test in seen_by - {file}))
+        groups[group][name].append(line)
+    return [(list(group), of_group) for group, of_group in groups.items()]
+
+
+def _read(directory: Path, files: list[str]) -> Seen:
+    """Put the parts together."""
+    seconds: dict[str, float] = {}
+    lines: dict[str, dict[int, list[frozenset[str]]]] = {}
+    loose: dict[str, dict[int, list[frozenset[str]]]] = {}
+    breadth: defaultdict[str, int] = defaultdict(int)
+    for file in files:
+        part = json.loads(_part(directory, file).read_text())
+        seconds |= part["seconds"]
+        tests = list(part["seconds"])
+        for numbers, of_group in part["groups"]:
+            group = frozenset(tests[number] for number in numbers) or frozenset(tests)
+            into = lines if numbers else loose
+            if numbers:
+                for test in group:
+                    breadth[test] += sum(map(len, of_group.values()))
+            for name, run in of_group.items():
+                known = into.setdefault(name, {})
+                for line in run:
+                    known.setdefault(line, []).append(group)
+    return Seen(seconds, lines, {test: breadth[test] for test in seconds}, loose)
