@@ -60,14 +60,14 @@ mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SE
 .PHONY: compat
 compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node clients, Streams (Maven, Go, npm)
 	@failed=0; \
-	$(PY) -m tests.compat_tools.clients || failed=1; \
-	$(PY) -m tests.compat_tools.streams || failed=1; \
-	$(PY) -m tests.compat_tools $(ARGS) || failed=1; \
+	$(PY) -m tests.outside.kafka_tools.clients || failed=1; \
+	$(PY) -m tests.outside.kafka_tools.streams || failed=1; \
+	$(PY) -m tests.outside.kafka_tools $(ARGS) || failed=1; \
 	exit $$failed
 
 .PHONY: compat-kafka
 compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we serve theirs (Java, Maven)
-	@$(PY) -m tests.kafka_judge $(ARGS)
+	@$(PY) -m tests.outside.kafka_reads_our_files $(ARGS)
 
 .PHONY: soak
 soak: setup-dev ## Everything at once for ten minutes (SOAK_SECONDS=): nothing lost, nothing that grows

@@ -15,9 +15,9 @@ from statistics import median
 
 import headrace.arrow
 from bench.spark_scan import sample_batches
-from headrace.log.files import encode_uuid
-from headrace.log.index import OFFSET_ENTRY
-from headrace.wire.kafka.batch import Codec, stamp
+from headrace.log.segment.indexes import OFFSET_ENTRY
+from headrace.log.text_files import encode_uuid
+from headrace.record.batch import Codec, stamp
 
 PARTITIONS = 2
 SEGMENT_BYTES = 1 << 30

@@ -23,7 +23,7 @@ from rich.table import Table
 
 from bench import rawload
 from bench.subjects import Broker, Headrace
-from headrace.server.flushes import FLUSHES, Flush
+from headrace.posix.flush_strategies import FLUSHES, Flush
 
 BATCH_BYTES = 170
 THREADS = 16

@@ -15,8 +15,8 @@ import struct
 import time
 from dataclasses import dataclass
 
-from headrace.wire.kafka import batch
-from headrace.wire.kafka.record import new_record
+from headrace.record import batch
+from headrace.record.record import new_record
 
 PRODUCE, FETCH = 0, 1
 PRODUCE_VERSION, FETCH_VERSION = 10, 11

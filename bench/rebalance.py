@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from headrace.client.calls import Maker
-from headrace.wire.kafka import cold
+from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import FLEXIBLE_FROM, ApiKey
 
 SECONDS_MAX = 120.0
@@ -46,9 +46,11 @@ class Wire:
         return cls(*await asyncio.open_connection(host, int(port)))
 
     async def call(self, key: ApiKey, version: int, build: Callable[[Maker], Any]) -> Any:  # noqa: ANN401
-        frame = await self.exchange(cold.encode_request(build(Maker(key, version)), 1, "bench"))
+        frame = await self.exchange(
+            kio_codec.encode_request(build(Maker(key, version)), 1, "bench")
+        )
         head = 5 if version >= FLEXIBLE_FROM[key] else 4
-        return cold.decode_response(key, version, frame[head:])
+        return kio_codec.decode_response(key, version, frame[head:])
 
     async def exchange(self, request: bytes) -> memoryview:
         """Send a whole frame; what is answered, without its length."""

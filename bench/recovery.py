@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import rawload
 from bench.subjects import SUBJECTS, Broker
-from headrace.wire.kafka.batch import parse_header, stamp
+from headrace.record.batch import parse_header, stamp
 
 TOPIC = "bench-recovery"
 SEGMENT_BYTES = 1 << 20

@@ -17,7 +17,7 @@ from bench import arrow_scan, compaction, flushes, partitions, pressure, recover
 from bench.report import Goal
 from bench.start import exec_to_first_acknowledgement
 from bench.subjects import SUBJECTS
-from headrace.wire.kafka.batch import Codec
+from headrace.record.batch import Codec
 
 SCANS = 9
 """Arrow scans in a round: each takes less than a second."""

@@ -30,8 +30,8 @@ from headrace.client.calls import HotCall, check
 from headrace.client.client import Client
 from headrace.client.sync import connect, run
 from headrace.client.transport import Reply
+from headrace.record.batch import Codec, Record, build
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.batch import Codec, Record, build
 from headrace.wire.kafka.frame import parse_response
 from headrace.wire.kafka.hot import produce
 from headrace.wire.kafka.primitives import NO_UUID

@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from headrace.config.definitions import BROKER, COARSER, TOPIC
-from headrace.config.entities import group_configs
-from headrace.config.keys_entities import CLIENT_METRICS, GROUP
-from headrace.config.keys_unused import UNUSED, UNUSED_PREFIXES
-from headrace.config.kinds import LONG_MAX, Definition, Kind, Mode
+from headrace.config.entity_settings import group_configs
+from headrace.config.keys.entities import CLIENT_METRICS, GROUP
+from headrace.config.keys.unused import UNUSED, UNUSED_PREFIXES
+from headrace.config.value_types import LONG_MAX, Definition, Kind, Mode
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 

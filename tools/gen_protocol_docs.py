@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from headrace.frontends.kafka.handler import Api
-from headrace.frontends.kafka.registry import APIS
+from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.registry import APIS
 from headrace.wire.kafka.api import ADVERTISED_FROM, ApiKey
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "protocol.md"

@@ -10,7 +10,7 @@ from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
-from headrace.wire.kafka.compression import Codec
+from headrace.record.compression import Codec
 
 if TYPE_CHECKING:
     from examples.access_log.feed import Record

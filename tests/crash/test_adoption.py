@@ -5,12 +5,12 @@ from copy import deepcopy
 
 import pytest
 
-from headrace.log import names
-from headrace.log.directory import read_identity
+from headrace.log import file_names
+from headrace.log.directory.log_directory import read_identity
 from headrace.model.nouns import TopicPartition
+from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
-from headrace.wire.kafka import batch as wire
 from tests.golden.test_log_golden import CONFIG, archived
 from tests.support.crash import COUNTS, Count, fingerprint
 from tests.support.crash_check import stored_batches
@@ -41,8 +41,8 @@ def kafkas(*, clean: bool) -> SimDisk:
         _keep_only_present(disk, f"{PATH}/{name}", listed)
     if not clean:
         # All of it is above them then, gaps of the compacted one included.
-        disk.remove(f"{PATH}/{names.RECOVERY_POINTS}")
-        disk.remove(f"{PATH}/{names.CLEANER_OFFSETS}")
+        disk.remove(f"{PATH}/{file_names.RECOVERY_POINTS}")
+        disk.remove(f"{PATH}/{file_names.CLEANER_OFFSETS}")
     disk.ops.clear()
     disk.base = deepcopy(disk.nodes)
     return disk

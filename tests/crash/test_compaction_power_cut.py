@@ -10,16 +10,16 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.log import names
-from headrace.log.compact import swap
-from headrace.log.compact.job import Cleaned
+from headrace.log import file_names
+from headrace.log.compaction import swap_segments
+from headrace.log.compaction.job import Cleaned
 from headrace.log.log import Log
-from headrace.log.segment import Segment
+from headrace.log.segment.segment import Segment
 from headrace.model.errors import ApiError
 from headrace.model.nouns import Offset
+from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
-from headrace.wire.kafka import batch as wire
 from tests.support.compaction import (
     COMPACTED,
     Row,
@@ -177,7 +177,9 @@ def test_a_second_power_cut_while_a_swap_is_finished_loses_no_more(
     story = Story(write)
     for cut in story.cuts():
         _, left = crash_states(story.world.disk, cut, seed=2, samples=0)
-        if any(name.endswith((names.SWAP, names.CLEANED)) for name in left.list("/data/t-0")):
+        if any(
+            name.endswith((file_names.SWAP, file_names.CLEANED)) for name in left.list("/data/t-0")
+        ):
             World(left, config=SMALL).close()
             for again in range(len(left.ops) + 1):
                 for twice in crash_states(left, again, seed=3, samples=0):
@@ -206,9 +208,9 @@ def test_old_segments_that_go_before_the_new_one_counts_are_found(
     def wrong_order(log: Log, cleaned: Cleaned, at: int) -> list[Segment]:
         disk = log.shared.disk
         old = log.segments[at : at + len(cleaned.sources)]
-        base = f"{log.directory}/{names.segment_file(cleaned.base_offset, '')}"
+        base = f"{log.directory}/{file_names.segment_file(cleaned.base_offset, '')}"
         for segment in old:
-            segment.rename_away(names.DELETED)
+            segment.rename_away(file_names.DELETED)
         for suffix in cleaned.files:
             disk.rename(f"{base}{suffix}.cleaned", f"{base}{suffix}")
         new = log.make_segment(Offset(cleaned.base_offset))
@@ -216,5 +218,5 @@ def test_old_segments_that_go_before_the_new_one_counts_are_found(
         log.set_segments([*log.segments[:at], new, *log.segments[at + len(old) :]])
         return old
 
-    monkeypatch.setattr(swap, "swap_in", wrong_order)
+    monkeypatch.setattr(swap_segments, "swap_in", wrong_order)
     assert found_in(Story(plain))

@@ -123,9 +123,9 @@ def compiled(plain: None, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
     monkeypatch.delenv("HEADRACE_NUMBA")
     warm = (
-        "from headrace.arrow.compact import KernelRecords as K;"
-        "from headrace.log.compact.records import Span;"
-        "from headrace.wire.kafka.batch import build, new_record;"
+        "from headrace.kernels.compact_records import KernelRecords as K;"
+        "from headrace.log.compaction.records import Span;"
+        "from headrace.record.batch import build, new_record;"
         "data = build([new_record(b'', b'')])[61:]; k = K(9, 9); s = Span(data, 1, 0, 0);"
         "k.index(s, 0); k.filter(s, 0, True); k.rebase(data, 1, 1);"
         "k._kernel.grow_table(k._table, k._table.copy())"

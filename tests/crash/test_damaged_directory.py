@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.config.topic import LogConfig
-from headrace.log import names
+from headrace.config.log_config import LogConfig
+from headrace.log import file_names
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ConfigError, CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
+from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
-from headrace.wire.kafka import batch as wire
 from tests.support.compaction import COMPACTED, cleaner_of, compact_now, put
 from tests.support.log import (
     CONFIG,
@@ -137,7 +137,7 @@ def files_of(disk: SimDisk) -> list[str]:
         path = f"/data/{name}"
         if disk.is_directory(path):
             found += [f"{path}/{inside}" for inside in disk.list(path)]
-        elif name != names.LOCK:
+        elif name != file_names.LOCK:
             found.append(path)
     return found
 

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster.embedded.store import FILE_NAME as STORE
-from headrace.log import at_rest, bounds, gaps, names
+from headrace.cluster.store.embedded_store import FILE_NAME as STORE
+from headrace.log import file_names
+from headrace.log.directory import durable_read_bounds, unchanged_logs
+from headrace.log.recovery import gaps
 from tests.crash.test_damaged_files import RECORDS, fill, read, value_at
 from tests.support.process import BrokerProcess
 
@@ -61,19 +63,19 @@ CASES: dict[str, Damage] = {
     "segment called otherwise": lambda log: called(
         f"one-0/{sorted((log / 'one-0').glob('*.log'))[1].name}", "one-0/00000000000000000003.log"
     )(log),
-    "identity missing": missing(names.META_PROPERTIES),
-    "identity flipped": flipped(names.META_PROPERTIES, b"cluster.id="),
-    "recovery points missing": missing(names.RECOVERY_POINTS),
-    "recovery points flipped": flipped(names.RECOVERY_POINTS, b"one 0 "),
-    "high watermarks missing": missing(names.HIGH_WATERMARKS),
-    "high watermarks flipped": flipped(names.HIGH_WATERMARKS, b"one 0 "),
-    "boot id missing": missing(names.BOOT_ID),
-    "logs at rest missing": missing(at_rest.FILE_NAME),
-    "logs at rest flipped": flipped(at_rest.FILE_NAME, b'"one",0,'),
-    "read bounds missing": missing(bounds.NAME),
+    "identity missing": missing(file_names.META_PROPERTIES),
+    "identity flipped": flipped(file_names.META_PROPERTIES, b"cluster.id="),
+    "recovery points missing": missing(file_names.RECOVERY_POINTS),
+    "recovery points flipped": flipped(file_names.RECOVERY_POINTS, b"one 0 "),
+    "high watermarks missing": missing(file_names.HIGH_WATERMARKS),
+    "high watermarks flipped": flipped(file_names.HIGH_WATERMARKS, b"one 0 "),
+    "boot id missing": missing(file_names.BOOT_ID),
+    "logs at rest missing": missing(unchanged_logs.FILE_NAME),
+    "logs at rest flipped": flipped(unchanged_logs.FILE_NAME, b'"one",0,'),
+    "read bounds missing": missing(durable_read_bounds.NAME),
     "gaps missing": missing(gaps.FILE_NAME),
-    "marker missing": missing(names.CLEAN_SHUTDOWN),
-    "lock missing": missing(names.LOCK),
+    "marker missing": missing(file_names.CLEAN_SHUTDOWN),
+    "lock missing": missing(file_names.LOCK),
 }
 NOT_THERE: dict[str, set[str]] = {
     "stopped": {"read bounds missing"},

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from headrace.log import files, names
+from headrace.log import file_names, text_files
 from tests.support.process import BrokerProcess
 
 RECORDS = 60
@@ -172,7 +172,7 @@ def wait_for_recovery_points(path: Path) -> None:
         assert time.monotonic() < deadline, points
         time.sleep(0.05)
         if path.exists():
-            found = files.read_offsets(path.read_bytes(), str(path))
+            found = text_files.read_offsets(path.read_bytes(), str(path))
             points = {one.topic: offset for one, offset in found.items()}
 
 
@@ -188,7 +188,7 @@ def damaged(
         if request.param == "stopped":
             assert broker.stop() == 0
         else:
-            wait_for_recovery_points(place / "log" / names.RECOVERY_POINTS)
+            wait_for_recovery_points(place / "log" / file_names.RECOVERY_POINTS)
             broker.kill()
         paths = {name: case.damage(place / "log" / f"{name}-0") for name, case in CASES.items()}
         before = len(broker.output)

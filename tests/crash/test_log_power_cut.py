@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.log.files import NO_TOPIC_ID
+from headrace.log.text_files import NO_TOPIC_ID
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from tests.crash.stories import STORIES, name_of, retention_by_size, rolls, truncation

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.log import snapshot
-from headrace.log.checkpoints import Checkpoints
+from headrace.log.directory.checkpoints import Checkpoints
+from headrace.log.directory.directory_loader import LoadedDirectory
+from headrace.log.directory.log_dir_context import Known
 from headrace.log.flusher import Done, Strategy, fdatasync_each
-from headrace.log.loading import LoadedDirectory
-from headrace.log.segment import Segment
-from headrace.log.shared import Known
+from headrace.log.producers import producer_snapshot
+from headrace.log.segment.segment import Segment
 from headrace.model.nouns import TopicPartition
+from headrace.ports.disk import Disk, DiskFile
 from headrace.testing.disk import Op, SimDisk, SimFile
-from headrace.world.disk import Disk, DiskFile
 from tests.crash import stories
 from tests.support.crash import SMALL, Story, enumerate_cuts
 from tests.support.log import World
@@ -149,14 +149,14 @@ def test_snapshots_that_were_never_flushed_do_no_harm() -> None:
 
 
 def test_a_torn_snapshot_that_is_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def without_checksum(content: bytes, path: str) -> list[snapshot.SnapshotEntry]:
-        entries = content[snapshot._ENTRIES_AT :]
-        whole = len(entries) // snapshot._ENTRY.size * snapshot._ENTRY.size
-        unpacked = snapshot._ENTRY.iter_unpack(entries[:whole])
-        return [snapshot.SnapshotEntry(*fields) for fields in unpacked]
+    def without_checksum(content: bytes, path: str) -> list[producer_snapshot.SnapshotEntry]:
+        entries = content[producer_snapshot._ENTRIES_AT :]
+        whole = len(entries) // producer_snapshot._ENTRY.size * producer_snapshot._ENTRY.size
+        unpacked = producer_snapshot._ENTRY.iter_unpack(entries[:whole])
+        return [producer_snapshot.SnapshotEntry(*fields) for fields in unpacked]
 
-    monkeypatch.setattr("headrace.log.producers_kept.read_snapshot", without_checksum)
+    monkeypatch.setattr("headrace.log.producers.kept_states.read_snapshot", without_checksum)
     # The batches contradict it as well, unless they are not asked.
-    monkeypatch.setattr("headrace.log.replay._remember_history", lambda *_: True)
+    monkeypatch.setattr("headrace.log.recovery.replay._remember_history", lambda *_: True)
     found = findings(stories.producers_through_restarts, LazySnapshots())
     assert any("producer" in one for one in found)

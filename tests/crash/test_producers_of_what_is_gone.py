@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.config.topic import LogConfig
-from headrace.log.producers import Duplicate
+from headrace.config.log_config import LogConfig
+from headrace.log.producers.producer_states import Duplicate
 from headrace.model.nouns import Offset
+from headrace.record import batch as wire
 from headrace.testing.disk_crash import crash_states
-from headrace.wire.kafka import batch as wire
 from tests.support.log import NOW_MS, World, append, batch_of
 
 CONFIG = LogConfig(segment_bytes=700, retention_ms=-1, file_delete_delay_ms=100)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.log.compact.cleaner import LogCleaner
-from headrace.log.compact.order import CleanerSettings
-from headrace.log.compact.worker import InlineWorker
-from headrace.log.directory import LogDirectory
+from headrace.log.compaction.cleaner import LogCleaner
+from headrace.log.compaction.order import CleanerSettings
+from headrace.log.compaction.worker import InlineWorker
+from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.log import Log
 from headrace.model.nouns import TopicPartition
 from tests.golden.test_log_golden import BROKERS, CONFIG, batches, disk_of, opened, rows

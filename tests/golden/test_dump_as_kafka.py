@@ -1,6 +1,6 @@
 """`log dump --format kafka` prints what Kafka's own DumpLogSegments printed of the same files.
 
-The hashes were taken from Kafka 4.3.1 (`python -m tests.kafka_judge.dumps DIR`).
+The hashes were taken from Kafka 4.3.1 (`python -m tests.outside.kafka_reads_our_files.dumps DIR`).
 """
 
 import functools
@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.dump import KafkaDump, KafkaOptions
-from headrace.log.dump.java import json_of, text_of
-from headrace.wire.kafka.records.state_tables import TRANSACTION_STATE
-from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS
+from headrace.logtools.dump import KafkaDump, KafkaOptions
+from headrace.logtools.dump.java_text import json_of, text_of
+from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS
+from headrace.wire.kafka.coordinator_records.state_tables import TRANSACTION_STATE
 from tests.golden import test_log_golden
 
 HASHES = json.loads((Path(__file__).parent / "dump-log-segments.json").read_text())

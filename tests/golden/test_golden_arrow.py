@@ -8,8 +8,8 @@ import pytest
 
 import headrace.arrow
 from headrace.arrow.columns import COLUMNS, HEADERS
-from headrace.arrow.door import Isolation
-from headrace.arrow.segments import PartitionFiles
+from headrace.arrow.open_topic import Isolation
+from headrace.arrow.partition_files import PartitionFiles
 from headrace.model.nouns import TopicPartition
 from tests.golden.test_log_golden import BROKERS, GOLDEN, expected, short
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from headrace.config.topic import LogConfig
-from headrace.log.directory import LogDirectory, read_identity
-from headrace.log.dump import Row, UnknownFile, dump, kind_of
+from headrace.config.log_config import LogConfig
+from headrace.log.directory.log_directory import LogDirectory, read_identity
 from headrace.log.log import Log
+from headrace.logtools.dump import Row, UnknownFile, dump, kind_of
 from headrace.model.nouns import Offset, TopicPartition
+from headrace.record import batch as wire
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
-from headrace.wire.kafka import batch as wire
 from tests.support.log import read
 
 GOLDEN = Path(__file__).parent

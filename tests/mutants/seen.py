@@ -27,10 +27,10 @@ TEST_FILES = (
     "tests/property/test_*.py",
     "tests/security/test_*.py",
     "tests/golden/test_*.py",
-    "tests/compat/test_cli_*.py",
+    "tests/outside/clients/test_cli_*.py",
 )
 """Without what needs a Java or minutes: tests/spark, tests/crash and the matrix of clients."""
-OURS = ("tests/mutants/", "tests/unit/test_mutants.py")
+OURS = ("tests/mutants/", "tests/unit/house/test_mutants.py")
 FILE_SECONDS_MAX = 240.0
 COVERAGE_SETTINGS = """\
 [run]

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.arrow.engine import decoder_named
-from headrace.arrow.layout import INT64_MAX, Outcome
-from headrace.wire.kafka.batch import Record
+from headrace.kernels.choose import decoder_named
+from headrace.kernels.layout import INT64_MAX, Outcome
+from headrace.record.batch import Record
 from tests.property.test_arrow_twin import Columns, Sizes, column_choices, payload, run
 
 pytest.importorskip("numba")
@@ -109,7 +109,7 @@ def test_every_byte_of_a_record_in_a_run_counts(place: int) -> None:
 
 def test_a_run_is_taken_to_the_last_record_of_its_shape() -> None:
     """Asked directly: what comes of a batch does not show which way its records went."""
-    from headrace.arrow.alike import _run
+    from headrace.kernels.same_shape import _run
 
     records = [Record(at, 1000 + at, b"k", b"val") for at in range(60)]
     source, _, last, _ = payload(records)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 pytest.importorskip("numba")
 lz4_block = pytest.importorskip("lz4.block")
 
-from headrace.arrow.engine import prepare_cache  # noqa: E402
+from headrace.kernels.choose import prepare_cache  # noqa: E402
 
 prepare_cache()
 
-from headrace.arrow.lz4_kernel import unfold_block, unfold_two  # noqa: E402
+from headrace.kernels.lz4_kernel import unfold_block, unfold_two  # noqa: E402
 
 GUARD = 128
 """Bytes around the output that nobody may touch."""

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from headrace.arrow.columns import COLUMNS, Buffers
 from headrace.arrow.decode import PartitionDecoder
-from headrace.arrow.engine import Decode, decoder_named
-from headrace.arrow.layout import BATCH_SLOTS, INT64_MAX, INT64_MIN, Outcome, Slot
-from headrace.wire.kafka.batch import HEADER_BYTES, Codec, Record, TimestampType, build, iterate
+from headrace.kernels.choose import Decode, decoder_named
+from headrace.kernels.layout import BATCH_SLOTS, INT64_MAX, INT64_MIN, Outcome, Slot
+from headrace.record.batch import HEADER_BYTES, Codec, Record, TimestampType, build, iterate
 
 if TYPE_CHECKING:
-    from headrace.wire.kafka.compression import CorruptBatch
+    from headrace.record.compression import CorruptBatch
 
 pytest.importorskip("numba")
 

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.groups.assignors import ASSIGNORS
-from headrace.broker.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
+from headrace.coordination.groups.assignors import ASSIGNORS
+from headrace.coordination.groups.assignors.spec import Assignment, GroupSpec, MemberSpec
 
 TOPICS = [bytes([n]) * 16 for n in range(5)]
 COUNTS = st.fixed_dictionaries({topic: st.integers(0, 9) for topic in TOPICS})

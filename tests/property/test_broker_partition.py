@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headrace.broker.partition import Partition
-from headrace.config.topic import LogConfig
-from headrace.log.directory import LogDirectory
+from headrace.config.log_config import LogConfig
+from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.log import NeedsDisk
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.record.batch import Record, build, iterate, next_offset, parse_header
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
-from headrace.wire.kafka.batch import Record, build, iterate, next_offset, parse_header
 
 NOW = 1_780_000_000_000
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=100, segment_index_bytes=1024)

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headrace.log.log import Log
 from headrace.model.nouns import Offset
+from headrace.record import batch as wire
 from headrace.testing.disk_crash import crash_states
-from headrace.wire.kafka import batch as wire
 from tests.property.test_log_model import model_settings
 from tests.support.compaction import COMPACTED, batches_of, cleaner_of, compact_now, put, rows
 from tests.support.log import NOW_MS, World

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.arrow.compact import KernelRecords
-from headrace.log.compact.engine import compact
-from headrace.log.compact.job import Cleaned, Done, Event, read, write
-from headrace.log.compact.records import Filtered, PlainRecords, Records, Span
+from headrace.kernels.compact_records import KernelRecords
+from headrace.log.compaction.clean_segments import compact
+from headrace.log.compaction.job import Cleaned, Done, Event, read, write
+from headrace.log.compaction.records import Filtered, PlainRecords, Records, Span
 from headrace.log.log import Log
+from headrace.record import batch as wire
+from headrace.record.compression import CorruptBatch
 from headrace.testing.disk import SimDisk
-from headrace.wire.kafka import batch as wire
-from headrace.wire.kafka.compression import CorruptBatch
 from tests.support.compaction import (
     COMPACTED,
     Row,

@@ -5,9 +5,9 @@ import base64
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.groups.consumer import records
-from headrace.broker.groups.consumer.group import ConsumerGroup
-from headrace.broker.groups.consumer.model import (
+from headrace.coordination.groups.consumer import records
+from headrace.coordination.groups.consumer.group import ConsumerGroup
+from headrace.coordination.groups.consumer.model import (
     Change,
     ClassicPart,
     GroupEpoch,
@@ -21,9 +21,9 @@ from headrace.broker.groups.consumer.model import (
     Subscription,
     TargetEpoch,
 )
-from headrace.wire.kafka.compression import CorruptBatch
-from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS
-from tests.unit.consumer_kit import topic_id
+from headrace.record.compression import CorruptBatch
+from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS
+from tests.support.consumer_kit import topic_id
 
 EPOCHS = st.integers(0, 2**31 - 1)
 TEXTS = st.text(max_size=8)

@@ -4,12 +4,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headrace.broker.groups import assigning
-from headrace.broker.groups.consumer.group import ConsumerGroup
-from headrace.broker.groups.consumer.model import JOIN_EPOCH, Member
+from headrace.coordination.groups import background_assigning
+from headrace.coordination.groups.consumer.group import ConsumerGroup
+from headrace.coordination.groups.consumer.model import JOIN_EPOCH, Member
 from headrace.model.errors import ErrorCode
-from tests.unit.consumer_kit import Consumer, cluster, grown, topic_id
-from tests.unit.groups_kit import Room, Settings
+from tests.support.consumer_kit import Consumer, cluster, grown, topic_id
+from tests.support.groups_kit import Room, Settings
 
 WHO = st.integers(0, 3)
 TOPICS = ["t", "u", "ux"]
@@ -39,11 +39,11 @@ def picture(group: ConsumerGroup) -> dict[str, object]:
 class ConsumerGroupMachine(RuleBasedStateMachine):
     """One group, four consumers (the third static, the last by expression), three topics."""
 
-    at_once_max = assigning.AT_ONCE_MAX
+    at_once_max = background_assigning.AT_ONCE_MAX
 
     def __init__(self) -> None:
         super().__init__()
-        assigning.AT_ONCE_MAX = self.at_once_max
+        background_assigning.AT_ONCE_MAX = self.at_once_max
         self.counts = {"t": 3, "u": 2}
         self.room = Room(
             Settings(
@@ -230,7 +230,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                     reading[topic, part] = one.member_id
 
     def teardown(self) -> None:
-        assigning.AT_ONCE_MAX = ConsumerGroupMachine.at_once_max
+        background_assigning.AT_ONCE_MAX = ConsumerGroupMachine.at_once_max
 
     @invariant()
     def epochs_are_in_order(self) -> None:

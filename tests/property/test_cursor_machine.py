@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headrace.broker.cursor.cursor import Cursor
-from headrace.broker.cursor.state import CursorState, StateMap
-from headrace.broker.cursor.states import SETTLED, NotHeld, Outcome, RecordState
+from headrace.coordination.delivery.cursor import Cursor
+from headrace.coordination.delivery.cursor_state import CursorState, StateMap
+from headrace.coordination.delivery.record_states import SETTLED, NotHeld, Outcome, RecordState
 
 AVAILABLE, ACQUIRED = RecordState.AVAILABLE, RecordState.ACQUIRED
 ACKNOWLEDGED, ARCHIVED = RecordState.ACKNOWLEDGED, RecordState.ARCHIVED

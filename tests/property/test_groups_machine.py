@@ -6,11 +6,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headrace.broker.groups.group import ClassicGroup
-from headrace.broker.groups.messages import JoinAnswer, Leaver, OffsetToCommit, SyncAnswer
-from headrace.broker.groups.states import GroupState
+from headrace.coordination.groups.classic.group import ClassicGroup
+from headrace.coordination.groups.classic.states import GroupState
+from headrace.coordination.groups.messages import JoinAnswer, Leaver, OffsetToCommit, SyncAnswer
 from headrace.model.errors import ErrorCode
-from tests.unit.groups_kit import Room, Settings
+from tests.support.groups_kit import Room, Settings
 
 NONE = ErrorCode.NONE
 CLIENTS = 4

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.broker.coordinator.hashing import java_string_hash, partition_for
-from headrace.broker.groups import records
-from headrace.broker.groups.offsets import Committed
-from headrace.broker.groups.subscription import subscribed_topics
-from headrace.wire.kafka.records.consumer_offsets import (
+from headrace.coordination.groups import records
+from headrace.coordination.groups.classic.subscription import subscribed_topics
+from headrace.coordination.groups.committed_offsets import Committed
+from headrace.coordination.runtime.group_partition import java_string_hash, partition_for
+from headrace.wire.kafka.coordinator_records.consumer_offsets import (
     OffsetKey,
     OffsetValue,
     decode_key,

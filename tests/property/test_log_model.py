@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headrace.config.topic import LogConfig
-from headrace.log.producers import Duplicate
+from headrace.config.log_config import LogConfig
+from headrace.log.producers.producer_states import Duplicate
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
+from headrace.record import batch as wire
 from headrace.testing.disk_crash import crash_states
-from headrace.wire.kafka import batch as wire
 from tests.support.log import NOW_MS, World, append, append_marker, batch_of, values
 from tests.support.stepped_disk import SteppedDisk
 

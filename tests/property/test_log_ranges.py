@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.config.topic import LogConfig
-from headrace.log import ranges, readable
-from headrace.log.housekeeping import Periods
+from headrace.config.log_config import LogConfig
+from headrace.log import readable_log
+from headrace.log.directory.housekeeping import Periods
 from headrace.log.log import Log, NeedsDisk, ReadResult
-from headrace.log.ranges import BatchRange, Served
+from headrace.log.segment import served_ranges
+from headrace.log.segment.served_ranges import BatchRange, Served
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import Offset
-from headrace.wire.kafka.batch import HEADER_BYTES, iterate
-from headrace.world.ranges import Part, RangeLost
+from headrace.ports.file_ranges import Part, RangeLost
+from headrace.record.batch import HEADER_BYTES, iterate
 from tests.support.log import World, append, records_of
 
 LEAST = 150
@@ -28,8 +29,8 @@ LOG_FILE = "/data/t-0/00000000000000000000.log"
 def small_ranges() -> Iterator[None]:
     """So that ranges are used for little."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readable, "RANGE_BYTES_MIN", LEAST)
-        patch.setattr(ranges, "COLD_BYTES", 400)
+        patch.setattr(readable_log, "RANGE_BYTES_MIN", LEAST)
+        patch.setattr(served_ranges, "COLD_BYTES", 400)
         yield
 
 

@@ -14,16 +14,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.groups.messages import JoinAnswer, JoinRequest, SyncRequest
-from headrace.cluster.creation import NewTopic
-from headrace.frontends.kafka import offset_commit as commit_api
-from headrace.frontends.kafka.offset_commit_pattern import PLACES_MAX
-from headrace.frontends.kafka.offset_commit_run import FRAMES_MAX, RUN_BYTES_MAX
+from headrace.cluster.topic_creation import NewTopic
+from headrace.coordination.groups.messages import JoinAnswer, JoinRequest, SyncRequest
+from headrace.frontends.kafka.groups import offset_commit as commit_api
+from headrace.frontends.kafka.groups.offset_commit_pattern import PLACES_MAX
+from headrace.frontends.kafka.groups.offset_commit_run import FRAMES_MAX, RUN_BYTES_MAX
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.record.batch import iterate, records, size_of
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.batch import iterate, records, size_of
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.hot import offset_commit as codec
 from tests.support import runs

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from headrace.broker.groups import commit
-from headrace.broker.groups.offsets import OffsetStore
+from headrace.coordination.groups import commit
+from headrace.coordination.groups.committed_offsets import OffsetStore
 from headrace.model.errors import ApiError, ErrorCode
 from tests.property.test_groups_machine import GroupMachine
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.cluster.creation import NewTopic
-from headrace.frontends.kafka import produce as produce_api
-from headrace.log.producers import Begins
+from headrace.cluster.topic_creation import NewTopic
+from headrace.frontends.kafka.produce import produce as produce_api
+from headrace.log.producers.producer_states import Begins
 from headrace.model.errors import ErrorCode
+from headrace.record.batch import Record, build, parse_header
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.batch import Record, build, parse_header
 from headrace.wire.kafka.frame import request_head
 from headrace.wire.kafka.hot import produce
 from tests.support import runs

@@ -13,12 +13,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from headrace.log.producers import Duplicate, ProducerStates
-from headrace.log.producers_kept import BATCHES_KEPT
-from headrace.log.txnindex import AbortedTransaction
+from headrace.log.producers.kept_states import BATCHES_KEPT
+from headrace.log.producers.producer_states import Duplicate, ProducerStates
+from headrace.log.segment.transaction_index import AbortedTransaction
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
-from headrace.wire.kafka.batch import TRANSACTIONAL, BatchHeader, ControlMarker, ControlType
+from headrace.record.batch import TRANSACTIONAL, BatchHeader, ControlMarker, ControlType
 
 PRODUCERS = st.sampled_from([1, 2, 3])
 MASK = (1 << 31) - 1

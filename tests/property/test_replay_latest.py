@@ -3,8 +3,8 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.coordinator.latest import Latest
-from headrace.broker.groups.offsets import Committed, OffsetStore, Place
+from headrace.coordination.groups.committed_offsets import Committed, OffsetStore, Place
+from headrace.coordination.runtime.latest_records import Latest
 
 PRODUCERS = st.integers(1, 3)
 KEYS = st.sampled_from([b"a", b"b", b"c"])

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.share.assignor import Part, assign
+from headrace.coordination.groups.share.assignor import Part, assign
 
 common = settings(max_examples=150, deadline=None)
 names = st.sampled_from("abcdefghij")

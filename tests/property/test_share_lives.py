@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.share.acks import Ack, AckKind
-from headrace.broker.share.heartbeat import Heartbeat, HeartbeatAnswer
-from headrace.broker.share.keys import ShareKey
-from headrace.broker.share.share_partition import SharePartition
-from headrace.cluster.creation import NewTopic
-from headrace.config.keys_share import SHARE
-from headrace.log.reader import NeedsDisk, ReadResult
+from headrace.cluster.topic_creation import NewTopic
+from headrace.config.keys.share import SHARE
+from headrace.coordination.groups.share.heartbeat import Heartbeat, HeartbeatAnswer
+from headrace.coordination.share.acknowledgements import Ack, AckKind
+from headrace.coordination.share.keys import ShareKey
+from headrace.coordination.share.share_partition import SharePartition
+from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headrace.testing.disk import SimDisk

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from hypothesis.stateful import initialize as begin_with
 
-from headrace.broker.txn.producers import ProducerEpoch
-from headrace.log.producers import Begins
+from headrace.coordination.transactions.producers import ProducerEpoch
+from headrace.log.producers.producer_states import Begins
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from tests.unit.txn_kit import ID, P0, P1, P2, TV1, TV2, Asked, Room
+from tests.support.txn_kit import ID, P0, P1, P2, TV1, TV2, Asked, Room
 
 PARTITIONS = (P0, P1, P2)
 WHICH = st.integers(0, 1)

@@ -11,9 +11,9 @@ from kafka.record import MemoryRecords as PythonMemoryRecords
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from headrace.model.errors import ApiError
-from headrace.wire.kafka import batch
-from headrace.wire.kafka.batch import Codec, CorruptBatch, Record
-from headrace.wire.kafka.compression import compress, decompress
+from headrace.record import batch
+from headrace.record.batch import Codec, CorruptBatch, Record
+from headrace.record.compression import compress, decompress
 
 CODECS = list(Codec)
 common = settings(

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.model.errors import Malformed
-from headrace.wire.kafka import cold
+from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import VERSIONS, ApiKey
 from headrace.wire.kafka.hot import (
     api_versions,
@@ -152,9 +152,9 @@ def body_of(part: str, codec: ModuleType, version: int, message: Any) -> bytes:
 def test_hot_codec_says_what_kio_says(
     key: ApiKey, version: int, part: str, data: st.DataObject
 ) -> None:
-    entity_type = getattr(cold, f"{part}_type")(key, version)
+    entity_type = getattr(kio_codec, f"{part}_type")(key, version)
     theirs = data.draw(messages(entity_type))
-    wire = cold.encode_body(theirs)
+    wire = kio_codec.encode_body(theirs)
     codec = CODECS[key]
     ours = getattr(codec, f"decode_{part}")(version, memoryview(bytearray(wire)))
     compare(ours, theirs, version)
@@ -167,8 +167,8 @@ def test_hot_codec_says_what_kio_says(
 def test_hot_codec_meets_damage_with_malformed_and_nothing_else(
     key: ApiKey, version: int, part: str, data: st.DataObject
 ) -> None:
-    entity_type = getattr(cold, f"{part}_type")(key, version)
-    wire = bytearray(cold.encode_body(data.draw(messages(entity_type))))
+    entity_type = getattr(kio_codec, f"{part}_type")(key, version)
+    wire = bytearray(kio_codec.encode_body(data.draw(messages(entity_type))))
     for _ in range(data.draw(st.integers(0, 3))):
         if wire:
             wire[data.draw(st.integers(0, len(wire) - 1))] = data.draw(st.integers(0, 255))

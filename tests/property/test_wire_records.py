@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.wire.kafka.batch import CorruptBatch
-from headrace.wire.kafka.records import consumer_offsets as co
-from headrace.wire.kafka.records import share_groups as sg
-from headrace.wire.kafka.records import share_state as ss
-from headrace.wire.kafka.records import transaction_state as ts
-from headrace.wire.kafka.records.state_tables import SHARE_STATE
-from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS
+from headrace.record.batch import CorruptBatch
+from headrace.wire.kafka.coordinator_records import consumer_offsets as co
+from headrace.wire.kafka.coordinator_records import share_groups as sg
+from headrace.wire.kafka.coordinator_records import share_state as ss
+from headrace.wire.kafka.coordinator_records import transaction_state as ts
+from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS
+from headrace.wire.kafka.coordinator_records.state_tables import SHARE_STATE
 
 common = settings(max_examples=60, deadline=None, derandomize=True)
 int16 = st.integers(-(1 << 15), (1 << 15) - 1)

@@ -25,11 +25,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka.protocol.admin.transactions import DescribeTransactionsResponse
 
 from headrace.broker.quotas import Entity
-from headrace.frontends.kafka.handler import Api
-from headrace.frontends.kafka.registry import APIS
+from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.registry import APIS
 from headrace.model.errors import Malformed
 from headrace.testing import BrokerThread
-from headrace.wire.kafka import cold
+from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey, is_served
 from headrace.wire.kafka.frame import parse_response, request_head
 from headrace.wire.kafka.hot import api_versions
@@ -179,8 +179,8 @@ def check_answer(key: int, version: int, answer: bytes) -> None:
         states.with_header(correlation_id)
         assert states.encode_header(flexible=True) + states.encode() == answer[4:]
         return
-    response = cold.decode_response(key, version, frame[at:])
-    assert len(cold.encode_body(response)) == len(frame) - at
+    response = kio_codec.decode_response(key, version, frame[at:])
+    assert len(kio_codec.encode_body(response)) == len(frame) - at
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.key.name)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.frontends.kafka.registry import APIS
+from headrace.frontends.kafka.connection.registry import APIS
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey, is_flexible
 from tests.support.links import allocates_at_most, ask, connect, receive

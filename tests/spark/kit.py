@@ -17,8 +17,8 @@ from headrace.client.groups import committed
 from headrace.client.offsets import EARLIEST, list_offsets
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
+from headrace.record.batch import Codec, Record, build
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.batch import Codec, Record, build
 from headrace.wire.kafka.hot import produce
 from headrace.wire.kafka.primitives import NO_UUID
 

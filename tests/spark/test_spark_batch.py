@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.arrow.columns import COLUMNS, schema
+from headrace.record.batch import Codec, Record
 from headrace.spark.source import row_schema
-from headrace.wire.kafka.batch import Codec, Record
 from tests.spark.kit import TIME_MS, Topics, values_of
 
 

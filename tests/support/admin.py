@@ -5,10 +5,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from headrace.frontends.kafka.handler import Api
+from headrace.frontends.kafka.connection.handler import Api
 from headrace.model.errors import ErrorCode
 from headrace.testing.disk import SimDisk
-from headrace.wire.kafka import cold
+from headrace.wire.kafka import kio_codec
 from tests.support.broker import Room, play, room
 
 MINUTE = timedelta(minutes=1)
@@ -28,7 +28,7 @@ def tell(place: Path, story: Story, **settings: Any) -> None:
 
 def nested(api: Api, version: int, entity: str, /, **fields: Any) -> Any:
     """An entity of a request."""
-    module = cold.entity_module(api.key, version).request
+    module = kio_codec.entity_module(api.key, version).request
     return getattr(module, entity)(**fields)
 
 

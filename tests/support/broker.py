@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from headrace.broker.broker import Broker
-from headrace.broker.metadata import Endpoint
+from headrace.broker.metadata_image import Endpoint
 from headrace.broker.partition import Appended, Partition
 from headrace.cluster.controller import Controller
-from headrace.cluster.embedded.store import FILE_NAME, EmbeddedStore
+from headrace.cluster.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.config.broker import load
-from headrace.frontends.kafka.handler import RequestContext
-from headrace.log.directory import LogDirectory
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.observe.metrics import Metrics
+from headrace.record.batch import Record, build, parse_header
 from headrace.server.coordinators import Coordinators
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
-from headrace.wire.kafka import cold
+from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.batch import Record, build, parse_header
 
 CLUSTER_ID = "c-l-u-s-t-e-r"
 ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
@@ -56,12 +56,12 @@ class Room:
         self, handle: Callable[..., Any], key: ApiKey, version: int, **fields: Any
     ) -> Any:
         """One request through the codec and back: what a client would read as the answer."""
-        request = cold.request_type(key, version)(**fields)
-        body = memoryview(bytearray(cold.encode_body(request)))
-        answer = handle(self.context(key, version), cold.decode_request(key, version, body))
+        request = kio_codec.request_type(key, version)(**fields)
+        body = memoryview(bytearray(kio_codec.encode_body(request)))
+        answer = handle(self.context(key, version), kio_codec.decode_request(key, version, body))
         if asyncio.iscoroutine(answer):
             answer = await answer
-        return cold.decode_response(key, version, memoryview(cold.encode_body(answer)))
+        return kio_codec.decode_response(key, version, memoryview(kio_codec.encode_body(answer)))
 
     def write(self, topic: str, index: int = 0, value: bytes = b"v") -> int:
         """Append one record; returns its offset."""

@@ -4,10 +4,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from headrace.frontends.kafka.dispatch import Dispatcher, KafkaSession
-from headrace.frontends.kafka.registry import APIS
+from headrace.frontends.kafka.connection.dispatch import Dispatcher, KafkaSession
+from headrace.frontends.kafka.connection.registry import APIS
 from headrace.net.pending import Pending
-from headrace.wire.kafka import cold
+from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey, response_header_version
 from tests.support.broker import Room
 
@@ -27,10 +27,10 @@ class FrameClient:
 
     async def ask(self, key: ApiKey, version: int, **fields: Any) -> Any:
         """The answer, decoded."""
-        request = cold.request_type(key, version)
+        request = kio_codec.request_type(key, version)
         known = request.__dataclass_fields__
         entity = request(**{name: value for name, value in fields.items() if name in known})
-        frame = memoryview(bytearray(cold.encode_request(entity, 7, "test")))
+        frame = memoryview(bytearray(kio_codec.encode_request(entity, 7, "test")))
         answer = self._session.frame(frame[4:])
         self._session.pass_done()
         if isinstance(answer, Pending):
@@ -43,11 +43,11 @@ class FrameClient:
         assert answer is not None
         whole = answer if isinstance(answer, bytes) else b"".join(cast("list[bytes]", answer))
         head = 8 + response_header_version(key, version)
-        return cold.decode_response(key, version, memoryview(whole)[head:])
+        return kio_codec.decode_response(key, version, memoryview(whole)[head:])
 
     @staticmethod
     def part(key: ApiKey, version: int, part_name: str, /, **fields: Any) -> Any:
         """An entity of a request."""
-        entity = getattr(cold.entity_module(key, version).request, part_name)
+        entity = getattr(kio_codec.entity_module(key, version).request, part_name)
         known = entity.__dataclass_fields__
         return entity(**{name: value for name, value in fields.items() if name in known})

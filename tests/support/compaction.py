@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 
-from headrace.config.topic import LogConfig
-from headrace.log.compact.cleaner import LogCleaner
-from headrace.log.compact.engine import compact
-from headrace.log.compact.job import Counts, Done, Event, Job
-from headrace.log.compact.order import CleanerSettings
-from headrace.log.compact.records import PlainRecords, Records
-from headrace.log.compact.worker import InlineWorker
+from headrace.config.log_config import LogConfig
+from headrace.log.compaction.clean_segments import compact
+from headrace.log.compaction.cleaner import LogCleaner
+from headrace.log.compaction.job import Counts, Done, Event, Job
+from headrace.log.compaction.order import CleanerSettings
+from headrace.log.compaction.records import PlainRecords, Records
+from headrace.log.compaction.worker import InlineWorker
 from headrace.log.log import Appended, Log, Origin
 from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
-from headrace.wire.kafka import batch as wire
 from tests.support.log import NOW_MS, World, read
 
 Row = tuple[int, bytes | None, bytes | None]

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import NamedTuple
 
-from headrace.config.topic import LogConfig
-from headrace.log.bounds import read_bound
-from headrace.log.files import NO_TOPIC_ID
+from headrace.config.log_config import LogConfig
+from headrace.log.directory.durable_read_bounds import read_bound
 from headrace.log.log import Log, Origin
+from headrace.log.text_files import NO_TOPIC_ID
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
-from headrace.wire.kafka import batch as wire
 from tests.support.crash_check import recovered_problems
 from tests.support.log import NOW_MS, PLACE, TOPIC_ID, World, batch_of
 

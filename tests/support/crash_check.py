@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headrace.log.log import Log
-from headrace.log.producers import Duplicate
-from headrace.log.producers_kept import BATCHES_KEPT
+from headrace.log.producers.kept_states import BATCHES_KEPT
+from headrace.log.producers.producer_states import Duplicate
 from headrace.model.errors import ApiError
 from headrace.model.nouns import Offset
-from headrace.wire.kafka import batch as wire
+from headrace.record import batch as wire
 from tests.support.log import NOW_MS, read
 
 if TYPE_CHECKING:

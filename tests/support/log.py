@@ -3,15 +3,15 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from headrace.config.topic import LogConfig
-from headrace.log.at_rest import FILE_NAME
-from headrace.log.directory import LogDirectory, Periods
+from headrace.config.log_config import LogConfig
+from headrace.log.directory.log_directory import LogDirectory, Periods
+from headrace.log.directory.unchanged_logs import FILE_NAME
 from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.log import Appended, Log, NeedsDisk, Origin, ReadResult
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.record import batch as wire
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
-from headrace.wire.kafka import batch as wire
 
 T = TypeVar("T")
 NOW_MS = 1_780_000_000_000

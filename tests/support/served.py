@@ -2,8 +2,8 @@
 
 from types import ModuleType
 
-from headrace.frontends.kafka.handler import Api
-from headrace.frontends.kafka.registry import APIS
+from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.registry import APIS
 
 _BY_NAME = {api.key.name.lower(): api for api in APIS}
 

@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 from headrace.client.admin import alter_configs, create_topic
 from headrace.client.calls import ColdCall, HotCall
 from headrace.client.sync import connect, run
+from headrace.record.batch import CONTROL, iterate, records, size_of
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.batch import CONTROL, iterate, records, size_of
 from headrace.wire.kafka.hot import share_acknowledge, share_fetch
 from headrace.wire.kafka.hot.share_common import AckBatch, AskedPartition, AskedTopic
 

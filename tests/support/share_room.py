@@ -6,17 +6,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.broker.coordinator.shard import ShardState
-from headrace.broker.share.acks import Ack, AckKind
-from headrace.broker.share.heartbeat import Heartbeat, HeartbeatAnswer
-from headrace.broker.share.keys import ShareKey
-from headrace.broker.share.share_partition import SharePartition
-from headrace.cluster.creation import NewTopic
-from headrace.log.reader import ReadResult
+from headrace.cluster.topic_creation import NewTopic
+from headrace.coordination.groups.share.heartbeat import Heartbeat, HeartbeatAnswer
+from headrace.coordination.runtime.shard import ShardState
+from headrace.coordination.share.acknowledgements import Ack, AckKind
+from headrace.coordination.share.keys import ShareKey
+from headrace.coordination.share.share_partition import SharePartition
+from headrace.log.segment.batch_reader import ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
+from headrace.record.batch import Record, build, parse_header
 from headrace.testing.disk import SimDisk
-from headrace.wire.kafka.batch import Record, build, parse_header
 from tests.support.broker import Room, room, until
 
 GROUP, TOPIC = "g", "t"

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from headrace.server.disk import RealDisk
-from headrace.server.threads import Workers
+from headrace.posix.disk import RealDisk
+from headrace.posix.threads import Workers
 
 
 class _Steps:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.world.store import (
+from headrace.ports.store import (
     BadVersion,
     Check,
     Create,

@@ -12,8 +12,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from headrace.wire.kafka import batch, cold
-from headrace.wire.kafka.record import new_record
+from headrace.record import batch
+from headrace.record.record import new_record
+from headrace.wire.kafka import kio_codec
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 NAMES = ("t", "u", "g", "m", "", "range", "consumer", "uniform", "latest", "retention.ms", "1000",
@@ -80,8 +81,8 @@ _BY_TYPE: dict[str, Make] = {
 
 def request(key: int, version: int, chance: Random) -> bytes:
     """The body of some request; every field may hold anything its type allows."""
-    kind: Any = cold.request_type(key, version)
-    return cold.encode_body(_entity(kind)(chance))
+    kind: Any = kio_codec.request_type(key, version)
+    return kio_codec.encode_body(_entity(kind)(chance))
 
 
 @cache

@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from headrace.arrow.c_data import Array, Frame, Node
 from headrace.arrow.columns import HEADERS, Buffers, schema
-from headrace.arrow.layout import Slot
-from headrace.arrow.lend import Array, Frame, Node
+from headrace.kernels.layout import Slot
 
 _ASCII_MAX = 0x7F
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from headrace.arrow.layout import SLOTS
+from headrace.kernels.layout import SLOTS
 
 if TYPE_CHECKING:
-    from headrace.arrow.lend import Array, Frame
+    from headrace.arrow.c_data import Array, Frame
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 """What a row has unless columns are chosen: the schema of Spark's Kafka connector."""

@@ -17,10 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.arrow.assemble import Assembler
+from headrace.arrow.batch_run import lane
+from headrace.arrow.c_data import Array
 from headrace.arrow.columns import COLUMNS, Buffers, Pool
-from headrace.arrow.engine import Decode, decoder
-from headrace.arrow.lane import lane
-from headrace.arrow.layout import (
+from headrace.arrow.decompress import Bytes, Unfolder
+from headrace.kernels.choose import Decode, decoder
+from headrace.kernels.layout import (
     BATCH_SLOTS,
     COMPLAINTS,
     INT64_MAX,
@@ -29,10 +31,7 @@ from headrace.arrow.layout import (
     Outcome,
     Slot,
 )
-from headrace.arrow.lend import Array
-from headrace.arrow.unfold import Bytes, Unfolder
-from headrace.wire.checksum import crc32c
-from headrace.wire.kafka.batch import (
+from headrace.record.batch import (
     CODEC_MASK,
     CONTROL,
     CRC_FROM,
@@ -48,7 +47,8 @@ from headrace.wire.kafka.batch import (
     parse_control,
     records,
 )
-from headrace.wire.kafka.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch
+from headrace.record.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch
+from headrace.record.crc32c import crc32c
 
 ROWS_MAX = 10_000
 """Rows per RecordBatch. Spark was measured fastest between 5,000 and 20,000."""

@@ -10,28 +10,28 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.flush_intervals import FlushIntervals
-from headrace.broker.metadata import NO_LEADER, MetadataImage
+from headrace.broker.metadata_image import NO_LEADER, MetadataImage
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import Quotas
 from headrace.config.broker import BrokerConfig
-from headrace.config.entities import EntityConfigs, group_configs
-from headrace.config.keys_entities import CLIENT_METRICS
-from headrace.config.topic import LogConfig
-from headrace.log.directory import LogDirectory
-from headrace.log.files import NO_TOPIC_ID
+from headrace.config.entity_settings import EntityConfigs, group_configs
+from headrace.config.keys.entities import CLIENT_METRICS
+from headrace.config.log_config import LogConfig
+from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.log import Log
+from headrace.log.text_files import NO_TOPIC_ID
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageError
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.observe.metrics import Metrics
-from headrace.world.clock import Clock, Random
-from headrace.world.disk import Disk
+from headrace.ports.clock import Clock, Random
+from headrace.ports.disk import Disk
 
 if TYPE_CHECKING:
-    from headrace.broker.groups.coordinators import GroupCoordinators
-    from headrace.broker.share.service import ShareService
     from headrace.broker.telemetry import Telemetry
-    from headrace.broker.txn.coordinators import TransactionCoordinators
+    from headrace.coordination.groups.group_coordinators import GroupCoordinators
+    from headrace.coordination.share.share_service import ShareService
+    from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
 
 _logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.world.clock import Timer
+    from headrace.ports.clock import Timer
 
 ROUND_MS_MIN = 50
 ROUND_MS_MAX = 86_400_000

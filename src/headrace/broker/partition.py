@@ -11,21 +11,21 @@ Everything here runs on the one deciding thread and never waits.
 
 from typing import NamedTuple
 
-from headrace.broker.awaited import AwaitedPartition
-from headrace.config.topic import LogConfig
+from headrace.broker.waiters import AwaitedPartition
+from headrace.config.log_config import LogConfig
 from headrace.log.flusher import Flusher
 from headrace.log.log import Log, NeedsDisk, Origin, ReadResult, Served
-from headrace.log.producers import Begins, Duplicate
+from headrace.log.producers.producer_states import Begins, Duplicate
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import INTERNAL_TOPICS, LeaderEpoch, Offset, TopicPartition
-from headrace.wire.kafka.batch import (
+from headrace.ports.disk import Buffer
+from headrace.record.batch import (
     TRANSACTIONAL,
     BatchHeader,
     ControlType,
     build_marker,
     parse_header,
 )
-from headrace.world.disk import Buffer
 
 ACKS_ALL = -1
 TO_HIGH_WATERMARK = -1

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
-from headrace.config.kinds import INT_MAX
+from headrace.config.value_types import INT_MAX
 from headrace.model.errors import ApiError, ErrorCode
 
 BUCKETS_MAX = 10_000

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from headrace.config.entities import EntityConfigs
-from headrace.config.keys_entities import CLIENT_METRICS, match_patterns
-from headrace.log.files import encode_uuid
+from headrace.config.entity_settings import EntityConfigs
+from headrace.config.keys.entities import CLIENT_METRICS, match_patterns
+from headrace.log.text_files import encode_uuid
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.checksum import crc32c
-from headrace.wire.kafka.compression import Codec
+from headrace.ports.clock import Clock, Random
+from headrace.record.compression import Codec
+from headrace.record.crc32c import crc32c
 from headrace.wire.otlp import Point
-from headrace.world.clock import Clock, Random
 
 ALL_METRICS = "*"
 ACCEPTED_CODECS = (Codec.ZSTD, Codec.LZ4, Codec.GZIP, Codec.SNAPPY)

@@ -10,6 +10,6 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
 
     To install it for good: headrace --install-completion.
     """
-    from headrace.cli.tree import app
+    from headrace.cli.command_tree import app
 
     print_line(app.generate_completion(prog_name="headrace", shell=shell))

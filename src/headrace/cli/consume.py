@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from headrace.cli.broker_options import Cluster, Json, check_seconds, pairs
 from headrace.cli.failure import UsageError, not_found
 from headrace.cli.formats import Formatter, json_formatter, text_formatter
+from headrace.cli.offset_positions import Place, parse_place, resolve_places
 from headrace.cli.output import note
-from headrace.cli.places import Place, parse_place, resolve_places
 from headrace.client import groups
 from headrace.client.client import Client
 from headrace.client.consumer import Chunk, Consumer

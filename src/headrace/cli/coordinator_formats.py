@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headrace.cli.failure import UsageError
 from headrace.cli.formats import Formatter
-from headrace.log.dump.java import json_of
+from headrace.logtools.dump.java_text import json_of
 from headrace.model.errors import Malformed
 from headrace.model.nouns import (
     OFFSETS_TOPIC,
@@ -16,10 +16,10 @@ from headrace.model.nouns import (
     TRANSACTIONS_TOPIC,
     TopicPartition,
 )
-from headrace.wire.kafka.record import Record
-from headrace.wire.kafka.records.schema import Message
-from headrace.wire.kafka.records.state_tables import SHARE_STATE, TRANSACTION_STATE
-from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS, GROUP_TYPE
+from headrace.record.record import Record
+from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS, GROUP_TYPE
+from headrace.wire.kafka.coordinator_records.schema import Message
+from headrace.wire.kafka.coordinator_records.state_tables import SHARE_STATE, TRANSACTION_STATE
 
 _TYPE_BYTES = 2
 

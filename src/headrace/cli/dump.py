@@ -12,15 +12,15 @@ from headrace.cli.broker_options import Json
 from headrace.cli.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.cli.formats import jsonable_line
 from headrace.cli.output import note, print_line
-from headrace.log.dump import KafkaDump, KafkaOptions, Row, UnknownFile, kind_of
-from headrace.log.dump import dump as dump_file
-from headrace.log.dump.as_kafka import MAX_BYTES, MAX_MESSAGE_SIZE
-from headrace.log.dump.coordinators import MissingKey
+from headrace.logtools.dump import KafkaDump, KafkaOptions, Row, UnknownFile, kind_of
+from headrace.logtools.dump import dump as dump_file
+from headrace.logtools.dump.as_kafka import MAX_BYTES, MAX_MESSAGE_SIZE
+from headrace.logtools.dump.coordinators import MissingKey
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
-from headrace.server.disk import RealDisk
-from headrace.wire.kafka.records.state_tables import SHARE_STATE, TRANSACTION_STATE
-from headrace.wire.kafka.records.tables import CONSUMER_OFFSETS
+from headrace.posix.disk import RealDisk
+from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS
+from headrace.wire.kafka.coordinator_records.state_tables import SHARE_STATE, TRANSACTION_STATE
 
 Format = Literal["text", "json", "kafka"]
 _TABLES = {

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from headrace.cli.failure import UsageError
-from headrace.cli.lines import unescape
+from headrace.cli.record_lines import unescape
 from headrace.model.nouns import TopicPartition
-from headrace.wire.kafka.record import Record
+from headrace.record.record import Record
 
 Formatter = Callable[[TopicPartition, Record], bytes]
 _Part = Callable[[TopicPartition, Record], bytes]

@@ -8,8 +8,8 @@ from cyclopts import App, Parameter
 
 from headrace.cli.broker_options import Cluster, Json
 from headrace.cli.failure import CommandError, UsageError, not_found
+from headrace.cli.offset_positions import Place, parse_place, resolve_places
 from headrace.cli.output import counted, note, print_json, print_line, print_table
-from headrace.cli.places import Place, parse_place, resolve_places
 from headrace.client import groups
 from headrace.client.client import Client
 from headrace.client.groups import Committed, DescribedGroup, GroupMember

@@ -8,12 +8,12 @@ from cyclopts import Parameter
 from headrace.cli.failure import EXIT_FAILED, EXIT_USAGE, CommandError
 from headrace.cli.log_tools import existing, progress
 from headrace.cli.output import print_line
-from headrace.log import names
-from headrace.log.names import parse_directory
-from headrace.log.repair import Mending, repair_directory
-from headrace.log.verify import Report
-from headrace.log.verify.directory import bytes_in, is_log_directory
-from headrace.server.disk import RealDisk
+from headrace.log import file_names
+from headrace.log.file_names import parse_directory
+from headrace.logtools.repair import Mending, repair_directory
+from headrace.logtools.verify import Report
+from headrace.logtools.verify.directory import bytes_in, is_log_directory
+from headrace.posix.disk import RealDisk
 
 
 def repair(
@@ -41,7 +41,7 @@ def repair(
             raise CommandError(f"{path}: no log directory and no partition's", EXIT_USAGE)
     mending = Mending(disk, truncate=truncate, dry_run=dry_run, say=print_line)
     try:
-        unlock = disk.lock(str(directory / names.LOCK))
+        unlock = disk.lock(str(directory / file_names.LOCK))
     except BlockingIOError:
         raise CommandError(f"{directory}: a broker is running on it; stop it first") from None
     try:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from headrace.cli.failure import EXIT_USAGE, CommandError
 from headrace.cli.output import counted
-from headrace.log import names
-from headrace.log.verify import Report
-from headrace.server.disk import in_use
+from headrace.log import file_names
+from headrace.logtools.verify import Report
+from headrace.posix.disk import in_use
 
 
 def existing(path: Path, what: str) -> Path:
@@ -22,7 +22,7 @@ def existing(path: Path, what: str) -> Path:
 def broker_runs_on(path: Path) -> bool:
     """Whether a process holds the log directory that `path` is, or lies in."""
     places = [one for one in (path, *list(path.parents)[:2]) if one.is_dir()]
-    return any(in_use(str(place / names.LOCK)) for place in places)
+    return any(in_use(str(place / file_names.LOCK)) for place in places)
 
 
 @contextmanager

@@ -15,14 +15,14 @@ from headrace.cli.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.cli.log_tools import broker_runs_on, existing, progress, sums
 from headrace.cli.output import note, print_line
 from headrace.client.sync import connect, run
-from headrace.log import files, names
-from headrace.log.identity import read_identity
-from headrace.log.transfer import Transfer, TransferError, check_room, empty_partitions
-from headrace.log.verify import Report
-from headrace.log.verify.directory import bytes_in, partitions_in
+from headrace.log import file_names, text_files
+from headrace.log.directory.meta_properties import read_identity
+from headrace.logtools.transfer import Transfer, TransferError, check_room, empty_partitions
+from headrace.logtools.verify import Report
+from headrace.logtools.verify.directory import bytes_in, partitions_in
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
-from headrace.server.clock import RealRandom
-from headrace.server.disk import RealDisk
+from headrace.posix.clock import RealRandom
+from headrace.posix.disk import RealDisk
 
 Source = Annotated[Path, Parameter(help="The stopped broker's log directory (one of log.dirs).")]
 Places = dict[TopicPartition, str]
@@ -82,7 +82,7 @@ def import_(
         raise UsageError("--link and --reflink: give one of them")
     where = _stopped(source)
     disk = RealDisk(None)
-    clean = (where / names.CLEAN_SHUTDOWN).exists()
+    clean = (where / file_names.CLEAN_SHUTDOWN).exists()
     if link and not clean:
         raise CommandError(
             f"{source}: was not stopped cleanly, so its segments may still change; leave --link out"
@@ -93,9 +93,9 @@ def import_(
         _check_counts(disk, chosen, into, None)
         way: Way = "link" if link else "reflink" if what.reflink else "copy"
         report = _transfer(disk, where, into, chosen, _ids(what), way, anew=False)
-        identity = where / names.META_PROPERTIES
+        identity = where / file_names.META_PROPERTIES
         if read_identity(disk, str(into)) is None and identity.exists():
-            disk.replace(str(into / names.META_PROPERTIES), identity.read_bytes())
+            disk.replace(str(into / file_names.META_PROPERTIES), identity.read_bytes())
     failed = _verdict(report)
     _tell_import(target, chosen, clean=clean)
     return failed
@@ -120,7 +120,7 @@ def export(
     """
     where = _stopped(source)
     disk = RealDisk(None)
-    if not (where / names.CLEAN_SHUTDOWN).exists():
+    if not (where / file_names.CLEAN_SHUTDOWN).exists():
         raise CommandError(
             f"{source}: the broker was not stopped cleanly; start it, stop it (SIGTERM), try again"
         )
@@ -147,9 +147,9 @@ def export(
 
 def _stopped(source: Path) -> Path:
     where = existing(source, "directory")
-    if not where.is_dir() or not (where / names.META_PROPERTIES).exists():
+    if not where.is_dir() or not (where / file_names.META_PROPERTIES).exists():
         raise UsageError(
-            f"{source}: no log directory (no {names.META_PROPERTIES}); name one of log.dirs"
+            f"{source}: no log directory (no {file_names.META_PROPERTIES}); name one of log.dirs"
         )
     if broker_runs_on(where):
         raise CommandError(f"{source}: a broker is running on it; stop it first")
@@ -166,7 +166,7 @@ def _target(target: Path, source: Path) -> Iterator[Path]:
         raise UsageError(f"{target}: is no directory")
     into.mkdir(parents=True, exist_ok=True)
     try:
-        unlock = RealDisk(None).lock(str(into / names.LOCK))
+        unlock = RealDisk(None).lock(str(into / file_names.LOCK))
     except BlockingIOError:
         raise CommandError(f"{target}: a broker is running on it; stop it first") from None
     try:
@@ -194,7 +194,7 @@ def _ids(what: What, asked: Mapping[str, tuple[bytes, int]] | None = None) -> Id
     found = {name: one[0] for name, one in (asked or {}).items()}
     for name, text in pairs("--topic-id", what.topic_id).items():
         try:
-            found[name] = files.decode_uuid(text)
+            found[name] = text_files.decode_uuid(text)
         except ValueError:
             raise UsageError(
                 f"--topic-id {name}={text}: an id is 22 characters of base64"
@@ -317,7 +317,7 @@ def _tell_import(target: Path, chosen: Places, *, clean: bool) -> None:
 
 def _tell_export(target: Path, chosen: Places, what: What) -> None:
     print_line(f"{len(chosen)} partitions are in {target}. What next:")
-    if what.bootstrap is not None and not (target / names.META_PROPERTIES).exists():
+    if what.bootstrap is not None and not (target / file_names.META_PROPERTIES).exists():
         print_line("  stop the Kafka broker that leads these partitions, move the directories of")
         print_line(f"  {target} into its log.dirs in place of its empty ones, and start it again")
     else:

@@ -9,10 +9,10 @@ from headrace.cli.broker_options import Json
 from headrace.cli.failure import EXIT_FAILED, EXIT_USAGE, CommandError
 from headrace.cli.log_tools import broker_runs_on, existing, progress, sums
 from headrace.cli.output import note, print_json, print_line
-from headrace.log.dump import UnknownFile
-from headrace.log.verify import Report, verify_file, verify_path
-from headrace.log.verify.directory import bytes_in
-from headrace.server.disk import RealDisk
+from headrace.logtools.dump import UnknownFile
+from headrace.logtools.verify import Report, verify_file, verify_path
+from headrace.logtools.verify.directory import bytes_in
+from headrace.posix.disk import RealDisk
 
 _LIVE = (
     "a broker is running on it: the ends of active segments, their indexes, checkpoints against "

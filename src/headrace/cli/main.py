@@ -56,7 +56,7 @@ def _served(arguments: Sequence[str]) -> int:
 def _commanded(arguments: Sequence[str]) -> int:
     from cyclopts import CycloptsError
 
-    from headrace.cli.tree import app
+    from headrace.cli.command_tree import app
 
     try:
         result = app(

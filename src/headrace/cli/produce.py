@@ -13,13 +13,13 @@ from cyclopts import Parameter
 
 from headrace.cli.broker_options import Cluster, Json
 from headrace.cli.failure import UsageError
-from headrace.cli.lines import LineParser, parse_headers, unescape
 from headrace.cli.output import counted, note, print_json
+from headrace.cli.record_lines import LineParser, parse_headers, unescape
 from headrace.client.client import Client
 from headrace.client.producer import Producer
 from headrace.client.sync import run
 from headrace.model.errors import HeadraceError
-from headrace.wire.kafka.compression import Codec
+from headrace.record.compression import Codec
 
 CHUNK_BYTES = 1 << 20
 _PLACES_MAX = 4

@@ -14,7 +14,7 @@ from headrace.model.errors import ConfigError
 from headrace.observe import logs
 
 if TYPE_CHECKING:
-    from headrace.server.wiring import Server
+    from headrace.server.assembly import Server
 
 KEYS = {
     "--listeners": "listeners",

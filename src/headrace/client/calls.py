@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from headrace.client.transport import Buffer
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.wire.kafka import cold
+from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import VERSIONS, ApiKey
 from headrace.wire.kafka.frame import request_head
 
@@ -67,8 +67,8 @@ class Maker:
 
     def __init__(self, key: ApiKey, version: int) -> None:
         self.version = version
-        self._request = cold.request_type(key, version)
-        self._module = cold.entity_module(key, version).request
+        self._request = kio_codec.request_type(key, version)
+        self._module = kio_codec.entity_module(key, version).request
 
     def request(self, **values: Any) -> Any:  # noqa: ANN401 - kio's entity
         """The request itself."""
@@ -103,11 +103,11 @@ class ColdCall(Generic[T]):
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
         """The whole frame."""
         entity = self._build(Maker(self.key, version))
-        return [cold.encode_request(entity, correlation_id, client_id)]
+        return [kio_codec.encode_request(entity, correlation_id, client_id)]
 
     def decode(self, version: int, body: memoryview) -> T:
         """What `parse` makes of the response."""
-        return self._parse(cold.decode_response(self.key, version, body))
+        return self._parse(kio_codec.decode_response(self.key, version, body))
 
 
 class HotCall(Generic[R, T]):

@@ -9,8 +9,8 @@ from headrace.client.fetch import Fetched, Wanted, fetch_call, read_fetched
 from headrace.client.offsets import EARLIEST, list_offsets
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.wire.kafka import batch as batches
-from headrace.wire.kafka.record import ControlType, Record, parse_control
+from headrace.record import batch as batches
+from headrace.record.record import ControlType, Record, parse_control
 
 
 class Chunk(NamedTuple):

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.client.calls import HotCall, check
+from headrace.ports.file_ranges import FileRange, Part
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import fetch as codec
 from headrace.wire.kafka.hot import fetch_response
 from headrace.wire.kafka.hot.fetch_response import FetchResponse
 from headrace.wire.kafka.primitives import NO_UUID
-from headrace.world.ranges import FileRange, Part
 
 FetchCall = HotCall[codec.FetchRequest, FetchResponse]
 

@@ -21,13 +21,13 @@ from headrace.client.partitioner import StickyPartitioner
 from headrace.client.transport import ClientError, Link, Reply
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.record.batch import build
+from headrace.record.compression import Codec
+from headrace.record.record import Header, Record
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.batch import build
-from headrace.wire.kafka.compression import Codec
 from headrace.wire.kafka.frame import parse_response
 from headrace.wire.kafka.hot import produce as codec
 from headrace.wire.kafka.primitives import NO_UUID
-from headrace.wire.kafka.record import Header, Record
 
 BATCH_BYTES = 256 << 10
 IN_FLIGHT_MAX = 5

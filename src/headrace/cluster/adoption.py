@@ -14,11 +14,11 @@ from dataclasses import replace
 from headrace.broker.broker import Broker
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.catalog import Catalog, StateKey
-from headrace.cluster.internal import internal_config
-from headrace.cluster.layout import PartitionState, TopicNode
-from headrace.cluster.stored import FIRST_EPOCH, StoredTopic
-from headrace.log.files import NO_TOPIC_ID
+from headrace.cluster.settings.internal_topics import internal_config
+from headrace.cluster.stored_topic import FIRST_EPOCH, StoredTopic
+from headrace.cluster.znodes import PartitionState, TopicNode
 from headrace.log.log import Log
+from headrace.log.text_files import NO_TOPIC_ID
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
 _logger = logging.getLogger(__name__)

@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from headrace.broker.metadata import BrokerInfo
-from headrace.cluster import layout
-from headrace.cluster.layout import PartitionState, ProducerIdBlock, Registration
-from headrace.cluster.stored import StoredTopic
+from headrace.broker.metadata_image import BrokerInfo
+from headrace.cluster import znodes
+from headrace.cluster.stored_topic import StoredTopic
+from headrace.cluster.znodes import PartitionState, ProducerIdBlock, Registration
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
-from headrace.world.store import (
+from headrace.ports.store import (
     BadVersion,
     Check,
     Create,
@@ -53,8 +53,8 @@ class Catalog:
 
     async def prepare(self) -> None:
         """Make the persistent paths that are missing, all of them as one change."""
-        wanted = {path: b"" for root in layout.ROOTS for path in _with_parents(root)}
-        wanted[layout.CONTROLLER_EPOCH] = b"0"
+        wanted = {path: b"" for root in znodes.ROOTS for path in _with_parents(root)}
+        wanted[znodes.CONTROLLER_EPOCH] = b"0"
         while True:
             found = await self.store.get_all(list(wanted))
             missing = [
@@ -74,8 +74,8 @@ class Catalog:
         """
         found = await self.known_cluster_id()
         if found is None:
-            value = layout.encode_cluster_id(own)
-            await self.store.create(layout.CLUSTER_ID, value, parents=True)
+            value = znodes.encode_cluster_id(own)
+            await self.store.create(znodes.CLUSTER_ID, value, parents=True)
         elif own != found:
             raise ConfigError(
                 f"log.dirs={','.join(log_dirs)} belongs to cluster {own} (meta.properties),"
@@ -84,13 +84,13 @@ class Catalog:
 
     async def known_cluster_id(self) -> str | None:
         """The cluster whose store this is; None where it is new."""
-        node = await self._get(layout.CLUSTER_ID)
-        return None if node is None else layout.decode_cluster_id(node.value)
+        node = await self._get(znodes.CLUSTER_ID)
+        return None if node is None else znodes.decode_cluster_id(node.value)
 
     async def register(self, broker: BrokerId, registration: Registration) -> int:
         """Announce a live broker; returns its epoch. ConfigError where its id is taken."""
-        path = layout.broker_path(broker)
-        value = layout.encode_registration(registration)
+        path = znodes.broker_path(broker)
+        value = znodes.encode_registration(registration)
         try:
             await self.store.create(path, value, ephemeral=True)
         except NodeExists:
@@ -100,64 +100,64 @@ class Catalog:
     async def brokers(self) -> list[BrokerInfo]:
         """The brokers that are alive, by id."""
         found = []
-        for name in await self.store.children(layout.BROKER_IDS):
-            path = f"{layout.BROKER_IDS}/{name}"
+        for name in await self.store.children(znodes.BROKER_IDS):
+            path = f"{znodes.BROKER_IDS}/{name}"
             with suppress(NoNode):
                 node = await self.store.get(path)
                 broker = BrokerId(int(name))
-                found.append(layout.decode_registration(broker, path, node.value, node.created))
+                found.append(znodes.decode_registration(broker, path, node.value, node.created))
         return sorted(found, key=lambda one: one.broker_id)
 
     async def elect(self, broker: BrokerId, now_ms: int) -> bool:
         """Become the controller if nobody is; says whether we are."""
-        node = await self.store.get(layout.CONTROLLER_EPOCH)
+        node = await self.store.get(znodes.CONTROLLER_EPOCH)
         epoch = int(node.value) + 1
-        value = layout.encode_controller(broker, now_ms)
+        value = znodes.encode_controller(broker, now_ms)
         try:
             await self.store.multi(
                 [
-                    Create(layout.CONTROLLER, value, ephemeral=True),
-                    Set(layout.CONTROLLER_EPOCH, str(epoch).encode(), node.version),
+                    Create(znodes.CONTROLLER, value, ephemeral=True),
+                    Set(znodes.CONTROLLER_EPOCH, str(epoch).encode(), node.version),
                 ]
             )
         except (NodeExists, BadVersion):
             return False
         self.controller_epoch = epoch
-        self._epoch_check = Check(layout.CONTROLLER_EPOCH, node.version + 1)
+        self._epoch_check = Check(znodes.CONTROLLER_EPOCH, node.version + 1)
         return True
 
     async def topics(self) -> dict[str, StoredTopic]:
         """Every topic of the store. BadPayload."""
-        names = await self.store.children(layout.TOPICS)
-        nodes = await self.store.get_all([layout.topic_path(name) for name in names])
-        configs = await self.store.get_all([layout.topic_config_path(name) for name in names])
+        names = await self.store.children(znodes.TOPICS)
+        nodes = await self.store.get_all([znodes.topic_path(name) for name in names])
+        configs = await self.store.get_all([znodes.topic_config_path(name) for name in names])
         found: dict[str, StoredTopic] = {}
         wanted: list[StateKey] = []
         for name, node, config in zip(names, nodes, configs, strict=True):
             if node is None:
                 continue
-            topic = layout.decode_topic(layout.topic_path(name), node.value)
+            topic = znodes.decode_topic(znodes.topic_path(name), node.value)
             overrides = (
                 {}
                 if config is None
-                else layout.decode_config(layout.topic_config_path(name), config.value)
+                else znodes.decode_config(znodes.topic_config_path(name), config.value)
             )
             found[name] = StoredTopic(name, topic, overrides)
             wanted += [StateKey(name, index) for index in topic.partitions]
-        paths = [layout.state_path(*key) for key in wanted]
+        paths = [znodes.state_path(*key) for key in wanted]
         states: dict[str, dict[int, PartitionState]] = {name: {} for name in found}
         for key, path, node in zip(wanted, paths, await self.store.get_all(paths), strict=True):
             if node is not None:
-                states[key.topic][key.partition] = layout.decode_state(path, node.value)
+                states[key.topic][key.partition] = znodes.decode_state(path, node.value)
         return {name: replace(topic, states=states[name]) for name, topic in found.items()}
 
     async def topic_configs(self) -> dict[str, Mapping[str, str]]:
         """What each topic of the store is configured to. BadPayload."""
-        names = await self.store.children(layout.TOPICS)
-        paths = [layout.topic_config_path(name) for name in names]
+        names = await self.store.children(znodes.TOPICS)
+        paths = [znodes.topic_config_path(name) for name in names]
         nodes = await self.store.get_all(paths)
         return {
-            name: {} if node is None else layout.decode_config(path, node.value)
+            name: {} if node is None else znodes.decode_config(path, node.value)
             for name, path, node in zip(names, paths, nodes, strict=True)
         }
 
@@ -176,7 +176,7 @@ class Catalog:
     async def add_partitions(self, topic: StoredTopic, first: int) -> None:
         """Write a topic that has grown: its partitions from `first` on are new."""
         operations: list[Operation] = [
-            Set(layout.topic_path(topic.name), layout.encode_topic(topic.node))
+            Set(znodes.topic_path(topic.name), znodes.encode_topic(topic.node))
         ]
         for index in range(first, len(topic.node.partitions)):
             operations += _partition(topic, index, self.controller_epoch)
@@ -186,8 +186,8 @@ class Catalog:
         """Write leaders and epochs; the flag says whether the partition has a state already."""
         operations: list[Operation] = []
         for (topic, index), (state, exists) in states.items():
-            value = layout.encode_state(replace(state, controller_epoch=self.controller_epoch))
-            path = layout.state_path(topic, index)
+            value = znodes.encode_state(replace(state, controller_epoch=self.controller_epoch))
+            path = znodes.state_path(topic, index)
             if exists:
                 operations.append(Set(path, value))
             else:
@@ -198,30 +198,30 @@ class Catalog:
     async def give_topic_ids(self, topics: Sequence[StoredTopic]) -> None:
         """Write the nodes of topics that had no id."""
         await self._multi(
-            [Set(layout.topic_path(one.name), layout.encode_topic(one.node)) for one in topics]
+            [Set(znodes.topic_path(one.name), znodes.encode_topic(one.node)) for one in topics]
         )
 
     async def deletions(self) -> list[str]:
         """Topics whose deletion has begun."""
-        return await self.store.children(layout.DELETE_TOPICS)
+        return await self.store.children(znodes.DELETE_TOPICS)
 
     async def begin_deletion(self, names: Sequence[str]) -> None:
         """From now on these topics are to go, whatever happens to us."""
-        await self._multi([Create(f"{layout.DELETE_TOPICS}/{name}", b"") for name in names])
+        await self._multi([Create(f"{znodes.DELETE_TOPICS}/{name}", b"") for name in names])
 
     async def end_deletion(self, name: str) -> None:
         """Forget a topic all of whose logs are gone."""
         operations: list[Operation] = []
-        await self._gather_deletes(layout.topic_path(name), operations)
-        await self._gather_deletes(layout.topic_config_path(name), operations)
-        operations.append(Delete(f"{layout.DELETE_TOPICS}/{name}"))
+        await self._gather_deletes(znodes.topic_path(name), operations)
+        await self._gather_deletes(znodes.topic_config_path(name), operations)
+        operations.append(Delete(f"{znodes.DELETE_TOPICS}/{name}"))
         # Children come before their parents: a cut between two multis leaves a tree to go on with.
         for at in range(0, len(operations), OPERATIONS_PER_MULTI):
             await self._multi(operations[at : at + OPERATIONS_PER_MULTI])
 
     async def put_config(self, path: str, config: Mapping[str, str], now: float) -> None:
         """Write the settings of one entity and tell all brokers. `now`: monotonic seconds."""
-        value = layout.encode_config(config)
+        value = znodes.encode_config(config)
         try:
             await self.store.get(path)
             change: Operation = Set(path, value)
@@ -229,8 +229,8 @@ class Catalog:
             await self._make_parents(path)
             change = Create(path, value)
         entity = path.removeprefix("/config/")
-        told = layout.encode_config_change(entity)
-        notice = Create(f"{layout.CONFIG_CHANGES}/config_change_", told, sequential=True)
+        told = znodes.encode_config_change(entity)
+        notice = Create(f"{znodes.CONFIG_CHANGES}/config_change_", told, sequential=True)
         results = await self._multi([change, notice])
         await self._forget_notices(str(results[-1]), now)
 
@@ -242,7 +242,7 @@ class Catalog:
             return {}
         paths = [f"{root}/{one}" for one in quoted]
         return {
-            layout.unquote_entity(one): layout.decode_config(path, node.value)
+            znodes.unquote_entity(one): znodes.decode_config(path, node.value)
             for one, path, node in zip(quoted, paths, await self.store.get_all(paths), strict=True)
             if node is not None
         }
@@ -250,21 +250,21 @@ class Catalog:
     async def config_at(self, path: str) -> dict[str, str]:
         """The settings of the entity at `path`; none where there is no such node."""
         node = await self._get(path)
-        return {} if node is None else layout.decode_config(path, node.value)
+        return {} if node is None else znodes.decode_config(path, node.value)
 
     async def quota_configs(self) -> dict[str, dict[str, str]]:
         """What is set for users, clients of users, clients and addresses, by path."""
         paths: list[str] = []
-        for root in (layout.USER_CONFIGS, layout.CLIENT_CONFIGS, layout.IP_CONFIGS):
+        for root in (znodes.USER_CONFIGS, znodes.CLIENT_CONFIGS, znodes.IP_CONFIGS):
             paths += [f"{root}/{one}" for one in await self.store.children(root)]
         for path in list(paths):
-            if path.startswith(layout.USER_CONFIGS):
+            if path.startswith(znodes.USER_CONFIGS):
                 with suppress(NoNode):
                     clients = await self.store.children(f"{path}/clients")
                     paths += [f"{path}/clients/{one}" for one in clients]
         nodes = await self.store.get_all(paths)
         return {
-            path: layout.decode_config(path, node.value)
+            path: znodes.decode_config(path, node.value)
             for path, node in zip(paths, nodes, strict=True)
             if node is not None
         }
@@ -273,21 +273,21 @@ class Catalog:
         """Forget the settings of one entity and tell all brokers. `now`: monotonic seconds."""
         if await self._get(path) is None:
             return
-        told = layout.encode_config_change(path.removeprefix("/config/"))
-        notice = Create(f"{layout.CONFIG_CHANGES}/config_change_", told, sequential=True)
+        told = znodes.encode_config_change(path.removeprefix("/config/"))
+        notice = Create(f"{znodes.CONFIG_CHANGES}/config_change_", told, sequential=True)
         results = await self._multi([Delete(path), notice])
         await self._forget_notices(str(results[-1]), now)
 
     async def broker_configs(self, broker: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
         """What was altered at run time: for all brokers, and for this one."""
         paths = [
-            layout.broker_config_path(layout.CLUSTER_DEFAULT),
-            layout.broker_config_path(str(broker)),
+            znodes.broker_config_path(znodes.CLUSTER_DEFAULT),
+            znodes.broker_config_path(str(broker)),
         ]
         shared, own = await self.store.get_all(paths)
         return (
-            {} if shared is None else layout.decode_config(paths[0], shared.value),
-            {} if own is None else layout.decode_config(paths[1], own.value),
+            {} if shared is None else znodes.decode_config(paths[0], shared.value),
+            {} if own is None else znodes.decode_config(paths[1], own.value),
         )
 
     async def reserve_producer_ids(
@@ -296,20 +296,20 @@ class Catalog:
         """A block of `size` producer ids that nobody was given, all greater than `above`."""
         while True:
             try:
-                node = await self.store.get(layout.PRODUCER_ID_BLOCK)
+                node = await self.store.get(znodes.PRODUCER_ID_BLOCK)
             except NoNode:
                 first, version = 0, None
             else:
-                first, version = layout.decode_producer_ids(node.value).last + 1, node.version
+                first, version = znodes.decode_producer_ids(node.value).last + 1, node.version
             if first <= above:
                 first = (above // size + 1) * size
             block = ProducerIdBlock(broker, first, first + size - 1)
-            value = layout.encode_producer_ids(block)
+            value = znodes.encode_producer_ids(block)
             try:
                 if version is None:
-                    await self.store.create(layout.PRODUCER_ID_BLOCK, value)
+                    await self.store.create(znodes.PRODUCER_ID_BLOCK, value)
                 else:
-                    await self.store.set(layout.PRODUCER_ID_BLOCK, value, version)
+                    await self.store.set(znodes.PRODUCER_ID_BLOCK, value, version)
             except (NodeExists, BadVersion):
                 continue  # another broker was faster: take the block after its
             return block
@@ -359,13 +359,13 @@ def _with_parents(path: str) -> list[str]:
 
 def _creation(topic: StoredTopic, controller_epoch: int) -> list[Operation]:
     operations: list[Operation] = [
-        Create(layout.topic_path(topic.name), layout.encode_topic(topic.node)),
-        Create(layout.partitions_path(topic.name), b""),
+        Create(znodes.topic_path(topic.name), znodes.encode_topic(topic.node)),
+        Create(znodes.partitions_path(topic.name), b""),
     ]
     for index in topic.node.partitions:
         operations += _partition(topic, index, controller_epoch)
     operations.append(
-        Create(layout.topic_config_path(topic.name), layout.encode_config(topic.config))
+        Create(znodes.topic_config_path(topic.name), znodes.encode_config(topic.config))
     )
     return operations
 
@@ -373,6 +373,6 @@ def _creation(topic: StoredTopic, controller_epoch: int) -> list[Operation]:
 def _partition(topic: StoredTopic, index: int, controller_epoch: int) -> list[Operation]:
     state = replace(topic.states[index], controller_epoch=controller_epoch)
     return [
-        Create(layout.partition_path(topic.name, index), b""),
-        Create(layout.state_path(topic.name, index), layout.encode_state(state)),
+        Create(znodes.partition_path(topic.name, index), b""),
+        Create(znodes.state_path(topic.name, index), znodes.encode_state(state)),
     ]

@@ -14,23 +14,23 @@ from dataclasses import replace
 from functools import partial
 
 from headrace.broker.broker import Broker
-from headrace.broker.metadata import Endpoint, TopicInfo
+from headrace.broker.metadata_image import Endpoint, TopicInfo
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
-from headrace.cluster import internal
 from headrace.cluster.adoption import adopt
+from headrace.cluster.awaiting import called_back
 from headrace.cluster.catalog import Catalog
-from headrace.cluster.creation import Limits, NewTopic, plan_growth, plan_topic
-from headrace.cluster.entities import store_failed
-from headrace.cluster.internal import internal_config
-from headrace.cluster.layout import Registration
-from headrace.cluster.settings import Settings
-from headrace.cluster.stored import StoredTopic
-from headrace.cluster.waiting import called_back
-from headrace.config.topic import LogConfig
+from headrace.cluster.settings import internal_topics
+from headrace.cluster.settings.entity_settings import store_failed
+from headrace.cluster.settings.internal_topics import internal_config
+from headrace.cluster.settings.runtime_settings import Settings
+from headrace.cluster.stored_topic import StoredTopic
+from headrace.cluster.topic_creation import Limits, NewTopic, plan_growth, plan_topic
+from headrace.cluster.znodes import Registration
+from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.invariant import invariant
 from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
-from headrace.world.store import NodeExists, Store, StoreError
+from headrace.ports.store import NodeExists, Store, StoreError
 
 _logger = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class Controller:
             stored: list[StoredTopic] = []
             for one in wanted:
                 try:
-                    whole = internal.completed(one, self.broker)
+                    whole = internal_topics.completed(one, self.broker)
                     planned = plan_topic(whole, image, self._limits())
                     spend(len(planned.replicas))
                 except ApiError as error:
@@ -262,7 +262,7 @@ class Controller:
                 outcome[name] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 continue
             try:
-                await self._create_or_find(internal.new_topic(name, self.broker), spend)
+                await self._create_or_find(internal_topics.new_topic(name, self.broker), spend)
                 outcome[name] = None
             except ApiError as error:
                 outcome[name] = error
@@ -274,7 +274,7 @@ class Controller:
         A topic that is there keeps its number of partitions whatever the configuration says.
         """
         invariant(name in INTERNAL_TOPICS, f"{name} is no internal topic")
-        return await self._create_or_find(internal.new_topic(name, self.broker))
+        return await self._create_or_find(internal_topics.new_topic(name, self.broker))
 
     async def _create_or_find(self, wanted: NewTopic, spend: Spend = _freely) -> TopicInfo:
         found = self.broker.image.topics.get(wanted.name)

@@ -7,16 +7,16 @@ typed; where a coarser key may stand in (`log.retention.hours`), the attribute h
 from collections.abc import Mapping
 from enum import Enum
 
+from headrace.config.cross_key_rules import combine, doubtful, problem_line
 from headrace.config.definitions import (
     BROKER,
     COARSER,
     known_but_unused,
     nearest_broker_key,
 )
-from headrace.config.kinds import Value
 from headrace.config.listeners import Listener
 from headrace.config.properties import parse
-from headrace.config.together import combine, doubtful, problem_line
+from headrace.config.value_types import Value
 from headrace.model.errors import ConfigError
 
 VARIABLE_PREFIX = "HEADRACE_"

@@ -6,15 +6,15 @@ docs/configuration.md is generated from.
 
 from collections.abc import Iterable, Mapping
 
-from headrace.config.keys_groups import GROUPS
-from headrace.config.keys_headrace import HEADRACE
-from headrace.config.keys_log import LOG
-from headrace.config.keys_network import NETWORK
-from headrace.config.keys_share import SHARE
-from headrace.config.keys_topic import TOPIC_KEYS
-from headrace.config.keys_transactions import TRANSACTIONS
-from headrace.config.keys_unused import unused_definition
-from headrace.config.kinds import Definition
+from headrace.config.keys.groups import GROUPS
+from headrace.config.keys.headrace import HEADRACE
+from headrace.config.keys.log import LOG
+from headrace.config.keys.network import NETWORK
+from headrace.config.keys.share import SHARE
+from headrace.config.keys.topic import TOPIC_KEYS
+from headrace.config.keys.transactions import TRANSACTIONS
+from headrace.config.keys.unused import unused_definition
+from headrace.config.value_types import Definition
 
 BROKER: Mapping[str, Definition] = {
     definition.name: definition

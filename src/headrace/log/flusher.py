@@ -10,10 +10,10 @@ How the files reach the platter is a `Strategy`, replaceable and measured (bench
 
 from collections.abc import Callable, Collection
 
+from headrace.log.directory.log_dir_context import Shared
 from headrace.log.log import FlushWork, Log
-from headrace.log.shared import Shared
-from headrace.world.clock import Clock, Timer
-from headrace.world.disk import Disk, DiskFile
+from headrace.ports.clock import Clock, Timer
+from headrace.ports.disk import Disk, DiskFile
 
 GATHER_SECONDS = 0.001
 """How long `flush_later` may wait for more: so much later do records with acks 0 and 1 become

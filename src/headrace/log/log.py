@@ -12,19 +12,20 @@ the platter. Nothing here waits for that: `Flusher` does, and says so through `o
 import logging
 from typing import NamedTuple
 
-from headrace.log import files, limits, names, retention, truncate
-from headrace.log.epochs import LeaderEpochs
-from headrace.log.limits import Origin
-from headrace.log.producers_kept import BATCHES_KEPT
-from headrace.log.ranges import Served
-from headrace.log.readable import ReadableLog
-from headrace.log.reader import NeedsDisk, ReadResult
-from headrace.log.segment import Segment
+from headrace.log import batch_limits, file_names, retention, text_files, truncation
+from headrace.log.batch_limits import Origin
+from headrace.log.leader_epochs import LeaderEpochs
+from headrace.log.producers.kept_states import BATCHES_KEPT
+from headrace.log.readable_log import ReadableLog
+from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
+from headrace.log.segment.segment import Segment
+from headrace.log.segment.served_ranges import Served
 from headrace.log.unflushed import FlushWork
 from headrace.model.errors import StorageError
 from headrace.model.invariant import invariant
 from headrace.model.nouns import LeaderEpoch, Offset
-from headrace.wire.kafka.batch import (
+from headrace.ports.disk import DiskFile
+from headrace.record.batch import (
     CONTROL,
     BatchHeader,
     ControlMarker,
@@ -33,7 +34,6 @@ from headrace.wire.kafka.batch import (
     stamp,
     stamp_append_time,
 )
-from headrace.world.disk import DiskFile
 
 __all__ = ["Appended", "FlushWork", "Log", "NeedsDisk", "Origin", "ReadResult", "Served"]
 
@@ -79,8 +79,12 @@ class Log(ReadableLog):
         append_time = -1
         stamped = config.message_timestamp_type == "LogAppendTime"
         timed = origin is Origin.CLIENT and not stamped
-        if not (limits.takes(config, size, header, now_ms) if timed else limits.fits(config, size)):
-            limits.refuse(config, size, header, now_ms)
+        if not (
+            batch_limits.takes(config, size, header, now_ms)
+            if timed
+            else batch_limits.fits(config, size)
+        ):
+            batch_limits.refuse(config, size, header, now_ms)
         if stamped:
             header = stamp_append_time(batch, now_ms)
             append_time = now_ms
@@ -137,7 +141,7 @@ class Log(ReadableLog):
         newest: list[int] = []
         for batch, header in zip(batches, headers, strict=True):
             length = len(batch)
-            if not limits.takes(config, length, header, now_ms):
+            if not batch_limits.takes(config, length, header, now_ms):
                 break
             size += length
             last += header[6] + 1
@@ -177,7 +181,7 @@ class Log(ReadableLog):
 
     def _append_failed(self, segment: Segment, error: OSError) -> StorageError:
         """Take back what a failed write left, as far as the disk lets us, and fence."""
-        path = segment.path(names.LOG)
+        path = segment.path(file_names.LOG)
         try:
             segment.file.truncate(segment.size)
         except OSError:
@@ -213,7 +217,9 @@ class Log(ReadableLog):
     def save_epochs(self) -> None:
         """Replace `leader-epoch-checkpoint`; durable with the next flush. StorageError."""
         try:
-            self.write_beside(names.LEADER_EPOCHS, files.write_epochs(self._epochs.entries))
+            self.write_beside(
+                file_names.LEADER_EPOCHS, text_files.write_epochs(self._epochs.entries)
+            )
         except OSError as error:
             raise self.shared.fail(error, self.directory) from error
 
@@ -239,7 +245,9 @@ class Log(ReadableLog):
 
     def adopt_topic_id(self, topic_id: bytes) -> None:
         """Write `partition.metadata` where a directory came without (older than Kafka 2.8)."""
-        self.write_beside(names.PARTITION_METADATA, files.write_partition_metadata(topic_id))
+        self.write_beside(
+            file_names.PARTITION_METADATA, text_files.write_partition_metadata(topic_id)
+        )
         self.topic_id = topic_id
 
     # --- roll and flush ----------------------------------------------------------------------
@@ -288,7 +296,7 @@ class Log(ReadableLog):
 
     def write_snapshot(self) -> DiskFile:
         """Write the `.snapshot` of the log's end; returns it open, to be flushed. OSError."""
-        name = names.segment_file(self.end_offset, names.SNAPSHOT)
+        name = file_names.segment_file(self.end_offset, file_names.SNAPSHOT)
         file = self.shared.disk.open(f"{self.directory}/{name}", create=True)
         content = self.producers.snapshot()
         file.truncate(0)
@@ -340,7 +348,7 @@ class Log(ReadableLog):
 
         For followers, by leader epoch only.
         """
-        truncate.truncate_to(self, offset)
+        truncation.truncate_to(self, offset)
 
     def drop_segments(self, count: int) -> list[Segment]:
         """Take the oldest `count` segments out of the log; renames and removal are the caller's."""

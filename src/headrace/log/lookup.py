@@ -6,17 +6,17 @@ Blocking: indexes are loaded, a batch may be decompressed. For `Disk.run` where 
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from headrace.log import names
-from headrace.log.index import NO_TIMESTAMP
-from headrace.log.scan import BadBatch, Fetch, batches, headers
-from headrace.log.segment import Segment
-from headrace.log.txnindex import AbortedTransaction
+from headrace.log import file_names
+from headrace.log.segment.indexes import NO_TIMESTAMP
+from headrace.log.segment.scan import BadBatch, Fetch, batches, headers
+from headrace.log.segment.segment import Segment
+from headrace.log.segment.transaction_index import AbortedTransaction
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset
-from headrace.wire.kafka.batch import BatchHeader, records
+from headrace.record.batch import BatchHeader, records
 
 if TYPE_CHECKING:
-    from headrace.log.readable import ReadableLog
+    from headrace.log.readable_log import ReadableLog
 
 Found = tuple[int, Offset, LeaderEpoch]
 """(timestamp, offset, leader epoch)."""
@@ -44,7 +44,7 @@ def _first_from(segment: Segment, timestamp: int, start: Offset) -> Found | None
     segment.load_indexes()
     near = _near(segment, timestamp)
     position = segment.start_of(Offset(max(near, start)), segment.file.read)
-    where = segment.path(names.LOG)
+    where = segment.path(file_names.LOG)
     for at, header in headers(segment.file.read, position, segment.size, where):
         if header.max_timestamp < timestamp:
             continue
@@ -75,7 +75,9 @@ def _near(segment: Segment, timestamp: int) -> Offset:
 def _first_in(
     segment: Segment, position: int, header: BatchHeader, timestamp: int, start: Offset
 ) -> Found | None:
-    return first_in(segment.file.read, segment.path(names.LOG), position, header, timestamp, start)
+    return first_in(
+        segment.file.read, segment.path(file_names.LOG), position, header, timestamp, start
+    )
 
 
 def first_in(
@@ -113,7 +115,7 @@ def _newest_in(segment: Segment, start: Offset) -> Found | None:
         return None if place is None else _first_in(segment, *place, timestamp, start)
     # The log begins inside: what is known of the whole segment may lie before.
     best: Found | None = None
-    where = segment.path(names.LOG)
+    where = segment.path(file_names.LOG)
     position = segment.index.lookup(start)
     for at, header in headers(segment.file.read, position, segment.size, where):
         if header.base_offset + header.last_offset_delta < start:

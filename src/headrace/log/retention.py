@@ -10,8 +10,8 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from headrace.log import names
-from headrace.log.segment import Segment
+from headrace.log import file_names
+from headrace.log.segment.segment import Segment
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 
@@ -106,7 +106,7 @@ def _delete(log: "Log", count: int, why: str) -> int:
         _keep_producers(log, log.segments[:count], start)
         gone = log.drop_segments(count)
         for segment in gone:
-            segment.rename_away(names.DELETED)
+            segment.rename_away(file_names.DELETED)
             remove_snapshots(log, [segment.base_offset])
     except OSError as error:
         raise log.shared.fail(error, log.directory) from error
@@ -137,7 +137,7 @@ def remove_files(log: "Log", segments: list[Segment]) -> None:
     disk = log.shared.disk
     for segment in segments:
         segment.close()
-        for suffix in names.SEGMENT_SUFFIXES:
+        for suffix in file_names.SEGMENT_SUFFIXES:
             path = segment.path(suffix)
             try:
                 disk.remove(path)
@@ -151,7 +151,7 @@ def remove_files(log: "Log", segments: list[Segment]) -> None:
 def remove_snapshots(log: "Log", bases: Iterable[Offset]) -> None:
     """Remove the producers' snapshots that belong to segments which are gone. OSError."""
     for base in bases:
-        path = f"{log.directory}/{names.segment_file(base, names.SNAPSHOT)}"
+        path = f"{log.directory}/{file_names.segment_file(base, file_names.SNAPSHOT)}"
         if log.shared.disk.exists(path):
             log.shared.disk.remove(path)
 

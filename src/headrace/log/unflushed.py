@@ -3,9 +3,9 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from headrace.log.segment import Segment
+from headrace.log.segment.segment import Segment
 from headrace.model.nouns import Offset
-from headrace.world.disk import DiskFile
+from headrace.ports.disk import DiskFile
 
 _new = tuple.__new__
 

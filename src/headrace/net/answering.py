@@ -11,11 +11,11 @@ from headrace.net.limits import JOIN_BYTES_MAX
 from headrace.net.outlet import Outlet
 from headrace.net.pending import Body, Pending
 from headrace.net.session import CloseConnection
-from headrace.world.ranges import FileRange, Part
+from headrace.ports.file_ranges import FileRange, Part
 
 if TYPE_CHECKING:
     from headrace.net.table import ConnectionTable
-    from headrace.world.disk import Buffer
+    from headrace.ports.disk import Buffer
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.net.limits import SEND_BYTES, TURN_BYTES_MAX, WAIT_BYTES
-from headrace.world.disk import Buffer
-from headrace.world.ranges import FileRange, Part
+from headrace.ports.disk import Buffer
+from headrace.ports.file_ranges import FileRange, Part
 
 if TYPE_CHECKING:
     from asyncio import Transport

@@ -7,7 +7,7 @@ requests whatever the order in which they are resolved.
 
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.world.ranges import Part
+from headrace.ports.file_ranges import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from headrace.net.buffers import BufferPool
 from headrace.net.connection import Connection
 from headrace.net.limits import PIECE_BYTES, SCRATCH_BYTES, SWEEP_SECONDS, Limits
 from headrace.net.session import Session
-from headrace.world.clock import Clock, Timer
+from headrace.ports.clock import Clock, Timer
 
 log = logging.getLogger(__name__)
 

@@ -14,11 +14,11 @@ from asyncio.subprocess import PIPE, Process
 from typing import TYPE_CHECKING
 
 from headrace.config.broker import BrokerConfig
-from headrace.log.compact.job import Damaged, Done, Job, Stopped, read, write
-from headrace.log.compact.order import CleanerSettings
+from headrace.log.compaction.job import Damaged, Done, Job, Stopped, read, write
+from headrace.log.compaction.order import CleanerSettings
 
 if TYPE_CHECKING:
-    from headrace.log.compact.worker import Told
+    from headrace.log.compaction.worker import Told
 
 IDLE_SECONDS = 20.0
 _LINE_BYTES_MAX = 16 << 20

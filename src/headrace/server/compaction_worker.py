@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from headrace.arrow.engine import compaction_records
-from headrace.log.compact.engine import Steps, compact
-from headrace.log.compact.job import Event, Job, Stopped, read, write
-from headrace.log.compact.records import Span
-from headrace.server.disk import RealDisk
+from headrace.kernels.choose import compaction_records
+from headrace.log.compaction.clean_segments import Steps, compact
+from headrace.log.compaction.job import Event, Job, Stopped, read, write
+from headrace.log.compaction.records import Span
+from headrace.posix.disk import RealDisk
 
 NICENESS = 10
 _PR_SET_PDEATHSIG = 1

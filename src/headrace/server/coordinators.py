@@ -18,12 +18,12 @@ from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from headrace.broker.coordinator.led import LedShards
-    from headrace.broker.groups.context import ShardContext
-    from headrace.broker.groups.coordinators import GroupCoordinators
-    from headrace.broker.share.service import ShareService
-    from headrace.broker.txn.coordinators import TransactionCoordinators
-    from headrace.broker.txn.shard import GiveProducerId
+    from headrace.coordination.groups.context import ShardContext
+    from headrace.coordination.groups.group_coordinators import GroupCoordinators
+    from headrace.coordination.runtime.led_shards import LedShards
+    from headrace.coordination.share.share_service import ShareService
+    from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
+    from headrace.coordination.transactions.transaction_shard import GiveProducerId
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Coordinators:
     @cached_property
     def groups(self) -> "GroupCoordinators":
         """Consumer groups of both protocols, and where share groups' members are kept."""
-        from headrace.broker.groups.coordinators import GroupCoordinators
+        from headrace.coordination.groups.group_coordinators import GroupCoordinators
 
         made = GroupCoordinators.of(self._broker)
         made.share_revived = self._share_revived
@@ -58,9 +58,11 @@ class Coordinators:
     @cached_property
     def transactions(self) -> "TransactionCoordinators":
         """Transactional ids."""
-        from headrace.broker.coordinator.shard import World
-        from headrace.broker.txn.coordinators import TransactionCoordinators
-        from headrace.broker.txn.participants import LocalParticipants
+        from headrace.coordination.runtime.shard import World
+        from headrace.coordination.transactions.participants import LocalParticipants
+        from headrace.coordination.transactions.transaction_coordinators import (
+            TransactionCoordinators,
+        )
 
         broker = self._broker
         made = TransactionCoordinators(
@@ -77,7 +79,7 @@ class Coordinators:
     @cached_property
     def share(self) -> "ShareService":
         """Share groups."""
-        from headrace.broker.share.service import ShareService
+        from headrace.coordination.share.share_service import ShareService
 
         return ShareService(self._broker)
 

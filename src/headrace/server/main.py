@@ -11,7 +11,7 @@ from typing import Any
 from headrace import __version__
 from headrace.config.broker import BrokerConfig
 from headrace.model.invariant import InvariantError
-from headrace.server.wiring import Server
+from headrace.server.assembly import Server
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from headrace.client.sync import FetchConnection, Wanted, connect, run
 from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.record.batch import iterate, next_offset, size_of
 from headrace.spark.errors import DataLossError, SourceError
 from headrace.spark.offsets import Ends, topics_of
 from headrace.spark.options import Bound, Fetching, Partitions, Strategy, Subscription
-from headrace.wire.kafka.batch import iterate, next_offset, size_of
 from headrace.wire.kafka.primitives import NO_UUID
 
 T = TypeVar("T")

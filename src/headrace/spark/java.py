@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.arrow.cache import private_directory
+from headrace.kernels.compile_cache import private_directory
 from headrace.spark.errors import SourceError
 from headrace.spark.script import write_script
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from zlib import crc32
 
-from headrace.arrow.cache import private_directory
+from headrace.kernels.compile_cache import private_directory
 from headrace.spark.script import write_script
 
 _WRAPPER = """\

@@ -19,10 +19,10 @@ from headrace.client.sync import FetchConnection, Fetched, Wanted, connect, run
 from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.record.batch import iterate, next_offset
+from headrace.record.compression import CorruptBatch
 from headrace.spark.errors import DataLossError, SourceError
 from headrace.spark.options import Fetching
-from headrace.wire.kafka.batch import iterate, next_offset
-from headrace.wire.kafka.compression import CorruptBatch
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from headrace.arrow.cache import private_directory
+from headrace.kernels.compile_cache import private_directory
 from headrace.spark.errors import SourceError
 from headrace.spark.java import Java, find_java
 from headrace.spark.listener import attach

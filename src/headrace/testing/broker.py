@@ -11,10 +11,10 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
-from headrace.cluster.creation import NewTopic
+from headrace.cluster.topic_creation import NewTopic
 from headrace.config.broker import load
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.server.wiring import Server
+from headrace.server.assembly import Server
 from headrace.testing.records import StoredRecord, stored
 
 T = TypeVar("T")

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
 
+from headrace.ports.disk import DiskFile, Stat
 from headrace.testing.disk_file import CHANGES, Node, Op, SimFile
-from headrace.world.disk import DiskFile, Stat
 
 __all__ = ["Node", "Op", "SimDisk", "SimFile"]
 

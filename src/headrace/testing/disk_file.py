@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from headrace.world.disk import Buffer
+from headrace.ports.disk import Buffer
 
 if TYPE_CHECKING:
     from headrace.testing.disk import SimDisk

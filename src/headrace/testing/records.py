@@ -7,7 +7,7 @@ from headrace.broker.partition import Partition
 from headrace.log.log import NeedsDisk
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
-from headrace.wire.kafka.batch import CONTROL, iterate, records, size_of
+from headrace.record.batch import CONTROL, iterate, records, size_of
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker

@@ -11,8 +11,8 @@ from headrace.model.nouns import SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.broker.share.service import ShareService
-    from headrace.broker.txn.coordinators import TransactionCoordinators
+    from headrace.coordination.share.share_service import ShareService
+    from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
 
 
 def register(broker: "Broker") -> None:

@@ -9,7 +9,7 @@ from headrace.model.nouns import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.log.compact.cleaner import LogCleaner
+    from headrace.log.compaction.cleaner import LogCleaner
     from headrace.observe.metrics import Metrics
 
 

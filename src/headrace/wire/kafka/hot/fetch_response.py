@@ -8,6 +8,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from headrace.ports.file_ranges import FileRange, Part
 from headrace.wire.kafka.hot.common import (
     NO_LEADER,
     CurrentLeader,
@@ -20,7 +21,6 @@ from headrace.wire.kafka.hot.common import (
 from headrace.wire.kafka.primitives import NO_UUID
 from headrace.wire.kafka.reader import Reader, reader_of
 from headrace.wire.kafka.writer import encode_uvarint, writer_of
-from headrace.world.ranges import FileRange, Part
 
 SESSIONS_FROM = 7
 REPLICA_FROM = 11

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from headrace.ports.file_ranges import Part
 from headrace.wire.kafka.hot.common import NO_LEADER, CurrentLeader, NodeEndpoint, decode_endpoints
 from headrace.wire.kafka.hot.share_common import (
     RENEW_FROM,
@@ -20,7 +21,6 @@ from headrace.wire.kafka.hot.share_common import (
 from headrace.wire.kafka.primitives import Bytes
 from headrace.wire.kafka.reader import CompactReader
 from headrace.wire.kafka.writer import CompactWriter, encode_uvarint
-from headrace.world.ranges import Part
 
 COPIED_BYTES_MAX = 4096
 """Records up to this size are copied beside the header: cheaper than one more buffer to send."""

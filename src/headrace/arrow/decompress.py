@@ -1,0 +1,70 @@
+"""The codecs of record batches for many small batches: decoder objects are kept, nothing is probed.
+
+The quick way covers what producers write; whatever it does not recognise, and every error, goes
+to `wire.kafka.compression`, whose word on limits and corruption is final.
+"""
+
+from typing import Any
+
+from headrace.record.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
+
+Bytes = bytes | bytearray | memoryview
+
+_LZ4_RATIO_MAX = 255
+
+
+class Unfolder:
+    """Decompresses batch after batch, each to at most `limit` bytes. Not for several threads."""
+
+    def __init__(self, limit: int = DECOMPRESSED_BYTES_MAX) -> None:
+        self._limit = limit
+        self._lz4: Any = None
+        self._lz4_decompress: Any = None
+        self._zstd: Any = None
+        self._zstd_size: Any = None
+
+    def unfold(self, codec: Codec, data: memoryview) -> Bytes:
+        """What `data` unfolds to; CorruptBatch where it is broken or too much."""
+        unfolded: bytes | None = None
+        if codec is Codec.LZ4:
+            unfolded = self._quick_lz4(data)
+        elif codec is Codec.ZSTD:
+            unfolded = self._quick_zstd(data)
+        return decompress(codec, data, self._limit) if unfolded is None else unfolded
+
+    def _quick_lz4(self, data: memoryview) -> bytes | None:
+        # A byte of lz4 stands for 255 at most, so this much needs no limit. The library is
+        # quicker without one, and would allocate the whole of a limit at once.
+        size = len(data)
+        if size * _LZ4_RATIO_MAX > self._limit:
+            return None
+        if self._lz4 is None:
+            import lz4.frame
+
+            self._lz4 = lz4.frame.create_decompression_context()
+            self._lz4_decompress = lz4.frame.decompress_chunk
+        try:
+            unfolded: bytes
+            unfolded, read, whole = self._lz4_decompress(self._lz4, data)
+        except (RuntimeError, ValueError, EOFError, MemoryError):
+            self._lz4 = None
+            return None
+        if whole and read == size:
+            return unfolded
+        self._lz4 = None
+        return None
+
+    def _quick_zstd(self, data: memoryview) -> bytes | None:
+        import zstandard
+
+        if self._zstd is None:
+            self._zstd = zstandard.ZstdDecompressor()
+            self._zstd_size = zstandard.frame_content_size
+        try:
+            # Only where the frame says its size, before anything is allocated for it.
+            if not 0 < self._zstd_size(data) <= self._limit:
+                return None
+            unfolded: bytes = self._zstd.decompress(data, allow_extra_data=False)
+        except zstandard.ZstdError:
+            return None
+        return unfolded

@@ -1,0 +1,301 @@
+"""A partition's files, found by listing and read beside whoever writes them.
+
+Nothing is locked and nothing written. Files come and go meanwhile: a descriptor that is open stays
+readable, a segment that is gone when it is to be opened makes the directory be listed again, and a
+directory that is gone, or that belongs to another topic of the same name, is an error.
+"""
+
+import os
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+
+from headrace.log import file_names, text_files
+from headrace.log.lookup import first_in
+from headrace.log.producers.producer_states import ProducerStates
+from headrace.log.recovery.recover import read_file
+from headrace.log.segment.indexes import OffsetIndex, TimeIndex
+from headrace.log.segment.scan import BadBatch, batches, headers
+from headrace.log.segment.transaction_index import AbortedTransaction, read_entries
+from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.posix.read_only_disk import ReadOnlyDisk, ReadOnlyFile
+from headrace.record.batch import CONTROL, BatchHeader, parse_control, records
+
+_DISK = ReadOnlyDisk()
+_INDEX_BYTES_MAX = 1 << 31
+_OFFSET_MAX = 1 << 62
+_VANISHED_MAX = 100
+_SWAP_WAIT_SECONDS = 0.02
+_SWAP_WAITS_MAX = 250
+
+
+class SegmentFile:
+    """One `.log`, open. Reads whatever the file holds: the caller knows how far that counts."""
+
+    def __init__(self, directory: str, base_offset: int) -> None:
+        """FileNotFoundError where it is gone."""
+        self.directory = directory
+        self.base_offset = Offset(base_offset)
+        self.path = self._beside(file_names.LOG)
+        self.file = ReadOnlyFile(self.path)
+
+    def _beside(self, suffix: str) -> str:
+        return f"{self.directory}/{file_names.segment_file(self.base_offset, suffix)}"
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+    def is_same_file(self, other: "SegmentFile") -> bool:
+        """Whether both are one file, whatever its name is now."""
+        return os.path.sameopenfile(self.file.fileno(), other.file.fileno())
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch starts whose last offset is `offset` or greater; else the end.
+
+        BadBatch where the bytes on the way are none.
+        """
+        if offset <= self.base_offset:
+            return 0
+        size = self.file.size()
+        for position, header in self._headers(self._indexed(offset), size):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return position
+        return size
+
+    def _headers(self, start: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+        return headers(self.file.read, start, end, self.path)
+
+    def _index(self) -> OffsetIndex:
+        return OffsetIndex(
+            _DISK, self._beside(file_names.INDEX), self.base_offset, _INDEX_BYTES_MAX
+        )
+
+    def _indexed(self, offset: int) -> int:
+        """Where the index says to begin; 0 where it says nothing that holds."""
+        index = self._index()
+        with suppress(CorruptLogError, OSError):
+            index.load()
+            position = index.lookup(Offset(offset))
+            # A live index is written while it is read, and after a kill it may be anything.
+            found = self._batch_at(position)
+            if found is not None and found.base_offset <= offset:
+                return position
+        return 0
+
+    def _last_indexed(self) -> int:
+        """As `_indexed` of the greatest offset, without a look at what comes before it."""
+        with suppress(CorruptLogError, OSError):
+            last, position = self._index().peek()
+            found = self._batch_at(position)
+            if position and found and found.base_offset + found.last_offset_delta == last:
+                return position
+        return self._indexed(_OFFSET_MAX)
+
+    def _batch_at(self, position: int) -> BatchHeader | None:
+        """The header of a sound batch that starts there; None at the end, CorruptLogError."""
+        size = self.file.size()
+        found = next(batches(self.file.read, position, size, self.path, self.base_offset), None)
+        return None if found is None else found.header
+
+    def first_from_time(self, timestamp: int, start: int, end: int) -> int | None:
+        """Offset of the first record in [start, end) that is not older than `timestamp`."""
+        times = TimeIndex(
+            _DISK, self._beside(file_names.TIME_INDEX), self.base_offset, _INDEX_BYTES_MAX
+        )
+        near = self.base_offset
+        with suppress(CorruptLogError, OSError):
+            times.load()
+            near = times.lookup(timestamp)[1]
+        # One batch earlier: the entry's offset is a bound on what is older, not a place.
+        position = self.position_of(max(near, start))
+        for at, header in self._headers(position, self.file.size()):
+            if header.base_offset >= end:
+                return None
+            if header.max_timestamp >= timestamp:
+                found = first_in(self.file.read, self.path, at, header, timestamp, start)
+                if found is not None:
+                    return found[1] if found[1] < end else None
+            if header.base_offset + header.last_offset_delta + 1 >= end:
+                return None
+        return None
+
+    def end_offset(self) -> int:
+        """The offset after the last batch, of a file that nobody writes. BadBatch."""
+        end: int = self.base_offset
+        for _, header in self._headers(self._last_indexed(), self.file.size()):
+            end = header.base_offset + header.last_offset_delta + 1
+        return end
+
+    def aborted(self) -> list[AbortedTransaction]:
+        """What the `.txnindex` says."""
+        path = self._beside(file_names.TXN_INDEX)
+        content = read_file(_DISK, path)
+        return read_entries(content, path) if content else []
+
+
+class PartitionFiles:
+    """The segments of one partition, as they are now."""
+
+    def __init__(self, log_dir: str, place: TopicPartition) -> None:
+        """ApiError: UNKNOWN_TOPIC_OR_PARTITION where the partition has no directory."""
+        self.place = place
+        self.directory = f"{log_dir}/{place}"
+        self.topic_id = self._topic_id()
+        self.bases: list[int] = []
+        """Base offsets of the segments, at the last listing."""
+        self.list_again()
+
+    def _topic_id(self) -> bytes:
+        path = f"{self.directory}/{file_names.PARTITION_METADATA}"
+        content = read_file(_DISK, path)
+        if content is None:
+            return text_files.NO_TOPIC_ID  # older than Kafka 2.8
+        return text_files.read_partition_metadata(content, path)
+
+    def _gone(self, how: str) -> ApiError:
+        return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self.directory} {how}")
+
+    def list_again(self) -> None:
+        """Find the segments anew. ApiError: the partition is gone. CorruptLogError."""
+        for _ in range(_SWAP_WAITS_MAX):
+            try:
+                # A listing that runs beside a rename may miss the file under both its names.
+                present = _DISK.list(self.directory)
+                if present != _DISK.list(self.directory):
+                    continue
+            except FileNotFoundError:
+                raise self._gone("does not exist (any more)") from None
+            if self._topic_id() != self.topic_id:
+                raise self._gone("belongs to another topic now: it was deleted and made again")
+            found = [parsed for name in present if (parsed := file_names.parse_segment_file(name))]
+            if not any(suffix.endswith(file_names.SWAP) for _, suffix in found):
+                self.bases = sorted(base for base, suffix in found if suffix == file_names.LOG)
+                return
+            time.sleep(_SWAP_WAIT_SECONDS)  # a compaction is putting its segments in place
+        raise CorruptLogError(
+            f"{self.directory}: a compaction was interrupted; start the broker once to settle it"
+        )
+
+    def segment_at(self, offset: int) -> SegmentFile | None:
+        """The segment that holds `offset` or, where none does, what follows it. None: no segment.
+
+        ApiError: the partition is gone.
+        """
+        for _ in range(_VANISHED_MAX):
+            if not self.bases:
+                return None
+            base = self.bases[max(bisect_right(self.bases, offset) - 1, 0)]
+            try:
+                return SegmentFile(self.directory, base)
+            except FileNotFoundError:
+                self.list_again()
+        raise CorruptLogError(f"{self.directory}: segments are listed and cannot be opened")
+
+    def following(self, segment: SegmentFile, position: int) -> SegmentFile | None:
+        """Where to read on at `position` once `segment` is read to its end; None: it is the last.
+
+        Usually the segment behind it. Compaction may meanwhile have put what follows into the file
+        that now has this one's name, or an earlier one's. ApiError: the partition is gone.
+        """
+        self.list_again()
+        found = self.segment_at(position)
+        if found is None or found.base_offset > segment.base_offset:
+            return found
+        if not found.is_same_file(segment):
+            return found
+        found.close()
+        at = bisect_right(self.bases, segment.base_offset)
+        return self.segment_at(self.bases[at]) if at < len(self.bases) else None
+
+    def limit_of(self, segment: SegmentFile, end: int) -> int:
+        """No batch of the segment reaches this offset; `end` where it is the last one known."""
+        at = bisect_right(self.bases, segment.base_offset)
+        return self.bases[at] if at < len(self.bases) else end
+
+    def end_offset(self) -> int:
+        """The log's end by what the files hold, after a clean stop. BadBatch."""
+        segment = self.segment_at(_OFFSET_MAX)
+        if segment is None:
+            return 0
+        try:
+            return segment.end_offset()
+        finally:
+            segment.close()
+
+    def first_from_time(self, timestamp: int, start: int, end: int) -> int:
+        """Offset of the first record of [start, end) not older than `timestamp`; else `end`."""
+        for segment in self.segments_from(start, end):
+            found = segment.first_from_time(timestamp, start, end)
+            if found is not None:
+                return found
+        return end
+
+    def aborted(self, start: int) -> list[AbortedTransaction]:
+        """Aborted transactions that reach `start` or beyond."""
+        return [
+            entry
+            for segment in self.segments_from(start, 1 << 62)
+            for entry in segment.aborted()
+            if entry.last_offset >= start
+        ]
+
+    def segments_from(self, start: int, end: int) -> Iterator[SegmentFile]:
+        """The segments with offsets in [start, end) as they are now, each closed behind it."""
+        segment = self.segment_at(start)
+        while segment is not None:
+            following = None
+            try:
+                if segment.base_offset < end:
+                    yield segment
+                    following = self.following(segment, self.limit_of(segment, end))
+            finally:
+                segment.close()
+            segment = following
+
+    def stable_offset(self, end: int) -> int:
+        """No transaction is open below it, by the newest producer snapshot and what follows it."""
+        producers = ProducerStates()
+        at = self._load_snapshot(producers, end)
+        for segment in self.segments_from(at, end):
+            if self._note(producers, segment, at, end):
+                break
+        unstable = producers.first_unstable_offset()
+        return end if unstable is None else min(unstable, end)
+
+    def _load_snapshot(self, producers: ProducerStates, end: int) -> int:
+        parsed = map(file_names.parse_segment_file, _DISK.list(self.directory))
+        offsets = sorted(one[0] for one in parsed if one and one[1] == file_names.SNAPSHOT)
+        for offset in reversed([one for one in offsets if one <= end]):
+            path = f"{self.directory}/{file_names.segment_file(offset, file_names.SNAPSHOT)}"
+            with suppress(CorruptLogError):
+                content = read_file(_DISK, path)
+                if content is not None:
+                    producers.load(content, path)
+                    return offset
+        return self.bases[0] if self.bases else 0
+
+    @staticmethod
+    def _note(producers: ProducerStates, segment: SegmentFile, start: int, end: int) -> bool:
+        """Let `producers` know of the segment's batches in [start, end); whether `end` was met."""
+        fetch, size = segment.file.read, segment.file.size()
+        position = segment.position_of(start)
+        for at, header in headers(fetch, position, size, segment.path):
+            if header.base_offset >= end:
+                return True
+            if header.producer_id >= 0 and header.base_offset >= start:
+                if header.attributes & CONTROL:
+                    view = next(batches(fetch, at, size, segment.path)).view
+                    for record in records(view):
+                        marker = parse_control(record)
+                        producers.update_marker(header, marker, Offset(header.base_offset))
+                else:
+                    producers.update(header, header.base_offset)
+            if header.base_offset + header.last_offset_delta + 1 >= end:
+                return True
+        return False
+
+
+__all__ = ["BadBatch", "PartitionFiles", "SegmentFile"]

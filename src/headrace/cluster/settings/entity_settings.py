@@ -1,0 +1,191 @@
+"""Settings of groups and of client metrics subscriptions: described, altered, kept in the store."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from headrace.broker.broker import Broker
+from headrace.cluster import znodes
+from headrace.cluster.catalog import Catalog
+from headrace.cluster.settings.config_descriptions import (
+    Change,
+    ConfigEntry,
+    ConfigSource,
+    DynamicConfig,
+    Synonym,
+    altered,
+)
+from headrace.config.broker import BrokerConfig
+from headrace.config.entity_settings import EntityConfigs, check_group_config, check_match
+from headrace.config.keys.entities import CLIENT_METRICS, GROUPS_OWN
+from headrace.config.value_types import text_of
+from headrace.model.errors import ApiError, ConfigError, ErrorCode
+from headrace.ports.store import StoreError
+
+_logger = logging.getLogger(__name__)
+
+Check = Callable[[Mapping[str, str], BrokerConfig], None]
+"""Refuses settings that cannot be, taken as a whole: ApiError."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """One kind of named things that have settings."""
+
+    word: str
+    root: str
+    source: ConfigSource
+    configs: EntityConfigs
+    check: Check
+
+
+class EntitySettings:
+    """Those of one kind, all names."""
+
+    def __init__(
+        self,
+        kind: _Kind,
+        broker: Broker,
+        catalog: Catalog,
+        change: asyncio.Lock,
+        dynamic: Callable[[], DynamicConfig],
+    ) -> None:
+        """Made by `of_groups` or `of_client_metrics`."""
+        self._kind = kind
+        self._broker = broker
+        self._catalog = catalog
+        self._change = change
+        self._dynamic = dynamic
+
+    @classmethod
+    def of_groups(
+        cls,
+        broker: Broker,
+        catalog: Catalog,
+        change: asyncio.Lock,
+        dynamic: Callable[[], DynamicConfig],
+    ) -> "EntitySettings":
+        """Those of groups, whether or not there is such a group."""
+        kind = _Kind(
+            "Group", znodes.GROUP_CONFIGS, ConfigSource.GROUP, broker.group_configs, _check_group
+        )
+        return cls(kind, broker, catalog, change, dynamic)
+
+    @classmethod
+    def of_client_metrics(
+        cls,
+        broker: Broker,
+        catalog: Catalog,
+        change: asyncio.Lock,
+        dynamic: Callable[[], DynamicConfig],
+    ) -> "EntitySettings":
+        """Those of client metrics subscriptions."""
+        kind = _Kind(
+            "Client metrics subscription",
+            znodes.CLIENT_METRICS_CONFIGS,
+            ConfigSource.CLIENT_METRICS,
+            broker.metrics_subscriptions,
+            _check_client_metrics,
+        )
+        return cls(kind, broker, catalog, change, dynamic)
+
+    async def load(self) -> None:
+        """Take up what the store holds."""
+        for name, config in (await self._catalog.entity_configs(self._kind.root)).items():
+            self._kind.configs.put(name, config)
+
+    def names(self) -> list[str]:
+        """Everything that has settings, sorted."""
+        return sorted(self._kind.configs.texts)
+
+    def describe(self, name: str) -> list[ConfigEntry]:
+        """All settings of `name`, of which there need be none; ApiError INVALID_REQUEST for ""."""
+        self._check_name(name)
+        configs = self._kind.configs
+        own = configs.texts.get(name, {})
+        found = []
+        for key, definition in configs.keys.items():
+            value = text_of(configs.value(name, key, self._broker.config))
+            synonyms = self._default_synonyms(key)
+            if key in own:
+                synonyms.insert(0, Synonym(key, value, self._kind.source))
+            source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
+            found.append(ConfigEntry(definition, value, source, False, tuple(synonyms)))
+        return found
+
+    def _default_synonyms(self, key: str) -> list[Synonym]:
+        configs = self._kind.configs
+        broker_key = configs.synonym(key)
+        if broker_key is not None:
+            return self._dynamic().synonyms(broker_key)
+        if not configs.prefix:
+            return []
+        name = key if key in GROUPS_OWN else configs.prefix + key
+        return [Synonym(name, text_of(configs.keys[key].default), ConfigSource.DEFAULT)]
+
+    async def alter(self, name: str, change: Change, *, validate_only: bool = False) -> None:
+        """Change the settings of `name`, or replace all (a mapping); taken at once. ApiError."""
+        await asyncio.shield(self._alter(name, change, validate_only))
+
+    async def _alter(self, name: str, change: Change, validate_only: bool) -> None:
+        self._check_name(name)
+        kind = self._kind
+        async with self._change:
+            current = kind.configs.texts.get(name, {})
+            if isinstance(change, Mapping):
+                if None in change.values():
+                    raise ApiError(ErrorCode.INVALID_CONFIG, "a value is missing")
+                wanted = {key: text for key, text in change.items() if text is not None}
+            else:
+                now = {one.name: one.value for one in self.describe(name)}
+                wanted = altered(current, change, kind.configs.keys, now)
+            kind.check(wanted, self._broker.config)
+            if validate_only or wanted == current:
+                return
+            path = f"{kind.root}/{znodes.quote_entity(name)}"
+            now_seconds = self._broker.clock.monotonic()
+            try:
+                if wanted:
+                    await self._catalog.put_config(path, wanted, now_seconds)
+                else:
+                    await self._catalog.drop_config(path, now_seconds)
+            except StoreError as error:
+                raise store_failed(error) from error
+            kind.configs.put(name, wanted)
+
+    def _check_name(self, name: str) -> None:
+        if not name:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{self._kind.word} name must not be empty")
+
+
+def _check_group(config: Mapping[str, str], broker: BrokerConfig) -> None:
+    try:
+        check_group_config(config, broker)
+    except ConfigError as error:
+        raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def _check_client_metrics(config: Mapping[str, str], broker: BrokerConfig) -> None:
+    del broker  # none of its settings is a bound for these
+    keys = CLIENT_METRICS
+    for name, text in config.items():
+        if name not in keys:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}"
+            )
+        try:
+            value = keys[name].parse(text)
+        except ValueError as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{name}={text}: {error}") from error
+        if name == "match":
+            try:
+                check_match(value)
+            except ConfigError as error:
+                raise ApiError(ErrorCode.INVALID_CONFIG, str(error)) from error
+
+
+def store_failed(error: StoreError) -> ApiError:
+    """What a client is told when the store refuses or cannot be reached; said in the log too."""
+    _logger.error("metadata store: %s: %s", type(error).__name__, error)
+    return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"metadata store: {error}")

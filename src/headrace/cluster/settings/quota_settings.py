@@ -1,0 +1,190 @@
+"""Quotas as the store holds them, at Kafka's places: `/config/users`, `…/clients`, `…/ips`."""
+
+import asyncio
+import ipaddress
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from headrace.broker.broker import Broker
+from headrace.broker.quotas import DEFAULT, Entity, QuotaKey
+from headrace.cluster import znodes
+from headrace.cluster.catalog import Catalog
+from headrace.cluster.settings.entity_settings import store_failed
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.store import StoreError
+
+_OF_CLIENTS = frozenset(
+    {
+        QuotaKey.PRODUCE.value,
+        QuotaKey.FETCH.value,
+        QuotaKey.REQUEST.value,
+        QuotaKey.MUTATION.value,
+    }
+)
+_OF_ADDRESSES = frozenset({QuotaKey.CONNECTIONS.value})
+_WHOLE = frozenset({QuotaKey.PRODUCE.value, QuotaKey.FETCH.value, QuotaKey.CONNECTIONS.value})
+"""Quotas that are whole numbers."""
+_WHOLE_ENOUGH = 1e-6
+
+
+class QuotaChange(NamedTuple):
+    """One quota to set, or with None to remove."""
+
+    key: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """What is to be different for one entity. `entity`: names by type; None: the default one."""
+
+    entity: Sequence[tuple[str, str | None]]
+    changes: Sequence[QuotaChange]
+
+
+class QuotaSettings:
+    """The controller's part that knows who is bounded how."""
+
+    def __init__(self, broker: Broker, catalog: Catalog, change: asyncio.Lock) -> None:
+        """`change` is held while something is altered."""
+        self._broker = broker
+        self._catalog = catalog
+        self._change = change
+
+    async def load(self) -> None:
+        """Take up what the store holds."""
+        for path, config in (await self._catalog.quota_configs()).items():
+            limits = _quotas_in(config)
+            if limits:
+                self._broker.quotas.put(entity_of(path), limits)
+
+    async def alter(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> list[ApiError | None]:
+        """Change quotas, each entity for itself; taken at once. The outcomes in the same order."""
+        return await asyncio.shield(self._alter(alterations, validate_only))
+
+    async def _alter(
+        self, alterations: Sequence[Alteration], validate_only: bool
+    ) -> list[ApiError | None]:
+        outcome: list[ApiError | None] = []
+        async with self._change:
+            for one in alterations:
+                try:
+                    entity = checked_entity(one.entity)
+                    _check_changes(entity, one.changes)
+                    if not validate_only:
+                        await self._alter_one(entity, one.changes)
+                except ApiError as error:
+                    outcome.append(error)
+                else:
+                    outcome.append(None)
+        return outcome
+
+    async def _alter_one(self, entity: Entity, changes: Sequence[QuotaChange]) -> None:
+        path = path_of(entity)
+        now = self._broker.clock.monotonic()
+        try:
+            # A user's node may hold more than quotas: what is not ours stays.
+            config = await self._catalog.config_at(path)
+            for key, value in changes:
+                if value is None:
+                    config.pop(key, None)
+                else:
+                    config[key] = repr(float(value))
+            await self._catalog.put_config(path, config, now)
+        except StoreError as error:
+            raise store_failed(error) from error
+        self._broker.quotas.put(entity, _quotas_in(config))
+
+
+def checked_entity(named: Sequence[tuple[str, str | None]]) -> Entity:
+    """An entity as a client names it; ApiError INVALID_REQUEST, with Kafka's reasons."""
+    found: dict[str, str] = {}
+    for kind, name in named:
+        if kind in found:
+            raise _invalid(f"Invalid empty client quota entity, duplicate entity entry {kind}")
+        if kind not in _FIELDS:
+            raise _invalid(f"Unhandled client quota entity type: {kind}")
+        if name is not None and not name:
+            raise _invalid(f"Empty {kind} not supported")
+        found[kind] = DEFAULT if name is None else name
+    entity = Entity(**{_FIELDS[kind]: name for kind, name in found.items()})
+    if entity == Entity() or (entity.ip is not None and len(found) > 1):
+        raise _invalid("Invalid empty client quota entity")
+    if entity.ip:
+        try:
+            ipaddress.ip_address(entity.ip)
+        except ValueError:
+            raise _invalid(f"{entity.ip} is not a valid IP or resolvable host.") from None
+    return entity
+
+
+_FIELDS = {"user": "user", "client-id": "client", "ip": "ip"}
+
+
+def entity_names(entity: Entity) -> list[tuple[str, str | None]]:
+    """The entity as the protocol writes it: (type, name), None for the default one."""
+    return [
+        (kind, getattr(entity, field) or None)
+        for kind, field in _FIELDS.items()
+        if getattr(entity, field) is not None
+    ]
+
+
+def _check_changes(entity: Entity, changes: Sequence[QuotaChange]) -> None:
+    allowed = _OF_CLIENTS if entity.ip is None else _OF_ADDRESSES
+    for key, value in changes:
+        if value is None:
+            continue
+        if key not in allowed:
+            raise _invalid(f"Invalid configuration key {key}")
+        if not value > 0 or math.isinf(value):
+            raise _invalid(f"Quota {key} must be greater than 0")
+        if key in _WHOLE and abs(math.floor(value + _WHOLE_ENOUGH) - value) > _WHOLE_ENOUGH:
+            raise _invalid(f"Configuration {key} must be a Long value")
+
+
+def _invalid(reason: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, reason)
+
+
+def _quotas_in(config: Mapping[str, str]) -> dict[str, float]:
+    """The quotas among an entity's settings; what is no number greater than 0 is left out."""
+    found: dict[str, float] = {}
+    for key in (one.value for one in QuotaKey):
+        try:
+            value = float(config[key])
+        except (KeyError, ValueError):
+            continue
+        if value > 0 and not math.isinf(value):
+            found[key] = value
+    return found
+
+
+def path_of(entity: Entity) -> str:
+    """Where the store holds an entity's quotas: `/config/users/U/clients/C` and so on."""
+    if entity.ip is not None:
+        return f"{znodes.IP_CONFIGS}/{_node(entity.ip)}"
+    if entity.user is None:
+        return f"{znodes.CLIENT_CONFIGS}/{_node(entity.client or DEFAULT)}"
+    path = f"{znodes.USER_CONFIGS}/{_node(entity.user)}"
+    return path if entity.client is None else f"{path}/clients/{_node(entity.client)}"
+
+
+def entity_of(path: str) -> Entity:
+    """Whose quotas the node at `path` holds."""
+    kind, *rest = path.removeprefix("/config/").split("/")
+    names = [DEFAULT if one == znodes.CLUSTER_DEFAULT else znodes.unquote_entity(one)
+             for one in rest]  # fmt: skip
+    if kind == "ips":
+        return Entity(ip=names[0])
+    if kind == "clients":
+        return Entity(client=names[0])
+    return Entity(names[0], names[2] if len(names) > 2 else None)
+
+
+def _node(name: str) -> str:
+    return znodes.quote_entity(name) if name else znodes.CLUSTER_DEFAULT

@@ -1,0 +1,311 @@
+"""Kafka's znodes: where each fact lies in the store, and its JSON.
+
+Paths and payloads are those of Kafka 3.9 in ZooKeeper mode, so that tools made for it read what we
+write. Unknown fields of a payload are ignored when read.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote
+
+from headrace.broker.metadata_image import BrokerInfo, Endpoint
+from headrace.log.text_files import decode_uuid, encode_uuid
+from headrace.model.errors import HeadraceError
+from headrace.model.nouns import BrokerId, LeaderEpoch
+
+CLUSTER_ID = "/cluster/id"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+BROKER_IDS = "/brokers/ids"
+BROKER_SEQUENCE = "/brokers/seqid"
+TOPICS = "/brokers/topics"
+TOPIC_CONFIGS = "/config/topics"
+BROKER_CONFIGS = "/config/brokers"
+GROUP_CONFIGS = "/config/groups"
+CLIENT_METRICS_CONFIGS = "/config/client-metrics"
+CLIENT_CONFIGS = "/config/clients"
+USER_CONFIGS = "/config/users"
+IP_CONFIGS = "/config/ips"
+CONFIG_CHANGES = "/config/changes"
+DELETE_TOPICS = "/admin/delete_topics"
+PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+CLUSTER_DEFAULT = "<default>"
+"""Name of the node that holds what all brokers share (entity name empty in the protocol)."""
+
+ROOTS = (
+    "/consumers",
+    BROKER_IDS,
+    BROKER_SEQUENCE,
+    TOPICS,
+    CONFIG_CHANGES,
+    TOPIC_CONFIGS,
+    CLIENT_CONFIGS,
+    USER_CONFIGS,
+    IP_CONFIGS,
+    BROKER_CONFIGS,
+    GROUP_CONFIGS,
+    CLIENT_METRICS_CONFIGS,
+    DELETE_TOPICS,
+    "/isr_change_notification",
+    "/log_dir_event_notification",
+)
+"""Made at every start where they are missing, as Kafka makes its persistent paths."""
+
+
+class BadPayload(HeadraceError):
+    """A node holds what Kafka would not have written: names the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNode:
+    """What `/brokers/topics/NAME` holds."""
+
+    partitions: Mapping[int, tuple[BrokerId, ...]]
+    """Replicas of each partition, preferred leader first."""
+    topic_id: bytes | None
+    """None in nodes that old tools wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """What `/brokers/topics/NAME/partitions/N/state` holds."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    controller_epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """What `/latest_producer_id_block` holds; both ends inclusive."""
+
+    broker: BrokerId
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What `/brokers/ids/N` holds."""
+
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    timestamp_ms: int = 0
+    features: Mapping[str, Any] = field(default_factory=dict)
+
+
+def topic_path(name: str) -> str:
+    """The topic's node. Topic names need no quoting: they hold no slash."""
+    return f"{TOPICS}/{name}"
+
+
+def partitions_path(name: str) -> str:
+    """Parent of the partitions' nodes."""
+    return f"{TOPICS}/{name}/partitions"
+
+
+def partition_path(name: str, index: int) -> str:
+    """Parent of one partition's state."""
+    return f"{TOPICS}/{name}/partitions/{index}"
+
+
+def state_path(name: str, index: int) -> str:
+    """Leader, epoch and ISR of one partition."""
+    return f"{TOPICS}/{name}/partitions/{index}/state"
+
+
+def topic_config_path(name: str) -> str:
+    """The topic's own settings."""
+    return f"{TOPIC_CONFIGS}/{name}"
+
+
+def broker_config_path(broker: str) -> str:
+    """Settings changed at run time, of one broker or of all (`CLUSTER_DEFAULT`)."""
+    return f"{BROKER_CONFIGS}/{broker}"
+
+
+def broker_path(broker: BrokerId) -> str:
+    """The ephemeral node of a live broker."""
+    return f"{BROKER_IDS}/{broker}"
+
+
+def quote_entity(name: str) -> str:
+    """A user's or client's name as a node's name (Kafka's Sanitizer: URL encoding)."""
+    return quote(name, safe="-_.")
+
+
+def unquote_entity(name: str) -> str:
+    """The name behind a node's name."""
+    return unquote(name)
+
+
+def encode_topic(topic: TopicNode) -> bytes:
+    """Version 3, the last that Kafka wrote."""
+    payload: dict[str, Any] = {
+        "partitions": {str(index): list(found) for index, found in topic.partitions.items()}
+    }
+    if topic.topic_id is not None:
+        payload["topic_id"] = encode_uuid(topic.topic_id)
+    return _encode({**payload, "adding_replicas": {}, "removing_replicas": {}, "version": 3})
+
+
+def decode_topic(path: str, value: bytes) -> TopicNode:
+    """Versions 1 to 3; BadPayload."""
+    try:
+        payload = json.loads(value)
+        partitions = {
+            int(index): tuple(BrokerId(int(one)) for one in found)
+            for index, found in sorted(payload["partitions"].items(), key=lambda item: int(item[0]))
+        }
+        text = payload.get("topic_id")
+        return TopicNode(partitions, None if text is None else decode_uuid(text))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
+
+
+def encode_state(state: PartitionState) -> bytes:
+    """Leader and ISR."""
+    return _encode(
+        {
+            "controller_epoch": state.controller_epoch,
+            "leader": state.leader,
+            "version": 1,
+            "leader_epoch": state.leader_epoch,
+            "isr": list(state.isr),
+        }
+    )
+
+
+def decode_state(path: str, value: bytes) -> PartitionState:
+    """Leader and ISR; BadPayload."""
+    try:
+        payload = json.loads(value)
+        return PartitionState(
+            leader=BrokerId(int(payload["leader"])),
+            leader_epoch=LeaderEpoch(int(payload["leader_epoch"])),
+            isr=tuple(BrokerId(int(one)) for one in payload["isr"]),
+            controller_epoch=int(payload.get("controller_epoch", 0)),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """Settings of one entity."""
+    return _encode({"version": 1, "config": dict(config)})
+
+
+def decode_config(path: str, value: bytes) -> dict[str, str]:
+    """Settings of one entity; an empty node holds none. BadPayload."""
+    if not value:
+        return {}
+    try:
+        return {str(name): str(one) for name, one in json.loads(value)["config"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    """The notification that `entity_path` ("topics/T", "brokers/0") has new settings."""
+    return _encode({"version": 2, "entity_path": entity_path})
+
+
+def encode_registration(registration: Registration) -> bytes:
+    """Version 5. `host` and `port` repeat the first PLAINTEXT endpoint, as Kafka's do."""
+    plain = next((one for one in registration.endpoints if one.protocol == "PLAINTEXT"), None)
+    payload: dict[str, Any] = {
+        "features": dict(registration.features),
+        "listener_security_protocol_map": {
+            one.listener: one.protocol for one in registration.endpoints
+        },
+        "endpoints": [_endpoint_text(one) for one in registration.endpoints],
+        "jmx_port": -1,
+        "port": plain.port if plain else -1,
+        "host": plain.host if plain else None,
+        "version": 5,
+        "timestamp": str(registration.timestamp_ms),
+    }
+    if registration.rack is not None:
+        payload["rack"] = registration.rack
+    return _encode(payload)
+
+
+def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -> BrokerInfo:
+    """A live broker as the picture of the cluster holds it; BadPayload."""
+    try:
+        payload = json.loads(value)
+        protocols = payload.get("listener_security_protocol_map", {})
+        endpoints = tuple(_parse_endpoint(text, protocols) for text in payload["endpoints"])
+        return BrokerInfo(broker, endpoints, payload.get("rack"), epoch)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
+
+
+def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
+    """Who the controller is."""
+    return _encode(
+        {
+            "version": 2,
+            "brokerid": broker,
+            "timestamp": str(timestamp_ms),
+            "kraftControllerEpoch": -1,
+        }
+    )
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """The cluster's id."""
+    return _encode({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(value: bytes) -> str:
+    """The cluster's id; BadPayload."""
+    try:
+        return str(json.loads(value)["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadPayload(f"{CLUSTER_ID}: {error!r} in {value[:200]!r}") from error
+
+
+def encode_producer_ids(block: ProducerIdBlock) -> bytes:
+    """The last block reserved by anybody."""
+    return _encode(
+        {
+            "version": 1,
+            "broker": block.broker,
+            "block_start": str(block.first),
+            "block_end": str(block.last),
+        }
+    )
+
+
+def decode_producer_ids(value: bytes) -> ProducerIdBlock:
+    """The last block reserved by anybody; BadPayload."""
+    try:
+        payload = json.loads(value)
+        return ProducerIdBlock(
+            BrokerId(int(payload["broker"])),
+            int(payload["block_start"]),
+            int(payload["block_end"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadPayload(f"{PRODUCER_ID_BLOCK}: {error!r} in {value[:200]!r}") from error
+
+
+def _endpoint_text(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{endpoint.listener}://{host}:{endpoint.port}"
+
+
+def _parse_endpoint(text: str, protocols: Mapping[str, str]) -> Endpoint:
+    listener, separator, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if not separator or not colon:
+        raise ValueError(f"{text!r} is no NAME://host:port")
+    return Endpoint(listener, host.strip("[]"), int(port), protocols.get(listener, listener))
+
+
+def _encode(payload: Mapping[str, Any] | Sequence[Any]) -> bytes:
+    return json.dumps(payload, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,1 @@
+"""Every configuration key, one file an area: name, type, default, bounds, effect."""

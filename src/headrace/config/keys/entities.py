@@ -1,0 +1,157 @@
+"""Keys of what has settings beside topics and brokers: groups and client metrics subscriptions.
+
+Names, defaults and bounds are Kafka 4.3's (GroupConfig, ClientMetricsConfigs). A group's key is the
+broker's key `group.NAME` for one group: where the broker has that key, it is the default.
+"""
+
+import re
+
+from headrace.config.value_types import Definition, Kind, Value, key
+
+GROUP_PREFIX = "group."
+GROUPS_OWN = frozenset(
+    {"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"}
+)
+"""Group keys that no broker's key is the default of."""
+
+_SESSION = "A member that sends no heartbeat for this long is out of the group"
+_HEARTBEAT = "How often members are told to send heartbeats"
+_OFFLOAD = "Whether a large group's assignor works on a thread"
+_ASSIGNMENT = "The least time between two computations of who reads what"
+
+_GROUP_KEYS: tuple[Definition, ...] = (
+    key("consumer.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION}.", at_least=1),
+    key("consumer.heartbeat.interval.ms", Kind.INT, 5000, f"{_HEARTBEAT}.", at_least=1),
+    key("consumer.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT}.", at_least=0),
+    key("consumer.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD}."),
+    key("share.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION} (share groups).", at_least=1),
+    key("share.heartbeat.interval.ms", Kind.INT, 5000, f"{_HEARTBEAT} (share groups).", at_least=1),
+    key("share.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT} (share groups).",
+        at_least=0),
+    key("share.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD} (share groups)."),
+    key(
+        "share.record.lock.duration.ms",
+        Kind.INT,
+        30_000,
+        "How long a record handed to a member is its own.",
+        at_least=1000,
+    ),
+    key(
+        "share.delivery.count.limit",
+        Kind.INT,
+        5,
+        "How often a record is handed out before it is given up.",
+        at_least=2,
+    ),
+    key(
+        "share.partition.max.record.locks",
+        Kind.INT,
+        2000,
+        "Records of one partition that may be out at once.",
+        at_least=100,
+    ),
+    key(
+        "share.auto.offset.reset",
+        Kind.STRING,
+        "latest",
+        "Where a share group begins a partition: latest, earliest, or by_duration:PnDTnHnMn.nS.",
+    ),
+    key(
+        "share.isolation.level",
+        Kind.STRING,
+        "read_uncommitted",
+        "Whether aborted transactions' records are handed out.",
+        words=("read_committed", "read_uncommitted"),
+    ),
+    key(
+        "share.renew.acknowledge.enable",
+        Kind.BOOLEAN,
+        True,
+        "Whether a member may keep a record longer by renewing its lock.",
+    ),
+    key("streams.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION} (streams groups).",
+        at_least=1),
+    key("streams.heartbeat.interval.ms", Kind.INT, 5000, f"{_HEARTBEAT} (streams groups).",
+        at_least=1),
+    key("streams.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT} (streams groups).",
+        at_least=0),
+    key("streams.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD} (streams groups)."),
+    key("streams.num.standby.replicas", Kind.INT, 0, "Standby replicas of each task.", at_least=0),
+    key(
+        "streams.initial.rebalance.delay.ms",
+        Kind.INT,
+        3000,
+        "How long an empty streams group waits for more members after the first.",
+        at_least=0,
+    ),
+)  # fmt: skip
+
+GROUP: dict[str, Definition] = {
+    one.name: one for one in sorted(_GROUP_KEYS, key=lambda one: one.name)
+}
+"""A group's keys by name, in the order of their names."""
+
+MATCHED = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+"""What a subscription's `match` may ask about a client (KIP-714)."""
+
+CLIENT_METRICS: dict[str, Definition] = {
+    one.name: one
+    for one in (
+        key(
+            "interval.ms",
+            Kind.INT,
+            300_000,
+            "How often a client pushes its metrics.",
+            between=(100, 3_600_000),
+        ),
+        key(
+            "match",
+            Kind.LIST,
+            (),
+            "Which clients: name=regular expression, each of"
+            f" {', '.join(MATCHED)}; empty: all of them.",
+        ),
+        key(
+            "metrics",
+            Kind.LIST,
+            (),
+            "Which metrics, by prefixes of their names; * for all of them.",
+        ),
+    )
+}
+"""A client metrics subscription's keys by name, in the order of their names."""
+
+
+def bounds_of_group_key(name: str) -> tuple[str, str]:
+    """The broker's keys that bound a group's key, whether or not the broker has them.
+
+    `consumer.session.timeout.ms` → `group.consumer.min.session.timeout.ms` and `…max…`.
+    """
+    kind, _, rest = name.partition(".")
+    if name == "streams.num.standby.replicas":
+        rest = "standby.replicas"
+    return f"{GROUP_PREFIX}{kind}.min.{rest}", f"{GROUP_PREFIX}{kind}.max.{rest}"
+
+
+def match_patterns(value: Value) -> dict[str, "re.Pattern[str]"]:
+    """A subscription's `match` as patterns by what they ask about; ValueError says what is wrong.
+
+    Java's syntax and Python's are the same for what such patterns are made of.
+    """
+    found: dict[str, re.Pattern[str]] = {}
+    for word in value if isinstance(value, tuple) else ():
+        name, equals, pattern = (part.strip() for part in word.partition("="))
+        if not equals or name not in MATCHED or "=" in pattern:
+            raise ValueError(f"Illegal client matching pattern: {word}")
+        try:
+            found[name] = re.compile(pattern)
+        except re.error as error:
+            raise ValueError(f"Illegal client matching pattern: {word}") from error
+    return found

@@ -1,0 +1,1 @@
+"""Coordinators: groups, share groups, transactions, kept in partitions of internal topics."""

@@ -1,0 +1,41 @@
+"""`range`: of each topic every subscriber gets a run of partitions, the first ones one more.
+
+Topics with the same subscribers and as many partitions are split alike, so records that were
+partitioned by the same key meet in one member. Static members come first, in the order of their
+instance ids: a restart under a new member id changes nothing.
+"""
+
+from headrace.coordination.groups.assignors.spec import Assignment, GroupSpec
+
+
+def assign(spec: GroupSpec) -> Assignment:
+    """Each topic for itself; what members had before plays no part."""
+
+    def place(member_id: str) -> tuple[bool, str]:
+        instance = spec.members[member_id].instance_id
+        return instance is None, member_id if instance is None else instance
+
+    in_order = sorted(spec.members, key=place)
+    given: dict[str, dict[bytes, frozenset[int]]] = {one: {} for one in spec.members}
+    for topic, member_ids in _readers(spec, in_order).items():
+        quota, extra = divmod(spec.partitions[topic], len(member_ids))
+        start = 0
+        for at, member_id in enumerate(member_ids):
+            end = start + quota + (1 if at < extra else 0)
+            if end == start:
+                break  # nothing is left for those who follow
+            given[member_id][topic] = frozenset(range(start, end))
+            start = end
+    return dict(given)
+
+
+def _readers(spec: GroupSpec, in_order: list[str]) -> dict[bytes, list[str]]:
+    """Who subscribes to each topic, in order; one list for all where all subscribe alike."""
+    if spec.is_homogeneous:
+        topics = spec.members[in_order[0]].topics if in_order else frozenset()
+        return dict.fromkeys(topics, in_order)
+    readers: dict[bytes, list[str]] = {}
+    for member_id in in_order:
+        for topic in spec.members[member_id].topics:
+            readers.setdefault(topic, []).append(member_id)
+    return readers

@@ -1,0 +1,1 @@
+"""Consumer groups of the classic protocol: clients assign, the coordinator keeps time."""

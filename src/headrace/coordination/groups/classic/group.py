@@ -1,0 +1,297 @@
+"""A classic group: its members, its generation, and what follows from them.
+
+Only data and what can be computed of it; who may do what, and when, is in `join`, `sync`,
+`membership` and `rebalance`.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headrace.coordination.groups.classic.member import JoinDone, Member
+from headrace.coordination.groups.classic.states import GroupState, step
+from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL, subscribed_topics
+from headrace.coordination.groups.messages import (
+    NO_GENERATION,
+    JoinAnswer,
+    JoinedMember,
+    SyncAnswer,
+)
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.invariant import invariant
+
+if TYPE_CHECKING:
+    from headrace.coordination.runtime.deadlines import Deadline
+
+
+class ClassicGroup:
+    """One group. A *simple* one has offsets and no protocol type: nobody ever joined it."""
+
+    def __init__(
+        self,
+        group_id: str,
+        now_ms: int,
+        *,
+        generation: int = 0,
+        protocol_type: str | None = None,
+        protocol_name: str | None = None,
+    ) -> None:
+        self.group_id = group_id
+        self.state = GroupState.EMPTY
+        self.previous_state = GroupState.DEAD
+        self.state_since_ms = now_ms
+        self.generation = generation
+        self.protocol_type = protocol_type
+        self.protocol_name = protocol_name
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        """By member id, in the order of joining."""
+        self.static_members: dict[str, str] = {}
+        """Instance id to member id."""
+        self.pending_joins: dict[str, Deadline] = {}
+        """Ids given out (KIP-394) to members that have not come back with them yet."""
+        self.pending_syncs: dict[str, None] = {}
+        """Members of this generation that have not asked for their assignment yet."""
+        self.subscribed: frozenset[str] | None = None
+        """Topics of all members; None where the subscriptions cannot be read."""
+        self.new_member_added = False
+        """Somebody joined during the initial delay, which is therefore extended."""
+        self.assigned_generation = NO_GENERATION
+        """The generation whose leader has said who reads what, committed or on its way."""
+        self.commits_in_flight = 0
+        """OffsetCommits appended, or about to be, and not committed yet."""
+        self.join_deadline: Deadline | None = None
+        self.sync_deadline: Deadline | None = None
+        self._awaiting_join = 0
+        self._supporters: Counter[str] = Counter()
+
+    # What is so
+
+    @property
+    def awaiting_join(self) -> int:
+        """How many members wait for the next generation."""
+        return self._awaiting_join
+
+    @property
+    def all_joined(self) -> bool:
+        """Whether nobody is missing for the next generation."""
+        return len(self.members) == self._awaiting_join and not self.pending_joins
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The longest any member asked for; 0 without members."""
+        return max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
+
+    @property
+    def is_consumer(self) -> bool:
+        """Whether its members are consumers, whose subscriptions the broker can read."""
+        return self.protocol_type == CONSUMER_PROTOCOL
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether a member may be reading `topic`: its offsets must stay."""
+        return self.is_consumer if self.subscribed is None else topic in self.subscribed
+
+    def supports(self, protocol_type: str, names: tuple[tuple[str, bytes], ...]) -> bool:
+        """Whether a member with these protocols can be in one generation with all the others."""
+        if self.state is GroupState.EMPTY:
+            return bool(protocol_type) and bool(names)
+        everybody = len(self.members)
+        return self.protocol_type == protocol_type and any(
+            self._supporters[name] == everybody for name, _ in names
+        )
+
+    def check_member(self, member_id: str, instance_id: str | None) -> Member:
+        """The member, if it may speak under these ids.
+
+        ApiError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID where another has taken the instance id.
+        """
+        if instance_id is not None:
+            holder = self.static_members.get(instance_id)
+            if holder is None:
+                raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+            if holder != member_id:
+                raise ApiError(ErrorCode.FENCED_INSTANCE_ID)
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return member
+
+    def selected_protocol(self) -> str:
+        """The protocol most members vote for among those all members know."""
+        everybody = len(self.members)
+        candidates = frozenset(n for n, count in self._supporters.items() if count == everybody)
+        votes: Counter[str] = Counter()
+        for member in self.members.values():
+            choice = member.vote(candidates)
+            invariant(choice is not None, f"{member.member_id} knows no protocol of its group")
+            votes[choice or ""] += 1
+        return votes.most_common(1)[0][0]
+
+    def joined_members(self) -> tuple[JoinedMember, ...]:
+        """What the leader is told: everybody, with their subscription."""
+        return tuple(
+            JoinedMember(one.member_id, one.instance_id, one.metadata(self.protocol_name))
+            for one in self.members.values()
+        )
+
+    def join_answer(
+        self, member_id: str, *, with_members: bool, skip_assignment: bool = False
+    ) -> JoinAnswer:
+        """The answer that puts `member_id` into the present generation."""
+        return JoinAnswer(
+            ErrorCode.NONE,
+            member_id,
+            self.generation,
+            self.protocol_type,
+            self.protocol_name,
+            self.leader or "",
+            skip_assignment,
+            self.joined_members() if with_members else (),
+        )
+
+    # What changes it
+
+    def transition(self, target: GroupState, now_ms: int) -> None:
+        """Go to `target`, which the table must allow."""
+        before = self.state
+        self.state = step(before, target)
+        self.previous_state = before
+        self.state_since_ms = now_ms
+
+    def add(self, member: Member) -> None:
+        """Take in a member that supports what the others do; the first one leads."""
+        if member.instance_id is not None:
+            invariant(member.instance_id not in self.static_members, "instance id taken twice")
+            self.static_members[member.instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._supporters.update(name for name, _ in member.protocols)
+        if member.awaits_join:
+            self._awaiting_join += 1
+        self.forget_pending_join(member.member_id)
+
+    def update(self, member: Member, protocols: tuple[tuple[str, bytes], ...]) -> None:
+        """Note what `member` supports now."""
+        self._supporters.subtract(name for name, _ in member.protocols)
+        member.protocols = protocols
+        self._supporters.update(name for name, _ in protocols)
+
+    def await_join(self, member: Member, done: JoinDone) -> None:
+        """Keep `done` for the next generation; a JoinGroup it replaces is told to try again."""
+        former = member.join_done
+        if former is None:
+            self._awaiting_join += 1
+        member.join_done = done
+        if former is not None:
+            former(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+
+    def answer_join(self, member: Member, answer: JoinAnswer) -> bool:
+        """Answer a waiting JoinGroup of `member`; False where none waits."""
+        done = member.join_done
+        if done is None:
+            return False
+        member.join_done = None
+        self._awaiting_join -= 1
+        done(answer)
+        return True
+
+    def answer_sync(self, member: Member, answer: SyncAnswer) -> bool:
+        """Answer a waiting SyncGroup of `member`; False where none waits."""
+        done = member.sync_done
+        if done is None:
+            return False
+        member.sync_done = None
+        done(answer)
+        return True
+
+    def remove(self, member_id: str) -> None:
+        """Take a member, or an id given out, away; another member leads if it led."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            self._supporters.subtract(name for name, _ in member.protocols)
+            if member.awaits_join:
+                self._awaiting_join -= 1
+            if member.instance_id is not None:
+                self.static_members.pop(member.instance_id, None)
+            member.end_session_watch()
+            # Its client must not hang on a request nobody will come back to.
+            member_gone = ErrorCode.UNKNOWN_MEMBER_ID
+            join_done, member.join_done = member.join_done, None
+            if join_done is not None:
+                join_done(JoinAnswer(member_gone))
+            self.answer_sync(member, SyncAnswer(member_gone))
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.forget_pending_join(member_id)
+        self.pending_syncs.pop(member_id, None)
+
+    def replace_static(self, instance_id: str, old_id: str, new_member: Member) -> None:
+        """Give the place of static member `old_id` to `new_member`; the old one is fenced."""
+        old = self.members.pop(old_id)
+        fenced = ErrorCode.FENCED_INSTANCE_ID
+        self.answer_join(old, JoinAnswer(fenced, old_id))
+        self.answer_sync(old, SyncAnswer(fenced))
+        old.end_session_watch()
+        self.members[new_member.member_id] = new_member
+        self.static_members[instance_id] = new_member.member_id
+        if self.leader == old_id:
+            self.leader = new_member.member_id
+        if old_id in self.pending_syncs:
+            del self.pending_syncs[old_id]
+            self.pending_syncs[new_member.member_id] = None
+
+    def elect_joined_leader(self) -> bool:
+        """Make sure the leader is one who has joined; False where nobody has."""
+        if self.leader is None:
+            return False
+        if self.members[self.leader].awaits_join:
+            return True
+        for member in self.members.values():
+            if member.awaits_join:
+                self.leader = member.member_id
+                return True
+        return False
+
+    def next_generation(self, now_ms: int) -> None:
+        """Begin the next generation of those who are here: CompletingRebalance, or Empty."""
+        self.generation = (self.generation + 1) & 0x7FFFFFFF
+        self.protocol_name = self.selected_protocol() if self.members else None
+        self.refresh_subscriptions()
+        target = GroupState.COMPLETING_REBALANCE if self.members else GroupState.EMPTY
+        self.transition(target, now_ms)
+        self.pending_syncs.clear()
+
+    def refresh_subscriptions(self) -> None:
+        """Read anew which topics the members subscribe to."""
+        self.subscribed = None
+        if not self.is_consumer:
+            return
+        topics: set[str] = set()
+        for member in self.members.values():
+            read = subscribed_topics(member.metadata(self.protocol_name))
+            if read is None:
+                return
+            topics |= read
+        self.subscribed = frozenset(topics)
+
+    def assign(self, assignments: Mapping[str, bytes]) -> None:
+        """Give everybody what the leader said, nothing where it said nothing."""
+        for member in self.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+
+    def forget_pending_join(self, member_id: str) -> None:
+        """The id given out is no longer waited for."""
+        deadline = self.pending_joins.pop(member_id, None)
+        if deadline is not None:
+            deadline.cancel()
+
+    def end_timers(self) -> None:
+        """Nothing of this group happens by itself any more."""
+        for deadline in (self.join_deadline, self.sync_deadline, *self.pending_joins.values()):
+            if deadline is not None:
+                deadline.cancel()
+        for member in self.members.values():
+            member.end_session_watch()

@@ -1,0 +1,66 @@
+"""Heartbeat and LeaveGroup: still here, and no longer here."""
+
+from collections.abc import Sequence
+
+from headrace.coordination.groups.classic import rebalance
+from headrace.coordination.groups.classic.group import ClassicGroup
+from headrace.coordination.groups.classic.states import GroupState
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.messages import UNKNOWN_MEMBER, Leaver, Left
+from headrace.model.errors import ApiError, ErrorCode
+
+_S = GroupState
+
+
+def heartbeat(
+    shard: ShardContext, group_id: str, member_id: str, instance_id: str | None, generation: int
+) -> ErrorCode:
+    """Move the member's session on. REBALANCE_IN_PROGRESS: it is to join again."""
+    group = shard.groups.get(group_id)
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    try:
+        member = group.check_member(member_id, instance_id)
+    except ApiError as error:
+        return error.code
+    if generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if group.state is _S.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    rebalance.keep_alive(shard, group, member)
+    if group.state is _S.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def leave(shard: ShardContext, group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
+    """Take members out, each by its id or, for administrators, by its instance id alone."""
+    group = shard.groups.get(group_id)
+    if group is None:
+        unknown = ErrorCode.UNKNOWN_MEMBER_ID
+        return [Left(one.member_id, one.instance_id, unknown) for one in leavers]
+    answers = [Left(one.member_id, one.instance_id, _leave_one(group, one)) for one in leavers]
+    if any(one.error is ErrorCode.NONE for one in answers):
+        if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+            rebalance.rebalance_or_complete(shard, group)
+        elif group.state is _S.PREPARING_REBALANCE:
+            rebalance.complete_if_all_joined(shard, group)
+    return answers
+
+
+def _leave_one(group: ClassicGroup, leaver: Leaver) -> ErrorCode:
+    member_id, instance_id, _ = leaver
+    if member_id == UNKNOWN_MEMBER:
+        holder = None if instance_id is None else group.static_members.get(instance_id)
+        if holder is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        group.remove(holder)
+    elif member_id in group.pending_joins:
+        group.remove(member_id)
+    else:
+        try:
+            group.check_member(member_id, instance_id)
+        except ApiError as error:
+            return error.code
+        group.remove(member_id)
+    return ErrorCode.NONE

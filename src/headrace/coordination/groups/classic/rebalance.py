@@ -1,0 +1,194 @@
+"""From one generation to the next: wait for everybody, or for the time to be up, then begin it.
+
+What calls here: a member that joins, leaves, expires or changes its subscription (`join`,
+`membership`), a leader that wants to assign anew, and time.
+"""
+
+from functools import partial
+
+from headrace.coordination.groups import records
+from headrace.coordination.groups.classic.group import ClassicGroup
+from headrace.coordination.groups.classic.member import Member
+from headrace.coordination.groups.classic.states import NEXT, GroupState
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.messages import JoinAnswer, SyncAnswer
+from headrace.model.errors import ErrorCode
+
+_S = GroupState
+
+
+def rebalance_or_complete(shard: ShardContext, group: ClassicGroup) -> None:
+    """The members changed: begin a rebalance, or see whether the one under way is complete."""
+    if _S.PREPARING_REBALANCE in NEXT[group.state]:
+        prepare(shard, group)
+    else:
+        complete_if_all_joined(shard, group)
+
+
+def prepare(shard: ShardContext, group: ClassicGroup) -> None:
+    """Go to PreparingRebalance: members hear of it by their next heartbeat, and join again."""
+    if group.state is _S.COMPLETING_REBALANCE:
+        group.assign({})
+        propagate(shard, group, ErrorCode.REBALANCE_IN_PROGRESS)
+    end_sync_phase(group)
+    initial = group.state is _S.EMPTY
+    group.transition(_S.PREPARING_REBALANCE, shard.clock.wall_ms())
+    if initial:
+        # The first members of a group tend to start together: wait for the others.
+        delay = shard.limits.initial_rebalance_delay_ms
+        remaining = max(group.rebalance_timeout_ms - delay, 0)
+        _wait_initially(shard, group, delay, remaining)
+    elif group.all_joined:
+        complete_join(shard, group)
+    else:
+        _wait_for_members(shard, group)
+
+
+def complete_if_all_joined(shard: ShardContext, group: ClassicGroup) -> None:
+    """Begin the next generation if nobody is missing. The initial delay is always waited for."""
+    if group.state is not _S.PREPARING_REBALANCE or group.previous_state is _S.EMPTY:
+        return
+    if group.all_joined:
+        complete_join(shard, group)
+
+
+def complete_join(shard: ShardContext, group: ClassicGroup) -> None:
+    """Begin the next generation with those who are here.
+
+    Dynamic members that did not come are out; static ones keep their place until their session
+    ends (KIP-345).
+    """
+    if group.join_deadline is not None:
+        group.join_deadline.cancel()
+    if group.state is _S.DEAD:
+        return
+    for member in list(group.members.values()):
+        if not member.awaits_join and member.instance_id is None:
+            group.remove(member.member_id)
+    if group.members and not group.elect_joined_leader():
+        _wait_for_members(shard, group)
+        return
+    group.next_generation(shard.clock.wall_ms())
+    if group.state is _S.EMPTY:
+        shard.journal.append_now([records.group_metadata(group, {})], _not_waited_for)
+    else:
+        _begin_generation(shard, group)
+
+
+def _begin_generation(shard: ShardContext, group: ClassicGroup) -> None:
+    deadline = group.sync_deadline
+    if deadline is None:
+        deadline = group.sync_deadline = shard.deadlines.deadline(
+            partial(_sync_time_is_up, shard, group)
+        )
+    deadline.set(group.rebalance_timeout_ms / 1000)
+    for member in group.members.values():
+        member.is_new = False
+        group.pending_syncs[member.member_id] = None
+        keep_alive(shard, group, member)
+    for member in list(group.members.values()):
+        leads = member.member_id == group.leader
+        group.answer_join(member, group.join_answer(member.member_id, with_members=leads))
+
+
+def keep_alive(
+    shard: ShardContext, group: ClassicGroup, member: Member, timeout_ms: int | None = None
+) -> None:
+    """Move the end of the member's session: its own timeout from now, unless told otherwise."""
+    if member.session is None:
+        member.session = shard.deadlines.deadline(partial(_session_ends, shard, group, member))
+    member.session.set((member.session_timeout_ms if timeout_ms is None else timeout_ms) / 1000)
+
+
+def _session_ends(shard: ShardContext, group: ClassicGroup, member: Member) -> None:
+    if group.state is _S.DEAD or group.members.get(member.member_id) is not member:
+        return
+    if member.is_alive_by_waiting:
+        return  # armed again when its request is answered
+    remove_member(shard, group, member)
+
+
+def remove_member(shard: ShardContext, group: ClassicGroup, member: Member) -> None:
+    """Take out a member that failed, and let the others go on."""
+    group.remove(member.member_id)
+    if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+        rebalance_or_complete(shard, group)
+    elif group.state is _S.PREPARING_REBALANCE and group.all_joined:
+        complete_join(shard, group)
+
+
+def propagate(shard: ShardContext, group: ClassicGroup, error: ErrorCode) -> None:
+    """Answer every SyncGroup that waits, with the member's assignment or with `error`."""
+    named = error is ErrorCode.NONE
+    for member in list(group.members.values()):
+        answer = SyncAnswer(
+            error,
+            member.assignment,
+            group.protocol_type if named else None,
+            group.protocol_name if named else None,
+        )
+        if group.answer_sync(member, answer):
+            # A session that ended while the member waited for us was let pass: it runs again.
+            keep_alive(shard, group, member)
+
+
+def end_sync_phase(group: ClassicGroup) -> None:
+    """Nobody's SyncGroup is missing any more."""
+    group.pending_syncs.clear()
+    if group.sync_deadline is not None:
+        group.sync_deadline.cancel()
+
+
+def bury(group: ClassicGroup, now_ms: int, error: ErrorCode) -> None:
+    """Make the group Dead: whoever waits is answered with `error`, nothing happens by itself."""
+    group.end_timers()
+    group.transition(_S.DEAD, now_ms)
+    for member in list(group.members.values()):
+        group.answer_join(member, JoinAnswer(error, member.member_id))
+        group.answer_sync(member, SyncAnswer(error))
+
+
+def _wait_for_members(shard: ShardContext, group: ClassicGroup) -> None:
+    _join_deadline(shard, group, partial(complete_join, shard, group), group.rebalance_timeout_ms)
+
+
+def _wait_initially(
+    shard: ShardContext, group: ClassicGroup, delay_ms: int, remaining_ms: int
+) -> None:
+    go_on = partial(_initial_delay_is_over, shard, group, delay_ms, remaining_ms)
+    _join_deadline(shard, group, go_on, delay_ms)
+
+
+def _initial_delay_is_over(
+    shard: ShardContext, group: ClassicGroup, delay_ms: int, remaining_ms: int
+) -> None:
+    if group.state is _S.DEAD:
+        return
+    if group.new_member_added and remaining_ms > 0:
+        group.new_member_added = False
+        delay = min(shard.limits.initial_rebalance_delay_ms, remaining_ms)
+        _wait_initially(shard, group, delay, max(remaining_ms - delay_ms, 0))
+    else:
+        complete_join(shard, group)
+
+
+def _join_deadline(
+    shard: ShardContext, group: ClassicGroup, callback: "partial[None]", wait_ms: int
+) -> None:
+    deadline = group.join_deadline
+    if deadline is None:
+        deadline = group.join_deadline = shard.deadlines.deadline(callback)
+    deadline.callback = callback
+    deadline.set(wait_ms / 1000)
+
+
+def _sync_time_is_up(shard: ShardContext, group: ClassicGroup) -> None:
+    if group.state not in (_S.COMPLETING_REBALANCE, _S.STABLE) or not group.pending_syncs:
+        return
+    for member_id in list(group.pending_syncs):
+        group.remove(member_id)
+    prepare(shard, group)
+
+
+def _not_waited_for(error: ErrorCode | None) -> None:
+    """An Empty group's record: without it a restart shows the generation before, and no member."""

@@ -1,0 +1,95 @@
+"""SyncGroup: the leader says who reads what; everybody else waits to hear it."""
+
+from functools import partial
+
+from headrace.coordination.groups import records
+from headrace.coordination.groups.classic import rebalance
+from headrace.coordination.groups.classic.group import ClassicGroup
+from headrace.coordination.groups.classic.member import Member, SyncDone
+from headrace.coordination.groups.classic.states import GroupState
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.messages import SyncAnswer, SyncRequest
+from headrace.model.errors import ApiError, ErrorCode
+
+_S = GroupState
+
+
+def sync(shard: ShardContext, request: SyncRequest, done: SyncDone) -> None:
+    """Call `done` once: with the assignment when the leader's is committed, or with an error."""
+    group = shard.groups.get(request.group_id)
+    if group is None or group.state is _S.EMPTY:
+        done(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
+        return
+    try:
+        member = group.check_member(request.member_id, request.instance_id)
+    except ApiError as error:
+        done(SyncAnswer(error.code))
+        return
+    if request.generation != group.generation:
+        done(SyncAnswer(ErrorCode.ILLEGAL_GENERATION))
+    elif _differs(request.protocol_type, group.protocol_type) or _differs(
+        request.protocol_name, group.protocol_name
+    ):
+        done(SyncAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    elif group.state is _S.PREPARING_REBALANCE:
+        done(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+    elif group.state is _S.COMPLETING_REBALANCE:
+        _wait(shard, group, member, request, done)
+    else:
+        _heard_from(group, member)
+        done(
+            SyncAnswer(ErrorCode.NONE, member.assignment, group.protocol_type, group.protocol_name)
+        )
+
+
+def _differs(asked: str | None, present: str | None) -> bool:
+    """Older versions say nothing of protocols, which is no contradiction."""
+    return asked is not None and present is not None and asked != present
+
+
+def _wait(
+    shard: ShardContext,
+    group: ClassicGroup,
+    member: Member,
+    request: SyncRequest,
+    done: SyncDone,
+) -> None:
+    former, member.sync_done = member.sync_done, done
+    if former is not None:
+        former(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS))
+    _heard_from(group, member)
+    if group.leader != member.member_id or group.assigned_generation == group.generation:
+        # A leader that repeats itself waits for its first word: a generation has one assignment,
+        # and the log must not end with another than the members heard.
+        return
+    group.assigned_generation = group.generation
+    given = dict(request.assignments)
+    assignments = {member_id: given.get(member_id, b"") for member_id in group.members}
+    stored = partial(_stored, shard, group, group.generation, assignments)
+    shard.journal.append_now([records.group_metadata(group, assignments)], stored)
+
+
+def _heard_from(group: ClassicGroup, member: Member) -> None:
+    group.pending_syncs.pop(member.member_id, None)
+    if not group.pending_syncs and group.sync_deadline is not None:
+        group.sync_deadline.cancel()
+
+
+def _stored(
+    shard: ShardContext,
+    group: ClassicGroup,
+    generation: int,
+    assignments: dict[str, bytes],
+    error: ErrorCode | None,
+) -> None:
+    """The assignment is committed and the generation reads, or could not be and all join anew."""
+    if group.state is not _S.COMPLETING_REBALANCE or group.generation != generation:
+        return  # a member came or went meanwhile, and another generation is on its way
+    if error is not None:
+        group.assign({})
+        rebalance.propagate(shard, group, error)
+        rebalance.rebalance_or_complete(shard, group)
+        return
+    group.assign(assignments)
+    group.transition(_S.STABLE, shard.clock.wall_ms())
+    rebalance.propagate(shard, group, ErrorCode.NONE)

@@ -1,0 +1,297 @@
+"""OffsetCommit, OffsetDelete, DeleteGroups: offsets that come, and that go by somebody's wish.
+
+Offsets become visible, and are answered for, when their records are committed, never before: what a
+client has read of them outlives this broker.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from headrace.coordination.groups import records
+from headrace.coordination.groups.classic import rebalance
+from headrace.coordination.groups.classic.group import ClassicGroup
+from headrace.coordination.groups.classic.states import GroupState
+from headrace.coordination.groups.committed_offsets import Committed, Place
+from headrace.coordination.groups.consumer import migration
+from headrace.coordination.groups.consumer.group import ConsumerGroup
+from headrace.coordination.groups.consumer.offset_access import check_commit
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.messages import CommitRequest
+from headrace.coordination.groups.repeated_commits import RepeatedCommit
+from headrace.coordination.runtime.journal import JournalDone, KeyValue
+from headrace.model.errors import ApiError, ErrorCode
+
+_S = GroupState
+_ANSWERS_UNKNOWN_GROUP_SINCE = 9
+CodeDone = Callable[[ErrorCode], None]
+
+
+def commit(shard: ShardContext, request: CommitRequest, done: CodeDone) -> None:
+    """Keep the request's offsets; `done` is called once, after they are committed or refused."""
+    group = _admitted(shard, request, done)
+    if group is not None:
+        changes, written = _records(shard, request)
+        _keep(shard, group, changes, written, done)
+
+
+def commit_repeated(
+    shard: ShardContext,
+    repeated: RepeatedCommit,
+    offsets: Sequence[int],
+    leader_epochs: Sequence[int],
+    done: CodeDone,
+) -> None:
+    """As `commit` for each of several requests one after the other, which are answered alike.
+
+    Nothing happens to the group between them, so what holds for one holds for all.
+    """
+    group = _admitted(shard, repeated.request, done)
+    if group is not None:
+        changes, written = repeated.written(offsets, leader_epochs, shard.clock.wall_ms())
+        _keep(shard, group, changes, written, done)
+
+
+def _admitted(
+    shard: ShardContext, request: CommitRequest, done: CodeDone
+) -> ClassicGroup | ConsumerGroup | None:
+    """The group, if the request may commit to it: its member lives. Otherwise `done` is told."""
+    try:
+        group = _checked(shard, request)
+    except ApiError as error:
+        done(error.code)
+        return None
+    if isinstance(group, ClassicGroup) and group.state in (_S.STABLE, _S.PREPARING_REBALANCE):
+        rebalance.keep_alive(shard, group, group.members[request.member_id])
+    return group
+
+
+def _keep(
+    shard: ShardContext,
+    group: ClassicGroup | ConsumerGroup,
+    changes: list[tuple[Place, Committed]],
+    written: list[KeyValue],
+    done: CodeDone,
+) -> None:
+    group.commits_in_flight += 1
+    answer = _Answer(done)
+    committed_or_not = partial(_committed, shard, group, changes, answer)
+    shard.journal.append_soon(written, committed_or_not, answer.late)
+
+
+def commit_in_transaction(
+    shard: ShardContext, request: CommitRequest, producer_id: int, epoch: int, done: CodeDone
+) -> None:
+    """Keep the request's offsets for the end of the producer's transaction, which decides on them.
+
+    `done` is called once, after they are committed or refused; INVALID_PRODUCER_EPOCH for a
+    producer that was fenced.
+    """
+    try:
+        group = _checked(shard, request, transactional=True)
+    except ApiError as error:
+        done(error.code)
+        return
+    changes, written = _records(shard, request)
+    group.commits_in_flight += 1
+
+    def settled(error: ErrorCode | None) -> None:
+        group.commits_in_flight -= 1
+        if error is None:
+            for place, committed in changes:
+                shard.offsets.put_in_transaction(producer_id, place, committed)
+        done(error or ErrorCode.NONE)
+
+    shard.journal.append_transactional(written, producer_id, epoch, settled)
+
+
+def _records(
+    shard: ShardContext, request: CommitRequest
+) -> tuple[list[tuple[Place, Committed]], list[KeyValue]]:
+    """What the request changes, and the records that say so."""
+    now_ms = shard.clock.wall_ms()
+    expires_ms = -1 if request.retention_ms < 0 else now_ms + request.retention_ms
+    group_id = request.group_id
+    changes: list[tuple[Place, Committed]] = []
+    written: list[KeyValue] = []
+    for topic, partition, offset, leader_epoch, metadata in request.offsets:
+        committed = Committed(offset, leader_epoch, metadata, now_ms, expires_ms)
+        place = (group_id, topic, partition)
+        changes.append((place, committed))
+        written.append((records.offset_key(place), records.offset_value(committed)))
+    return changes, written
+
+
+class _Answer:
+    """A client's answer, given once: when its commit is settled, or when that takes too long."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self, done: CodeDone) -> None:
+        self._done: CodeDone | None = done
+
+    def give(self, code: ErrorCode) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done(code)
+
+    def late(self) -> None:
+        self.give(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+def _committed(
+    shard: ShardContext,
+    group: ClassicGroup | ConsumerGroup,
+    changes: list[tuple[Place, Committed]],
+    answer: _Answer,
+    error: ErrorCode | None,
+) -> None:
+    group.commits_in_flight -= 1
+    if error is not None:
+        answer.give(error)
+        return
+    put = shard.offsets.put
+    for place, committed in changes:
+        put(place, committed)
+    answer.give(ErrorCode.NONE)
+
+
+def _checked(
+    shard: ShardContext, request: CommitRequest, *, transactional: bool = False
+) -> ClassicGroup | ConsumerGroup:
+    """The group, if the request may commit to it now. ApiError as Kafka's validateOffsetCommit.
+
+    In a transaction a producer need not say for which member it commits (before KIP-447).
+    """
+    consumers = shard.consumers.get(request.group_id)
+    if consumers is not None:
+        check_commit(consumers, request, shard.image(), in_transaction=transactional)
+        return consumers
+    group = shard.groups.get(request.group_id)
+    generation = request.generation
+    if group is None:
+        if generation >= 0:
+            knows = request.version >= _ANSWERS_UNKNOWN_GROUP_SINCE and not transactional
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if knows else ErrorCode.ILLEGAL_GENERATION)
+        # A consumer that assigns its partitions itself: the group is its offsets and nothing else.
+        group = ClassicGroup(request.group_id, shard.clock.wall_ms())
+        shard.groups[request.group_id] = group
+        return group
+    if generation < 0 and group.state is _S.EMPTY:
+        return group
+    if generation < 0 and not request.member_id and request.instance_id is None:
+        if transactional:
+            return group
+        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+    group.check_member(request.member_id, request.instance_id)
+    if generation != group.generation:
+        raise ApiError(ErrorCode.ILLEGAL_GENERATION)
+    if group.state is _S.COMPLETING_REBALANCE and not transactional:
+        # The member is about to hear its new assignment, and may not own what it commits.
+        raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
+    return group
+
+
+def delete_offsets(
+    shard: ShardContext,
+    group_id: str,
+    wanted: Sequence[tuple[str, int]],
+    done: Callable[[ErrorCode, list[ErrorCode]], None],
+) -> None:
+    """Forget offsets of topics nobody in the group reads.
+
+    `done(error of the group, one code for each of wanted)` once the deletions are committed.
+    """
+    group = shard.groups.get(group_id) or shard.consumers.get(group_id)
+    if group is None:
+        done(ErrorCode.GROUP_ID_NOT_FOUND, [])
+        return
+    if isinstance(group, ClassicGroup) and group.state is not _S.EMPTY and not group.is_consumer:
+        done(ErrorCode.NON_EMPTY_GROUP, [])
+        return
+    if group.commits_in_flight:
+        shard.journal.when_settled(partial(delete_offsets, shard, group_id, wanted, done))
+        return
+    codes: list[ErrorCode] = []
+    places: list[Place] = []
+    for topic, partition in wanted:
+        reading = group.subscribes(topic)
+        codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if reading else ErrorCode.NONE)
+        place = (group_id, topic, partition)
+        if not reading and (shard.offsets.get(place) or shard.offsets.is_unstable(place)):
+            places.append(place)
+
+    def deleted(error: ErrorCode | None) -> None:
+        done(error or ErrorCode.NONE, [] if error else codes)
+
+    forget(shard, places, deleted)
+
+
+def forget(shard: ShardContext, places: Iterable[Place], done: JournalDone) -> None:
+    """Write tombstones for `places`; they are gone when those are committed."""
+    gone = list(places)
+    if not gone:
+        done(None)
+        return
+
+    def committed(error: ErrorCode | None) -> None:
+        if error is None:
+            for place in gone:
+                shard.offsets.remove(place)
+        done(error)
+
+    shard.journal.append_soon([(records.offset_key(place), None) for place in gone], committed)
+
+
+def delete_group(shard: ShardContext, group_id: str, done: CodeDone) -> None:
+    """Delete an empty group and all its offsets; `done` once that is committed."""
+    group = shard.groups.get(group_id) or shard.consumers.get(group_id)
+    if group is None:
+        done(ErrorCode.GROUP_ID_NOT_FOUND)
+        return
+    if is_occupied(group):
+        done(ErrorCode.NON_EMPTY_GROUP)
+        return
+    if group.commits_in_flight:
+        # What is on its way to the log must not outlive the group.
+        shard.journal.when_settled(partial(delete_group, shard, group_id, done))
+        return
+    bury_with_offsets(shard, group, list(shard.offsets.places(group_id)), done)
+
+
+def is_occupied(group: ClassicGroup | ConsumerGroup) -> bool:
+    """Whether anybody is in the group, or about to be."""
+    if isinstance(group, ConsumerGroup):
+        return bool(group.members)
+    return group.state is not _S.EMPTY
+
+
+def bury_with_offsets(
+    shard: ShardContext,
+    group: ClassicGroup | ConsumerGroup,
+    places: list[Place],
+    done: CodeDone,
+) -> None:
+    """Write the tombstones of an empty group and of `places`.
+
+    The group itself ends now, so that whoever comes next founds another; if the append fails it is
+    there again.
+    """
+    group_id = group.group_id
+
+    def committed(error: ErrorCode | None) -> None:
+        if error is not None:
+            if isinstance(group, ClassicGroup):
+                shard.groups.setdefault(group_id, group)
+            done(error)
+            return
+        for place in places:
+            shard.offsets.remove(place)
+        done(ErrorCode.NONE)
+
+    tombstones: list[KeyValue] = [(records.offset_key(place), None) for place in places]
+    if isinstance(group, ConsumerGroup):
+        migration.bury(shard, group, committed, tombstones)
+        return
+    del shard.groups[group_id]
+    tombstones.append((records.group_key(group_id), None))
+    shard.journal.append_now(tombstones, committed)

@@ -1,0 +1,34 @@
+"""Bringing a member one step nearer to its target, and what the step sets running."""
+
+from functools import partial
+
+from headrace.coordination.groups.assignors.spec import Partitions
+from headrace.coordination.groups.consumer import leaving, reconcile, subscriptions
+from headrace.coordination.groups.consumer.group import NOTHING
+from headrace.coordination.groups.consumer.group_change import Turn
+from headrace.coordination.groups.consumer.model import Member, MemberStanding, MemberState
+
+
+def step(turn: Turn, member: Member, owned: Partitions | None, *, changed: bool) -> Member:
+    """Bring the member one step nearer to its target. ApiError FENCED_MEMBER_EPOCH."""
+    shard, group = turn.shard, turn.group
+    if not changed and member.is_reconciled_to(group.target_epoch):
+        return member
+    towards = reconcile.Towards(
+        group.target_epoch,
+        group.target.get(member.member_id, NOTHING),
+        subscriptions.topic_ids(shard, group, member),
+        owned,
+        changed,
+    )
+    standing = reconcile.next_standing(group, member, towards)
+    if standing == member.standing:
+        return member
+    turn.change(MemberStanding(member.member_id, standing))
+    after = group.members[member.member_id]
+    if not after.is_classic:
+        if standing.state is MemberState.UNREVOKED_PARTITIONS:
+            turn.after(partial(leaving.revocation_runs, shard, group, after))
+        else:
+            turn.after(partial(group.disarm, leaving.REBALANCE, member.member_id))
+    return after

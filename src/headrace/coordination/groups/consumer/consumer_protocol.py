@@ -1,0 +1,66 @@
+"""What classic consumers say inside JoinGroup and SyncGroup (ConsumerProtocol, versions 0 to 3)."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from headrace.model.errors import Malformed
+from headrace.wire.kafka.coordinator_records.offsets_tables import ASSIGNMENT, SUBSCRIPTION
+from headrace.wire.kafka.coordinator_records.schema import Message
+from headrace.wire.kafka.writer import Writer
+
+TopicNumbers = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class EmbeddedSubscription(NamedTuple):
+    """Later versions' fields are dropped."""
+
+    version: int
+    topics: frozenset[str]
+    owned: TopicNumbers
+    rack_id: str | None
+
+
+def _read(message: Message, data: bytes) -> tuple[int, Mapping[str, Any]]:
+    """Malformed. A version later than the known ones begins like the last of them."""
+    version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1
+    return version, message.decode(data, min(version, message.latest), 2)
+
+
+def _numbers(topics: Iterable[Mapping[str, Any]]) -> TopicNumbers:
+    return tuple((one["topic"], tuple(one["partitions"])) for one in topics)
+
+
+def read_subscription(metadata: bytes) -> EmbeddedSubscription:
+    """What the member asks for. Malformed."""
+    version, read = _read(SUBSCRIPTION, metadata)
+    return EmbeddedSubscription(
+        version,
+        frozenset(read["topics"]),
+        _numbers(read.get("ownedPartitions", ())),
+        read.get("rackId"),
+    )
+
+
+def read_assignment(data: bytes) -> TopicNumbers:
+    """What the member was given; nothing where it was given nothing. Malformed."""
+    return _numbers(_read(ASSIGNMENT, data)[1]["assignedPartitions"]) if data else ()
+
+
+def assignment(version: int, topics: Mapping[str, Iterable[int]]) -> bytes:
+    """An assignment in the member's own version."""
+    writer = Writer()
+    writer.int16(max(0, min(version, ASSIGNMENT.latest)))
+    writer.count(len(topics))
+    for topic in sorted(topics):
+        writer.string(topic)
+        writer.int32s(sorted(topics[topic]))
+    writer.nullable_bytes(None)
+    return bytes(writer.out)
+
+
+def version_of(metadata: bytes) -> int:
+    """The version a member's subscription is in; 0 where it is none."""
+    try:
+        return read_subscription(metadata).version
+    except Malformed:
+        return 0

@@ -1,0 +1,29 @@
+"""The group a joining member finds, or founds."""
+
+from headrace.coordination.groups.consumer import find_members, leaving, migration
+from headrace.coordination.groups.consumer.group import ConsumerGroup
+from headrace.coordination.groups.consumer.group_change import Turn
+from headrace.coordination.groups.context import ShardContext
+
+
+def open_group(shard: ShardContext, group_id: str, *, create: bool) -> Turn:
+    """A turn in the group; with `create` it is made, or made of a classic one, where need be.
+
+    ApiError GROUP_ID_NOT_FOUND, also for a classic group that cannot be upgraded.
+    """
+    classic = shard.groups.get(group_id)
+    if group_id in shard.consumers or not create:
+        return Turn(shard, find_members.find(shard, group_id))
+    if classic is None:
+        group = ConsumerGroup(group_id)
+        turn = Turn(shard, group)
+        migration.enter(turn)
+        return turn
+    turn = migration.upgrade(shard, classic)
+    turn.after(lambda: _sessions_run(shard, turn.group))
+    return turn
+
+
+def _sessions_run(shard: ShardContext, group: ConsumerGroup) -> None:
+    for member in group.members.values():
+        leaving.session_runs(shard, group, member)

@@ -1,0 +1,319 @@
+"""A consumer group: what the records of its life add up to.
+
+Everything derived (who owns a partition, how many subscribe to a topic, who has not caught up) is
+kept by `apply`, the one way anything changes: replayed or decided, a change does the same.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.coordination.groups.assignors.spec import Partitions
+from headrace.coordination.groups.background_assigning import INITIAL_EPOCH
+from headrace.coordination.groups.consumer.model import (
+    NEW,
+    UNASSIGNED,
+    Change,
+    ConsumerGroupState,
+    GroupEpoch,
+    LegacyTopics,
+    Member,
+    MemberStanding,
+    MemberState,
+    MemberSubscription,
+    MemberTarget,
+    OwnedPartitions,
+    RegexTopics,
+    Resolved,
+    Subscription,
+    TargetEpoch,
+)
+from headrace.model.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.coordination.runtime.deadlines import Deadline
+
+NOTHING: Partitions = {}
+NOT_OWNED = -1
+_S = ConsumerGroupState
+
+
+class ConsumerGroup:
+    """One group. `apply` changes it; everything else asks."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = INITIAL_EPOCH
+        self.metadata_hash = 0
+        self.has_legacy_topics = False
+        self.target_epoch = INITIAL_EPOCH
+        self.target_timestamp_ms = 0
+        self.members: dict[str, Member] = {}
+        self.static_members: dict[str, str] = {}
+        """Instance id to member id."""
+        self.target: dict[str, Partitions] = {}
+        self.regexes: dict[str, Resolved] = {}
+        self.regex_members: Counter[str] = Counter()
+        self.assignors: Counter[str] = Counter()
+        self.classic_members = 0
+        self.commits_in_flight = 0
+        """OffsetCommits appended, or about to be, and not committed yet."""
+        # What is not in the log: when things happen by themselves, and what was seen last.
+        self.timers: dict[tuple[str, str], Deadline] = {}
+        """By kind and member id; see `membership`."""
+        self.is_assigning = False
+        """An assignor works on the group's target, on a thread."""
+        self.image_version = -1
+        """The picture of the cluster the metadata hash was last compared with."""
+        self.regexes_version = -1
+        self.regex_topics: frozenset[str] | None = None
+        """The topics there were when all regular expressions were last matched."""
+        self.regexes_at = float("-inf")
+        """Monotonic seconds of the last matching of all regular expressions."""
+        self._topic_members: Counter[str] = Counter()
+        self._owners: dict[bytes, dict[int, str]] = {}
+        self._behind: set[str] | None = None
+
+    # What is so
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """As clients are told."""
+        if not self.members:
+            return _S.EMPTY
+        if self.epoch > self.target_epoch:
+            return _S.ASSIGNING
+        return _S.RECONCILING if self._not_reconciled() else _S.STABLE
+
+    def _not_reconciled(self) -> set[str]:
+        if self._behind is None:
+            self._behind = {
+                one.member_id
+                for one in self.members.values()
+                if not one.is_reconciled_to(self.target_epoch)
+            }
+        return self._behind
+
+    def owner_epoch(self, topic_id: bytes, partition: int) -> int:
+        """The epoch of the member that has the partition, or is to give it up; NOT_OWNED."""
+        owner = self._owners.get(topic_id, {}).get(partition)
+        return NOT_OWNED if owner is None else self.members[owner].standing.epoch
+
+    def owner(self, topic_id: bytes, partition: int) -> str | None:
+        """The member that has the partition, or is to give it up."""
+        return self._owners.get(topic_id, {}).get(partition)
+
+    def subscribed_topics(self) -> set[str]:
+        """All topics any member subscribes to, by name or by a resolved expression."""
+        topics = set(self._topic_members)
+        for regex in self.regex_members:
+            resolved = self.regexes.get(regex)
+            if resolved is not None:
+                topics |= resolved.topics
+        return topics
+
+    def subscribes(self, topic: str) -> bool:
+        """Whether a member may be reading `topic`: its offsets must stay."""
+        return topic in self._topic_members or any(
+            topic in one.topics for one in self.regexes.values()
+        )
+
+    def topics_of(self, subscription: Subscription) -> frozenset[str]:
+        """What a member subscribes to; an expression not resolved yet stands for no topic."""
+        resolved = self.regexes.get(subscription.regex) if subscription.regex else None
+        return subscription.topics if resolved is None else subscription.topics | resolved.topics
+
+    def assignor(self, default: str) -> str:
+        """The assignor most members ask for; the first of equals by name, so all agree."""
+        if not self.assignors:
+            return default
+        return max(sorted(self.assignors), key=self.assignors.__getitem__)
+
+    def static_member(self, instance_id: str | None) -> Member | None:
+        """Who has the instance id."""
+        holder = None if instance_id is None else self.static_members.get(instance_id)
+        return None if holder is None else self.members[holder]
+
+    def member(self, member_id: str) -> Member:
+        """ApiError UNKNOWN_MEMBER_ID."""
+        member = self.members.get(member_id)
+        if member is None:
+            raise ApiError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                f"Member {member_id} is not a member of group {self.group_id}.",
+            )
+        return member
+
+    # What changes it
+
+    def apply(self, change: Change) -> Change:
+        """Let `change` be so. Returns the change that takes it back."""
+        match change:
+            case GroupEpoch():
+                return self._set_epoch(change)
+            case LegacyTopics():
+                former, self.has_legacy_topics = self.has_legacy_topics, change.present
+                return LegacyTopics(former)
+            case TargetEpoch():
+                return self._set_target_epoch(change)
+            case MemberSubscription():
+                return self._set_subscription(change)
+            case MemberTarget():
+                return self._set_target(change)
+            case MemberStanding():
+                return self._set_standing(change)
+            case RegexTopics():
+                return self._set_regex(change)
+
+    def _set_epoch(self, change: GroupEpoch) -> Change:
+        former = GroupEpoch(self.epoch, self.metadata_hash)
+        self.epoch = change.epoch or INITIAL_EPOCH
+        self.metadata_hash = change.metadata_hash
+        return former
+
+    def _set_target_epoch(self, change: TargetEpoch) -> Change:
+        former = TargetEpoch(self.target_epoch, self.target_timestamp_ms)
+        self.target_epoch = change.epoch or INITIAL_EPOCH
+        self.target_timestamp_ms = change.timestamp_ms
+        self._behind = None
+        return former
+
+    def _set_subscription(self, change: MemberSubscription) -> Change:
+        member_id, after = change
+        member = self.members.get(member_id)
+        before = None if member is None else member.subscription
+        if before is not None:
+            self._count(member_id, before, -1)
+        if after is not None:
+            standing = NEW if member is None else member.standing
+            self._put(Member(member_id, after, standing))
+            self._count(member_id, after, 1)
+        elif member is not None:
+            self._release(member_id, member.standing.assigned)
+            self._release(member_id, member.standing.pending)
+            del self.members[member_id]
+            if self._behind is not None:
+                self._behind.discard(member_id)
+        return MemberSubscription(member_id, before)
+
+    def _count(self, member_id: str, subscription: Subscription, by: int) -> None:
+        topics, sign = self._topic_members, by
+        for topic in subscription.topics:
+            left = topics[topic] + sign
+            if left:
+                topics[topic] = left
+            else:
+                del topics[topic]
+        if subscription.regex:
+            _add(self.regex_members, subscription.regex, by)
+        if subscription.assignor is not None:
+            _add(self.assignors, subscription.assignor, by)
+        if subscription.classic is not None:
+            self.classic_members += by
+        instance = subscription.instance_id
+        if instance is not None:
+            if by > 0:
+                self.static_members[instance] = member_id
+            elif self.static_members.get(instance) == member_id:
+                del self.static_members[instance]
+
+    def _set_target(self, change: MemberTarget) -> Change:
+        member_id, after = change
+        before = self.target.pop(member_id, None)
+        if after is not None:
+            self.target[member_id] = after
+        return MemberTarget(member_id, before)
+
+    def _set_standing(self, change: MemberStanding) -> Change:
+        member_id, after = change
+        member = self.members.get(member_id)
+        if member is None and after is None:
+            return change
+        if member is None:
+            # Compaction may have left this record before the subscription's.
+            self._put(Member(member_id, Subscription(), NEW))
+            self._set_standing(change)
+            return MemberSubscription(member_id, None)
+        before = member.standing
+        standing = UNASSIGNED if after is None else after
+        self._release(member_id, before.assigned)
+        self._release(member_id, before.pending)
+        self._own(member_id, standing.assigned)
+        self._own(member_id, standing.pending)
+        self._put(Member(member_id, member.subscription, standing))
+        return MemberStanding(member_id, before)
+
+    def _own(self, member_id: str, partitions: OwnedPartitions) -> None:
+        for topic_id, parts in partitions.items():
+            owners = self._owners.setdefault(topic_id, {})
+            for partition in parts:
+                owners[partition] = member_id
+
+    def _release(self, member_id: str, partitions: OwnedPartitions) -> None:
+        for topic_id, parts in partitions.items():
+            owners = self._owners.get(topic_id)
+            if owners is None:
+                continue
+            for partition in parts:
+                if owners.get(partition) == member_id:
+                    del owners[partition]
+            if not owners:
+                del self._owners[topic_id]
+
+    def _set_regex(self, change: RegexTopics) -> Change:
+        before = self.regexes.pop(change.regex, None)
+        if change.resolved is not None:
+            self.regexes[change.regex] = change.resolved
+        return RegexTopics(change.regex, before)
+
+    def _put(self, member: Member) -> None:
+        self.members[member.member_id] = member
+        if self._behind is not None:
+            if member.is_reconciled_to(self.target_epoch):
+                self._behind.discard(member.member_id)
+            else:
+                self._behind.add(member.member_id)
+
+    # Timers
+
+    def arm(
+        self, kind: str, member_id: str, seconds: float, make: Callable[[], "Deadline"]
+    ) -> None:
+        """Let the member's timer of this kind ring in `seconds`, whatever was set before."""
+        deadline = self.timers.get((kind, member_id))
+        if deadline is None:
+            deadline = self.timers[kind, member_id] = make()
+        deadline.set(seconds)
+
+    def disarm(self, kind: str, member_id: str) -> None:
+        """The member's timer of this kind does not ring."""
+        deadline = self.timers.pop((kind, member_id), None)
+        if deadline is not None:
+            deadline.cancel()
+
+    def end_timers(self) -> None:
+        """Nothing of this group happens by itself any more."""
+        for deadline in self.timers.values():
+            deadline.cancel()
+        self.timers.clear()
+
+
+def _add(counter: Counter[str], key: str, by: int) -> None:
+    left = counter[key] + by
+    if left:
+        counter[key] = left
+    else:
+        del counter[key]
+
+
+def waits_for_release(group: ConsumerGroup, member: Member) -> bool:
+    """Whether something the member is to have is still with another."""
+    if member.standing.state is not MemberState.UNRELEASED_PARTITIONS:
+        return False
+    assigned = member.standing.assigned
+    return any(
+        partition not in assigned.get(topic_id, {})
+        and group.owner_epoch(topic_id, partition) != NOT_OWNED
+        for topic_id, parts in group.target.get(member.member_id, NOTHING).items()
+        for partition in parts
+    )

@@ -1,0 +1,154 @@
+"""Leaving, being fenced, and the timers that do it.
+
+session     the member was not heard of for so long
+rebalance   it did not give up what it was told to give up
+join, sync  it speaks the classic protocol, and did not follow a rebalance
+"""
+
+import logging
+from functools import partial
+
+from headrace.coordination.groups.consumer import find_members, migration, subscriptions
+from headrace.coordination.groups.consumer.group import ConsumerGroup
+from headrace.coordination.groups.consumer.group_change import Turn
+from headrace.coordination.groups.consumer.messages import (
+    HeartbeatAnswer,
+    HeartbeatDone,
+    HeartbeatRequest,
+)
+from headrace.coordination.groups.consumer.model import (
+    LEAVE_STATIC_EPOCH,
+    Member,
+    MemberStanding,
+    Standing,
+)
+from headrace.coordination.groups.context import ShardContext
+from headrace.model.errors import ErrorCode
+
+_logger = logging.getLogger(__name__)
+
+SESSION, REBALANCE, JOIN, SYNC = "session", "rebalance", "join", "sync"
+_KINDS = (SESSION, REBALANCE, JOIN, SYNC)
+
+
+def leave(shard: ShardContext, request: HeartbeatRequest, done: HeartbeatDone) -> None:
+    """A heartbeat of epoch -1 or -2. ApiError before anything is changed."""
+    group = find_members.find(shard, request.group_id)
+    if request.instance_id is None:
+        member = group.member(request.member_id)
+    else:
+        holder = group.static_member(request.instance_id)
+        member = find_members.check_instance(holder, request.member_id, request.instance_id)
+    turn = Turn(shard, group)
+    if request.instance_id is not None and request.epoch == LEAVE_STATIC_EPOCH:
+        # It will be back: its place is kept until its session ends.
+        standing = member.standing
+        away = Standing(
+            LEAVE_STATIC_EPOCH, standing.previous_epoch, standing.state, standing.assigned
+        )
+        turn.change(MemberStanding(member.member_id, away))
+    else:
+        remove(turn, [member])
+    answer = HeartbeatAnswer(ErrorCode.NONE, None, member.member_id, request.epoch)
+
+    def settled(error: ErrorCode | None) -> None:
+        done(answer if error is None else HeartbeatAnswer(error))
+
+    turn.finish(settled)
+
+
+def remove(turn: Turn, gone: list[Member]) -> None:
+    """Take members out; the rest are assigned anew, as a classic group where none but classic
+    members are left."""
+    group = turn.group
+    names = [one.member_id for one in gone]
+    if migration.may_downgrade(turn.shard, group, without=names):
+        migration.downgrade(turn, without=names)
+        return
+    for member in gone:
+        find_members.remove_records(turn, member.member_id)
+        subscriptions.forget_regex(turn, member.subscription.regex)
+        # Only once the log has taken it: a member that stays must still be timed.
+        turn.after(partial(end_timers, group, member.member_id))
+    subscriptions.grow_epoch(turn)
+
+
+def end_timers(group: ConsumerGroup, member_id: str) -> None:
+    """Nothing happens to the member by itself any more."""
+    for kind in _KINDS:
+        group.disarm(kind, member_id)
+
+
+def session_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
+    """The member was heard of: its session runs from now."""
+    classic = member.subscription.classic
+    if classic is not None:
+        timeout_ms = classic.session_timeout_ms
+    else:
+        timeout_ms = shard.group_setting(group.group_id, "consumer.session.timeout.ms")
+    _arm(shard, group, SESSION, member.member_id, timeout_ms, "its session ended")
+
+
+def revocation_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
+    """The member was told to give partitions up: it has its rebalance timeout to do so."""
+    epoch = member.standing.epoch
+    timeout_ms = member.subscription.rebalance_timeout_ms
+    member_id = member.member_id
+    group.disarm(REBALANCE, member_id)
+
+    def ring() -> None:
+        present = group.members.get(member_id)
+        if present is not None and present.standing.epoch == epoch:
+            _fence(shard, group, member_id, f"it did not leave epoch {epoch} in {timeout_ms} ms")
+
+    group.arm(REBALANCE, member_id, timeout_ms / 1000, lambda: shard.deadlines.deadline(ring))
+
+
+def join_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
+    """A classic member is to join again: it has its rebalance timeout from the first time told."""
+    if (JOIN, member.member_id) not in group.timers:
+        timeout_ms = member.subscription.rebalance_timeout_ms
+        _arm(shard, group, JOIN, member.member_id, timeout_ms, "it did not join again")
+
+
+def sync_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
+    """A classic member joined: it is to ask for its assignment within its rebalance timeout."""
+    timeout_ms = member.subscription.rebalance_timeout_ms
+    _arm(shard, group, SYNC, member.member_id, timeout_ms, "it did not sync")
+
+
+def _arm(
+    shard: ShardContext,
+    group: ConsumerGroup,
+    kind: str,
+    member_id: str,
+    timeout_ms: int,
+    because: str,
+) -> None:
+    ring = partial(_fence, shard, group, member_id, because)
+    group.arm(kind, member_id, timeout_ms / 1000, lambda: shard.deadlines.deadline(ring))
+
+
+def _fence(shard: ShardContext, group: ConsumerGroup, member_id: str, because: str) -> None:
+    member = group.members.get(member_id)
+    if member is None or shard.consumers.get(group.group_id) is not group:
+        end_timers(group, member_id)
+        return
+    _logger.info("group %s: member %s is out: %s", group.group_id, member_id, because)
+    turn = Turn(shard, group)
+    remove(turn, [member])
+
+    def settled(error: ErrorCode | None) -> None:
+        if error is not None and member_id in group.members:
+            # The log refused it: it is tried again after another session's time.
+            session_runs(shard, group, member)
+
+    turn.finish(settled)
+
+
+def revive(shard: ShardContext, group: ConsumerGroup) -> None:
+    """After a replay: members have one session's time to be heard of, and to do what they owe."""
+    for member in group.members.values():
+        session_runs(shard, group, member)
+        if not member.is_classic and member.standing.pending:
+            revocation_runs(shard, group, member)

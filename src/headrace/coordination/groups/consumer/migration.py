@@ -1,0 +1,248 @@
+"""A classic group becomes a consumer group when a member of the newer protocol joins, and a classic
+one again when the last of these has left. Members, offsets and assignments stay what they are.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from headrace.broker.metadata_image import MetadataImage
+from headrace.coordination.groups import records as classic_records
+from headrace.coordination.groups.assignors.spec import Partitions
+from headrace.coordination.groups.classic import rebalance
+from headrace.coordination.groups.classic.group import ClassicGroup
+from headrace.coordination.groups.classic.member import Member as ClassicMember
+from headrace.coordination.groups.classic.states import GroupState
+from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL
+from headrace.coordination.groups.consumer import consumer_protocol, records, subscriptions
+from headrace.coordination.groups.consumer.group import NOTHING, ConsumerGroup
+from headrace.coordination.groups.consumer.group_change import Turn
+from headrace.coordination.groups.consumer.model import (
+    Change,
+    ClassicPart,
+    GroupEpoch,
+    LegacyTopics,
+    MemberStanding,
+    MemberSubscription,
+    MemberTarget,
+    RegexTopics,
+    Standing,
+    Subscription,
+    TargetEpoch,
+)
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.runtime.journal import JournalDone, KeyValue
+from headrace.model.errors import ApiError, ErrorCode, Malformed
+
+BIDIRECTIONAL, UPGRADE, DOWNGRADE = "bidirectional", "upgrade", "downgrade"
+
+
+def enter(turn: Turn) -> None:
+    """The turn's group is one of the shard's from now on."""
+    shard, group = turn.shard, turn.group
+    shard.consumers[group.group_id] = group
+    turn.also(lambda: shard.consumers.pop(group.group_id, None))
+
+
+def upgrade(shard: ShardContext, classic: ClassicGroup) -> Turn:
+    """The classic group as a consumer group. ApiError GROUP_ID_NOT_FOUND where it may not be.
+
+    An empty one may always; one with members where `group.consumer.migration.policy` lets it, and
+    they are consumers.
+    """
+    group = ConsumerGroup(classic.group_id)
+    turn = Turn(shard, group)
+    if classic.state is not GroupState.EMPTY or classic.members:
+        _check_upgrade(shard, classic)
+    turn.write((classic_records.group_key(classic.group_id), None))
+    _leave_classics(turn, classic)
+    enter(turn)
+    try:
+        if classic.members:
+            _take_members(turn, classic)
+    except Malformed as error:
+        turn.take_back()
+        raise _not_a_consumer_group(classic, f" Its members' bytes: {error}") from None
+    group.commits_in_flight = classic.commits_in_flight
+    return turn
+
+
+def _check_upgrade(shard: ShardContext, classic: ClassicGroup) -> None:
+    limits = shard.limits
+    if (
+        limits.consumer_migration_policy not in (BIDIRECTIONAL, UPGRADE)
+        or not classic.is_consumer
+        or len(classic.members) > limits.consumer_max_size
+    ):
+        raise _not_a_consumer_group(classic)
+
+
+def _not_a_consumer_group(classic: ClassicGroup, more: str = "") -> ApiError:
+    return ApiError(
+        ErrorCode.GROUP_ID_NOT_FOUND, f"Group {classic.group_id} is not a consumer group.{more}"
+    )
+
+
+def _leave_classics(turn: Turn, classic: ClassicGroup) -> None:
+    shard = turn.shard
+    del shard.groups[classic.group_id]
+    turn.also(lambda: shard.groups.setdefault(classic.group_id, classic))
+    # Who waits for the next generation is told to come again, and finds the new group.
+    again = ErrorCode.REBALANCE_IN_PROGRESS
+    turn.after(lambda: rebalance.bury(classic, shard.clock.wall_ms(), again))
+
+
+def _take_members(turn: Turn, classic: ClassicGroup) -> None:
+    shard, generation = turn.shard, classic.generation
+    image = shard.image()
+    for one in classic.members.values():
+        protocol = classic.protocol_name or one.protocols[0][0]
+        asked = consumer_protocol.read_subscription(one.metadata(protocol))
+        given = by_id(image, consumer_protocol.read_assignment(one.assignment))
+        turn.change(
+            MemberSubscription(
+                one.member_id,
+                Subscription(
+                    one.instance_id,
+                    asked.rack_id,
+                    one.client_id,
+                    one.client_host,
+                    asked.topics,
+                    "",
+                    one.rebalance_timeout_ms,
+                    None,
+                    ClassicPart(one.session_timeout_ms, one.protocols),
+                ),
+            )
+        )
+        turn.change(MemberTarget(one.member_id, given))
+        owned = {topic: dict.fromkeys(parts, generation) for topic, parts in given.items()}
+        turn.change(MemberStanding(one.member_id, Standing(generation, generation, assigned=owned)))
+    turn.change(GroupEpoch(generation, subscriptions.metadata_hash(turn.group, image)))
+    turn.change(TargetEpoch(generation))
+
+
+def by_id(image: MetadataImage, topics: consumer_protocol.TopicNumbers) -> Partitions:
+    """The partitions of topics that exist, by their ids."""
+    found: dict[bytes, frozenset[int]] = {}
+    for name, parts in topics:
+        topic = image.topics.get(name)
+        if topic is not None and parts:
+            found[topic.topic_id] = found.get(topic.topic_id, frozenset()) | frozenset(parts)
+    return found
+
+
+def by_name(image: MetadataImage, partitions: Partitions) -> dict[str, list[int]]:
+    """The partitions of topics that exist, by their names."""
+    found: dict[str, list[int]] = {}
+    for topic_id, parts in partitions.items():
+        topic = image.topics_by_id.get(topic_id)
+        if topic is not None:
+            found[topic.name] = sorted(parts)
+    return found
+
+
+# --- and back ----------------------------------------------------------------------------------
+
+
+def may_downgrade(shard: ShardContext, group: ConsumerGroup, without: Collection[str]) -> bool:
+    """Whether the group is to be a classic one once these members have left it."""
+    left = len(group.members) - len(without)
+    classic_gone = sum(group.members[one].is_classic for one in without)
+    return (
+        0 < left == group.classic_members - classic_gone
+        and left <= shard.limits.max_size
+        and shard.limits.consumer_migration_policy in (BIDIRECTIONAL, DOWNGRADE)
+    )
+
+
+def downgrade(turn: Turn, without: Collection[str]) -> None:
+    """Make the group a classic one of its members but `without`, and let it rebalance."""
+    shard, group = turn.shard, turn.group
+    classic = _as_classic(shard, group, without)
+    turn.write(*(records.encode(group.group_id, change) for change in tombstones(group)))
+    assignments = {one.member_id: one.assignment for one in classic.members.values()}
+    turn.write(classic_records.group_metadata(classic, assignments))
+    group_id = group.group_id
+    del shard.consumers[group_id]
+    shard.groups[group_id] = classic
+
+    def back() -> None:
+        del shard.groups[group_id]
+        shard.consumers[group_id] = group
+
+    def go_on() -> None:
+        group.end_timers()
+        for member in classic.members.values():
+            rebalance.keep_alive(shard, classic, member)
+        rebalance.prepare(shard, classic)
+
+    turn.also(back)
+    turn.after(go_on)
+
+
+def _as_classic(
+    shard: ShardContext, group: ConsumerGroup, without: Collection[str]
+) -> ClassicGroup:
+    classic = ClassicGroup(
+        group.group_id,
+        shard.clock.wall_ms(),
+        generation=group.epoch,
+        protocol_type=CONSUMER_PROTOCOL,
+    )
+    image = shard.image()
+    for member in group.members.values():
+        part = member.subscription.classic
+        if member.member_id in without or part is None:
+            continue
+        given = by_name(image, group.target.get(member.member_id, NOTHING))
+        subscription = member.subscription
+        classic.add(
+            ClassicMember(
+                member.member_id,
+                subscription.instance_id,
+                subscription.client_id,
+                subscription.client_host,
+                subscription.rebalance_timeout_ms,
+                part.session_timeout_ms,
+                CONSUMER_PROTOCOL,
+                part.protocols,
+                consumer_protocol.assignment(
+                    consumer_protocol.version_of(part.protocols[0][1]), given
+                ),
+            )
+        )
+    classic.protocol_name = classic.selected_protocol()
+    classic.state = GroupState.STABLE
+    classic.refresh_subscriptions()
+    classic.commits_in_flight = group.commits_in_flight
+    return classic
+
+
+def tombstones(group: ConsumerGroup) -> Iterable[Change]:
+    """What deletes every record of the group."""
+    for member_id in group.members:
+        yield MemberStanding(member_id, None)
+        yield MemberTarget(member_id, None)
+        yield MemberSubscription(member_id, None)
+    for regex in group.regexes:
+        yield RegexTopics(regex, None)
+    yield TargetEpoch(None)
+    if group.has_legacy_topics:
+        yield LegacyTopics(False)
+    yield GroupEpoch(None)
+
+
+def bury(
+    shard: ShardContext,
+    group: ConsumerGroup,
+    done: JournalDone,
+    also: Sequence[KeyValue] = (),
+) -> None:
+    """Delete a group without members, and write `also`; it ends now, and is there again if the log
+    refuses."""
+    turn = Turn(shard, group)
+    turn.write(*also)
+    turn.write(*(records.encode(group.group_id, change) for change in tombstones(group)))
+    del shard.consumers[group.group_id]
+    turn.also(lambda: shard.consumers.setdefault(group.group_id, group))
+    turn.after(group.end_timers)
+    turn.finish(done)

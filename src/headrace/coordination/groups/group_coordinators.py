@@ -1,0 +1,369 @@
+"""The facade: which shard a group lives in, and everything that can be asked of a group."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.broker.metadata_image import MetadataImage
+from headrace.config.value_types import Value
+from headrace.coordination.groups import commit, describe
+from headrace.coordination.groups.classic import join, membership, sync
+from headrace.coordination.groups.classic.member import JoinDone, SyncDone
+from headrace.coordination.groups.commit import CodeDone
+from headrace.coordination.groups.committed_offsets import ByTopic, Committed
+from headrace.coordination.groups.consumer import classic_members, migration
+from headrace.coordination.groups.consumer import describe as consumer_describe
+from headrace.coordination.groups.consumer import heartbeat as consumer_heartbeat
+from headrace.coordination.groups.consumer import offset_access as consumer_offsets
+from headrace.coordination.groups.consumer.messages import (
+    DescribedConsumerGroup,
+    HeartbeatAnswer,
+    HeartbeatDone,
+    HeartbeatRequest,
+)
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.group_shard import GroupShard
+from headrace.coordination.groups.limits import GroupConfig, GroupLimits
+from headrace.coordination.groups.messages import (
+    CommitRequest,
+    DescribedGroup,
+    JoinAnswer,
+    JoinRequest,
+    Leaver,
+    Left,
+    ListedGroup,
+    SyncAnswer,
+    SyncRequest,
+)
+from headrace.coordination.groups.repeated_commits import RepeatedCommit
+from headrace.coordination.runtime.derived import Derived
+from headrace.coordination.runtime.led_shards import LedShards
+from headrace.coordination.runtime.shard import ShardPartition, World
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.ports.clock import Clock, Random
+from headrace.ports.disk import Disk
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+
+
+class GroupCoordinators:
+    """All groups this broker coordinates. All calls on the deciding thread.
+
+    The broker tells it of partitions that come and go; frontends ask the rest. Requests that may
+    have to wait take a callback, called exactly once.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        random: Random,
+        disk: Disk,
+        config: Callable[[], GroupConfig],
+        image: Callable[[], MetadataImage],
+        group_setting: Callable[[str, str], int],
+    ) -> None:
+        """`config`, `image` and `group_setting` answer with what is so now; all may change at run
+        time. `group_setting`: a group's own number by its id and key, the broker's by default."""
+        self._world = World(clock, random, disk)
+        self._limits = Derived(config, GroupLimits.of, self._hand_out)
+        self._image = image
+        self._group_setting = group_setting
+        self.led = LedShards(
+            OFFSETS_TOPIC,
+            self._new_shard,
+            image=image,
+            partitions=lambda: self._limits().partitions,
+        )
+        """The partitions of `__consumer_offsets`; the broker tells it which it leads."""
+        self._deleted: dict[str, None] = {}
+        self.share_revived: Callable[[ShardContext], None] = lambda shard: None
+        """Told of each shard that has been replayed: its share groups' members are to be heard of.
+        Set by who looks after share groups."""
+
+    @classmethod
+    def of(cls, broker: "Broker") -> "GroupCoordinators":
+        """The coordinators of `broker`; whoever wires them tells of its partitions."""
+        return cls(
+            clock=broker.clock,
+            random=broker.random,
+            disk=broker.disk,
+            config=lambda: broker.config,
+            image=lambda: broker.image,
+            group_setting=lambda group_id, key: _number(
+                broker.group_configs.value(group_id, key, broker.config)
+            ),
+        )
+
+    @property
+    def limits(self) -> GroupLimits:
+        """The limits of the present configuration."""
+        return self._limits()
+
+    def _hand_out(self, limits: GroupLimits) -> None:
+        for shard in self.led:
+            shard.context.limits = limits
+
+    def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> GroupShard:
+        limits = self.limits
+        shard = GroupShard(
+            index,
+            partition,
+            epoch=epoch,
+            world=self._world,
+            limits=limits,
+            image=self._image,
+            group_setting=self._group_setting,
+        )
+        shard.when_loaded(lambda: self.share_revived(shard.context))
+        return shard
+
+    # What the broker tells
+
+    def topic_deleted(self, topic: str) -> None:
+        """The topic is gone for good: with this turn, so are the offsets groups had in it."""
+        if not self._deleted:
+            self._world.clock.call_later(0, self._forget_deleted)
+        self._deleted[topic] = None
+
+    def _forget_deleted(self) -> None:
+        deleted, self._deleted = frozenset(self._deleted), {}
+        for shard in self.led:
+            shard.topics_deleted(deleted)
+
+    def end_transaction(self, index: int, producer_id: int, *, committed: bool) -> None:
+        """A transaction's marker is committed in partition `index`: its offsets count, or not."""
+        shard = self.led.at(index)
+        if shard is not None:
+            shard.end_transaction(producer_id, committed=committed)
+
+    def close(self) -> None:
+        """Serve nothing any more; whoever waits is told to look for another coordinator."""
+        self.led.close()
+
+    # Where a group lives
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that coordinates `group_id`."""
+        return self.led.partition_for(group_id)
+
+    def shard(self, group_id: str) -> ShardContext:
+        """The shard of `group_id`.
+
+        ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        self._limits()
+        return self.led.of(group_id).context
+
+    def when_loaded(self, callback: Callable[[], None]) -> None:
+        """Call back once no shard led now is loading any more."""
+        self.led.when_loaded(callback)
+
+    # What members ask
+
+    def join(self, request: JoinRequest, done: JoinDone) -> None:
+        """JoinGroup. An empty group id is INVALID_GROUP_ID, as in all that members ask."""
+        try:
+            shard = self._member_shard(request.group_id)
+            _check_not_shared(shard, request.group_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            self.check_room(shard, request.group_id)
+        except ApiError as error:
+            done(JoinAnswer(error.code, request.member_id))
+            return
+        group = shard.consumers.get(request.group_id)
+        if group is None:
+            join.join(shard, request, done)
+        elif group.members:
+            classic_members.join(shard, group, request, done)
+        else:
+
+            def buried(error: ErrorCode | None) -> None:
+                if error is None:
+                    join.join(shard, request, done)
+                else:
+                    done(JoinAnswer(error, request.member_id))
+
+            migration.bury(shard, group, buried)
+
+    def sync(self, request: SyncRequest, done: SyncDone) -> None:
+        """SyncGroup."""
+        try:
+            shard = self._member_shard(request.group_id)
+        except ApiError as error:
+            # A coordinator that is being loaded will find the group Stable, and its members there.
+            loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            done(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS if loading else error.code))
+            return
+        group = shard.consumers.get(request.group_id)
+        if group is None:
+            sync.sync(shard, request, done)
+        else:
+            classic_members.sync(shard, group, request, done)
+
+    def heartbeat(
+        self, group_id: str, member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        """Heartbeat. While the group is loaded its members are taken to be alive."""
+        try:
+            shard = self._member_shard(group_id)
+        except ApiError as error:
+            loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return ErrorCode.NONE if loading else error.code
+        group = shard.consumers.get(group_id)
+        if group is None:
+            return membership.heartbeat(shard, group_id, member_id, instance_id, generation)
+        return classic_members.heartbeat(shard, group, member_id, instance_id, generation)
+
+    def consumer_heartbeat(self, request: HeartbeatRequest, done: HeartbeatDone) -> None:
+        """ConsumerGroupHeartbeat."""
+        try:
+            shard = self._member_shard(request.group_id)
+            _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+            self.check_room(shard, request.group_id)
+        except ApiError as error:
+            done(HeartbeatAnswer(error.code, error.message))
+            return
+        consumer_heartbeat.heartbeat(shard, request, done)
+
+    def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
+        """LeaveGroup: one answer a member. ApiError where the group cannot be asked."""
+        shard = self._member_shard(group_id)
+        group = shard.consumers.get(group_id)
+        if group is None:
+            return membership.leave(shard, group_id, leavers)
+        return classic_members.leave(shard, group, leavers)
+
+    def commit(self, request: CommitRequest, done: CodeDone) -> None:
+        """OffsetCommit: one code for all its offsets."""
+        shard = self._committing(request.group_id, done)
+        if shard is not None:
+            commit.commit(shard, request, done)
+
+    def commit_repeated(
+        self,
+        repeated: RepeatedCommit,
+        offsets: Sequence[int],
+        leader_epochs: Sequence[int],
+        done: CodeDone,
+    ) -> None:
+        """Several OffsetCommits that differ in offsets and leader epochs only: one code for all.
+
+        For each request as many offsets as it has places, request by request.
+        """
+        shard = self._committing(repeated.request.group_id, done)
+        if shard is not None:
+            commit.commit_repeated(shard, repeated, offsets, leader_epochs, done)
+
+    def _committing(self, group_id: str, done: CodeDone) -> ShardContext | None:
+        """The shard of a group that may have offsets committed; otherwise `done` is told why."""
+        try:
+            shard = self.shard(group_id)
+            _check_not_shared(shard, group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+            self.check_room(shard, group_id)
+        except ApiError as error:
+            done(error.code)
+            return None
+        return shard
+
+    def commit_in_transaction(
+        self, request: CommitRequest, producer_id: int, epoch: int, done: CodeDone
+    ) -> None:
+        """TxnOffsetCommit: one code for all its offsets, which wait for the transaction's end."""
+        try:
+            shard = self._member_shard(request.group_id)
+            _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
+            self.check_room(shard, request.group_id)
+        except ApiError as error:
+            done(error.code)
+            return
+        commit.commit_in_transaction(shard, request, producer_id, epoch, done)
+
+    # What anybody asks
+
+    def offset(self, group_id: str, topic: str, partition: int) -> Committed | None:
+        """A committed offset, None where there is none. ApiError as `shard`."""
+        return self.shard(group_id).offsets.get((group_id, topic, partition))
+
+    def offsets(self, group_id: str) -> ByTopic:
+        """All committed offsets of a group; not to be changed. ApiError as `shard`."""
+        return self.shard(group_id).offsets.by_group.get(group_id, {})
+
+    def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
+        """Whether a member may fetch its group's offsets (OffsetFetch v9+). ApiError."""
+        group = self.shard(group_id).consumers.get(group_id)
+        if group is not None:
+            consumer_offsets.check_fetch(group, member_id, member_epoch)
+
+    def when_settled(self, group_id: str, done: Callable[[], None]) -> None:
+        """Call back once all commits made so far can be read. ApiError as `shard`."""
+        self.shard(group_id).journal.when_settled(done)
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """DescribeGroups, for one group."""
+        try:
+            return describe.describe(self.shard(group_id), group_id)
+        except ApiError as error:
+            return DescribedGroup(group_id, error.code, error.message)
+
+    def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
+        """ConsumerGroupDescribe, for one group."""
+        try:
+            return consumer_describe.describe(self.shard(group_id), group_id)
+        except ApiError as error:
+            return DescribedConsumerGroup(group_id, error.code, error.message)
+
+    def list_groups(
+        self, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[ListedGroup]:
+        """ListGroups. ApiError: COORDINATOR_LOAD_IN_PROGRESS while any shard is loading."""
+        found: list[ListedGroup] = []
+        for shard in self.led.active():
+            found.extend(describe.list_groups(shard.context, states, types))
+        return found
+
+    def delete(self, group_id: str, done: CodeDone) -> None:
+        """DeleteGroups, for one group."""
+        try:
+            shard = self.shard(group_id)
+        except ApiError as error:
+            done(error.code)
+            return
+        commit.delete_group(shard, group_id, done)
+
+    def delete_offsets(
+        self,
+        group_id: str,
+        wanted: Sequence[tuple[str, int]],
+        done: Callable[[ErrorCode, list[ErrorCode]], None],
+    ) -> None:
+        """OffsetDelete: the group's error, and one for each (topic, partition) of `wanted`."""
+        try:
+            shard = self._member_shard(group_id)
+        except ApiError as error:
+            done(error.code, [])
+            return
+        commit.delete_offsets(shard, group_id, wanted, done)
+
+    def _member_shard(self, group_id: str) -> ShardContext:
+        if not group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        return self.shard(group_id)
+
+    def check_room(self, shard: ShardContext, group_id: str) -> None:
+        """groups.max: a stranger's invented names must not fill the memory."""
+        if group_id in shard.groups or group_id in shard.consumers or group_id in shard.share:
+            return
+        shards = [one.context for one in self.led]
+        present = sum(len(one.groups) + len(one.consumers) + len(one.share) for one in shards)
+        if present >= self._limits().groups_max:
+            raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "groups.max is reached")
+
+
+def _check_not_shared(shard: ShardContext, group_id: str, code: ErrorCode) -> None:
+    if group_id in shard.share:
+        raise ApiError(code, f"Group {group_id} is a share group.")
+
+
+def _number(value: Value) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,193 @@
+"""One partition of `__consumer_offsets` and the groups that live in it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.broker.metadata_image import MetadataImage
+from headrace.coordination.groups import expiry, records
+from headrace.coordination.groups.classic import rebalance
+from headrace.coordination.groups.classic.group import ClassicGroup
+from headrace.coordination.groups.classic.member import Member
+from headrace.coordination.groups.classic.states import GroupState
+from headrace.coordination.groups.commit import forget
+from headrace.coordination.groups.committed_offsets import Committed, Place
+from headrace.coordination.groups.consumer import leaving
+from headrace.coordination.groups.consumer import records as consumer_records
+from headrace.coordination.groups.consumer.group import ConsumerGroup
+from headrace.coordination.groups.consumer.model import GroupEpoch
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.limits import GroupLimits
+from headrace.coordination.runtime.shard import (
+    JournalLimits,
+    Shard,
+    ShardPartition,
+    ShardState,
+    World,
+)
+from headrace.model.errors import ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from headrace.ports.clock import Timer
+
+
+class GroupShard(Shard):
+    """The groups of one partition, for as long as this broker leads it."""
+
+    def __init__(
+        self,
+        index: int,
+        partition: ShardPartition,
+        *,
+        epoch: int,
+        world: World,
+        limits: GroupLimits,
+        image: Callable[[], MetadataImage],
+        group_setting: Callable[[str, str], int],
+    ) -> None:
+        journal = JournalLimits(limits.commit_timeout_ms, limits.codec, limits.append_bytes_max)
+        super().__init__(OFFSETS_TOPIC, index, partition, epoch=epoch, world=world, limits=journal)
+        self.context = ShardContext(
+            world.clock,
+            world.random,
+            limits,
+            self.journal,
+            self.deadlines,
+            image,
+            group_setting,
+            world.disk.run,
+        )
+        self._check: Timer | None = None
+
+    def dropped(self) -> None:
+        if self._check is not None:
+            self._check.cancel()
+        context = self.context
+        now_ms = context.clock.wall_ms()
+        for group in list(context.groups.values()):
+            rebalance.bury(group, now_ms, ErrorCode.NOT_COORDINATOR)
+        context.groups.clear()
+        context.consumers.clear()
+        context.share.clear()
+
+    def topics_deleted(self, deleted: frozenset[str]) -> None:
+        """Forget all offsets in topics that are gone, those on their way to the log too."""
+        context = self.context
+
+        def settled() -> None:
+            forget(context, context.offsets.places_in(deleted), _not_waited_for)
+
+        if self.state is ShardState.ACTIVE:
+            context.journal.when_settled(settled)
+
+    # What the log says
+
+    def apply(
+        self, log_offset: int, producer_id: int | None, key: bytes, value: bytes | None
+    ) -> None:
+        about = records.parse_key(key)
+        if isinstance(about, int):
+            if about in consumer_records.KEY_TYPES:
+                self._replay_consumer(key, value)
+            else:
+                self.context.share.replay(key, value)
+        elif isinstance(about, str):
+            self._replay_group(about, value)
+        elif value is None:
+            self.context.offsets.remove(about)
+        else:
+            self._replay_offset(about, producer_id, records.parse_offset(value, log_offset))
+
+    def replay_end(self, producer_id: int, *, committed: bool) -> None:
+        """A transaction's marker: its offsets count, or never will."""
+        self.context.offsets.end_transaction(producer_id, committed=committed)
+
+    def _replay_offset(self, place: Place, producer_id: int | None, committed: Committed) -> None:
+        group_id = place[0]
+        if group_id not in self.context.groups and group_id not in self.context.consumers:
+            self.context.groups[group_id] = ClassicGroup(group_id, committed.committed_ms)
+        if producer_id is None:
+            self.context.offsets.put(place, committed)
+        else:
+            self.context.offsets.put_in_transaction(producer_id, place, committed)
+
+    def _replay_group(self, group_id: str, value: bytes | None) -> None:
+        if value is None:
+            self.context.groups.pop(group_id, None)
+        else:
+            self.context.consumers.pop(group_id, None)
+            self.context.groups[group_id] = restored(group_id, records.decode_group_value(value))
+
+    def _replay_consumer(self, key: bytes, value: bytes | None) -> None:
+        group_id, change = consumer_records.decode(key, value)
+        consumers = self.context.consumers
+        group = consumers.get(group_id)
+        if group is None:
+            if value is None:
+                return
+            # Whatever the log said of a classic group of that name was before this.
+            self.context.groups.pop(group_id, None)
+            group = consumers[group_id] = ConsumerGroup(group_id)
+        group.apply(change)
+        if isinstance(change, GroupEpoch) and change.epoch is None:
+            del consumers[group_id]
+
+    # Once it is active
+
+    def loaded(self) -> None:
+        for group in list(self.context.groups.values()):
+            self._revive(group)
+        for consumers in self.context.consumers.values():
+            leaving.revive(self.context, consumers)
+        self._schedule_check()
+
+    def _revive(self, group: ClassicGroup) -> None:
+        """Members of before get one session's time to be heard of again."""
+        for member in group.members.values():
+            rebalance.keep_alive(self.context, group, member)
+        if len(group.members) > self.context.limits.max_size:
+            rebalance.prepare(self.context, group)
+
+    def _schedule_check(self) -> None:
+        seconds = self.context.limits.offsets_retention_check_ms / 1000
+        self._check = self.context.clock.call_later(seconds, self._expire)
+
+    def _expire(self) -> None:
+        expiry.expire(self.context)
+        self._schedule_check()
+
+
+def restored(group_id: str, image: records.GroupValue) -> ClassicGroup:
+    """A group as the log has it: Stable with its members, or Empty."""
+    group = ClassicGroup(
+        group_id,
+        image.state_timestamp,
+        generation=image.generation,
+        protocol_type=image.protocol_type or None,
+        protocol_name=image.protocol,
+    )
+    for one in image.members:
+        group.add(_member(image, one))
+    if image.members:
+        group.state = GroupState.STABLE
+        group.leader = image.leader if image.leader in group.members else group.leader
+    group.refresh_subscriptions()
+    return group
+
+
+def _member(image: records.GroupValue, one: records.Member) -> Member:
+    return Member(
+        one.member_id,
+        one.group_instance_id,
+        one.client_id,
+        one.client_host,
+        one.rebalance_timeout_ms,
+        one.session_timeout_ms,
+        image.protocol_type,
+        ((image.protocol or "", one.subscription),),
+        one.assignment,
+    )
+
+
+def _not_waited_for(error: ErrorCode | None) -> None:
+    """Offsets that stay are expired like any others."""

@@ -1,0 +1,131 @@
+"""Records of `__consumer_offsets`: what the coordinators write and what they read back.
+
+The formats are `wire.kafka.records.consumer_offsets`'s. Committed offsets, of which there are tens
+of thousands a second, are written here in one pass; a property test holds both alike.
+"""
+
+import struct
+from collections.abc import Callable, Mapping
+
+from headrace.coordination.groups.classic.group import ClassicGroup
+from headrace.coordination.groups.committed_offsets import Committed, Place
+from headrace.wire.kafka.coordinator_records.consumer_offsets import (
+    GroupKey,
+    GroupValue,
+    Member,
+    OffsetKey,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+    encode_group_value,
+    encode_key,
+)
+
+__all__ = [
+    "GroupValue",
+    "Member",
+    "decode_group_value",
+    "group_key",
+    "group_metadata",
+    "offset_key",
+    "offset_packer",
+    "offset_value",
+    "parse_key",
+    "parse_offset",
+]
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_INT64 = struct.Struct(">q")
+_V3_HEAD = struct.Struct(">hqih")
+_V1_HEAD = struct.Struct(">hqh")
+_V1_TIMES = struct.Struct(">qq")
+
+
+def offset_key(place: Place) -> bytes:
+    """The key of a committed offset (type 1)."""
+    group, topic, partition = place
+    group_bytes, topic_bytes = group.encode(), topic.encode()
+    return b"".join((
+        b"\x00\x01", _INT16.pack(len(group_bytes)), group_bytes,
+        _INT16.pack(len(topic_bytes)), topic_bytes, _INT32.pack(partition),
+    ))  # fmt: skip
+
+
+def offset_value(committed: Committed) -> bytes:
+    """The value of a committed offset: version 3, or 1 where a client said how long to keep it."""
+    offset, leader_epoch, metadata, committed_ms, expires_ms, _ = committed
+    text = metadata.encode()
+    if expires_ms >= 0:
+        head = _V1_HEAD.pack(1, offset, len(text))
+        return head + text + _V1_TIMES.pack(committed_ms, expires_ms)
+    return _V3_HEAD.pack(3, offset, leader_epoch, len(text)) + text + _INT64.pack(committed_ms)
+
+
+def offset_packer(metadata: str) -> Callable[[int, int, int], bytes]:
+    """Makes values of one note: offset, leader epoch and time of the commit in, version 3 out."""
+    text = metadata.encode()
+    size = len(text)
+    pack = struct.Struct(f">hqih{size}sq").pack
+    return lambda offset, leader_epoch, committed_ms: pack(
+        3, offset, leader_epoch, size, text, committed_ms
+    )
+
+
+def group_key(group_id: str) -> bytes:
+    """The key of a group."""
+    return encode_key(GroupKey(group_id))
+
+
+def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> tuple[bytes, bytes]:
+    """Key and value of the group as it is, its members reading what `assignments` says."""
+    members = [
+        Member(
+            one.member_id,
+            one.instance_id,
+            one.client_id,
+            one.client_host,
+            one.rebalance_timeout_ms,
+            one.session_timeout_ms,
+            one.metadata(group.protocol_name),
+            assignments.get(one.member_id, b""),
+        )
+        for one in group.members.values()
+    ]
+    value = GroupValue(
+        group.protocol_type or "",
+        group.generation,
+        group.protocol_name,
+        group.leader,
+        group.state_since_ms,
+        members,
+    )
+    return group_key(group.group_id), encode_group_value(value)
+
+
+def parse_key(key: bytes) -> Place | str | int:
+    """What a record is about: an offset's place, a classic group's id, or the type of its key.
+
+    CorruptBatch.
+    """
+    parsed = decode_key(key)
+    match parsed:
+        case OffsetKey():
+            return parsed.group, parsed.topic, parsed.partition
+        case GroupKey():
+            return parsed.group
+        case _:
+            return parsed.type
+
+
+def parse_offset(value: bytes, log_offset: int) -> Committed:
+    """A committed offset's value. CorruptBatch."""
+    read = decode_offset_value(value)
+    return Committed(
+        read.offset,
+        read.leader_epoch,
+        read.metadata,
+        read.commit_timestamp,
+        read.expire_timestamp,
+        log_offset,
+    )

@@ -1,0 +1,1 @@
+"""Share groups (KIP-932) as groups: members, assignments, settings, offsets."""

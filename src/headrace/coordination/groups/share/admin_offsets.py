@@ -1,0 +1,276 @@
+"""Offsets of share groups as administrators see and change them, and the end of a group.
+
+Only a group without members can be changed this way (NON_EMPTY_GROUP): whoever holds records would
+settle them in a state that is no more.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.broker.metadata_image import MetadataImage, TopicInfo
+from headrace.coordination.groups.share import records
+from headrace.coordination.groups.share.group import ShareGroup, with_parts
+from headrace.coordination.share.keys import NOT_SET, ShareKey
+from headrace.model.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.coordination.groups.context import ShardContext
+    from headrace.coordination.runtime.journal import KeyValue
+    from headrace.coordination.share.share_partitions import SharePartitions
+    from headrace.coordination.share.share_states import ShareStates
+
+NO_LAG = -1
+
+
+class OffsetSeen(NamedTuple):
+    """How far a group is in one partition; -1 for what is not known."""
+
+    partition: int
+    start: int = NOT_SET
+    leader_epoch: int = 0
+    lag: int = NO_LAG
+    error: ErrorCode = ErrorCode.NONE
+
+
+class TopicSeen(NamedTuple):
+    """One topic of a group."""
+
+    name: str
+    topic_id: bytes | None
+    partitions: list[OffsetSeen]
+
+
+class TopicOutcome(NamedTuple):
+    """What became of one topic, or of its partitions."""
+
+    name: str
+    topic_id: bytes | None
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+    partitions: Mapping[int, ErrorCode] = {}
+
+
+OutcomesDone = Callable[[ApiError | None, list[TopicOutcome]], None]
+
+
+@dataclass(slots=True)
+class OffsetsContext:
+    """What is asked beside the shard that the group lives in."""
+
+    states: "ShareStates"
+    partitions: "SharePartitions"
+    image: Callable[[], MetadataImage]
+    find: "Callable[[bytes, int], Partition]"
+
+
+def describe(
+    shard: "ShardContext",
+    context: OffsetsContext,
+    group_id: str,
+    wanted: Sequence[tuple[str, Sequence[int]]] | None,
+) -> list[TopicSeen]:
+    """DescribeShareGroupOffsets for one group; `wanted` None: everything it keeps state of.
+
+    ApiError: GROUP_ID_NOT_FOUND where all is wanted of a group that is not there.
+    """
+    if wanted is None:
+        group = _group(shard, group_id)
+        return [
+            TopicSeen(
+                one.name,
+                topic_id,
+                [_seen(context, ShareKey(group_id, topic_id, at)) for at in one.partitions],
+            )
+            for topic_id, one in group.initialized.items()
+        ]
+    found = []
+    for name, indexes in wanted:
+        topic = context.image().topics.get(name)
+        if topic is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            found.append(TopicSeen(name, None, [OffsetSeen(at, error=unknown) for at in indexes]))
+        else:
+            keys = [ShareKey(group_id, topic.topic_id, at) for at in indexes]
+            found.append(TopicSeen(name, topic.topic_id, [_seen(context, key) for key in keys]))
+    return found
+
+
+def _seen(context: OffsetsContext, key: ShareKey) -> OffsetSeen:
+    try:
+        kept = context.states.read(key)
+    except ApiError as error:
+        return OffsetSeen(key.partition, error=error.code)
+    if kept is None or kept.known.start == NOT_SET:
+        return OffsetSeen(key.partition)
+    lag = NO_LAG
+    try:
+        end = context.find(key.topic_id, key.partition).high_watermark
+        lag = max(end - kept.known.start - kept.complete, 0)
+    except ApiError:
+        pass  # led elsewhere: how far the log goes is not known here
+    return OffsetSeen(key.partition, kept.known.start, max(kept.leader_epoch, 0), lag)
+
+
+def alter(
+    shard: "ShardContext",
+    context: OffsetsContext,
+    group_id: str,
+    wanted: Sequence[tuple[str, Mapping[int, int]]],
+    done: OutcomesDone,
+) -> None:
+    """AlterShareGroupOffsets: begin again at the offsets given, by topic and partition."""
+    group = shard.share.get(group_id)
+    try:
+        if group is None and (group_id in shard.groups or group_id in shard.consumers):
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        group = group or ShareGroup(group_id)
+        _check_empty(group)
+    except ApiError as error:
+        done(error, [])
+        return
+    outcomes: list[TopicOutcome] = []
+    begins: list[tuple[ShareKey, int]] = []
+    initialized = dict(group.initialized)
+    for name, offsets in wanted:
+        topic = context.image().topics.get(name)
+        count = len(topic.partitions) if topic is not None else 0
+        codes = {
+            at: ErrorCode.NONE if at < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for at in offsets
+        }
+        outcomes.append(TopicOutcome(name, _id(topic), partitions=codes))
+        if topic is not None:
+            good = [at for at in offsets if at < count]
+            begins += [(ShareKey(group_id, topic.topic_id, at), offsets[at]) for at in good]
+            initialized = with_parts(initialized, name, topic.topic_id, good)
+    if not begins:
+        done(None, outcomes)
+        return
+    shard.share.add(group)
+    for key, _ in begins:
+        context.partitions.forget(key)
+    kept = [context.states.read(key) for key, _ in begins]
+    epoch = max([group.epoch, *(one.state_epoch + 1 for one in kept if one is not None)])
+
+    def begun(error: ErrorCode | None) -> None:
+        if error is not None:
+            done(ApiError(error), [])
+            return
+        group.initialized = initialized
+        changes = [records.epoch(group), records.state_partitions(group)]
+        _append(shard, changes, lambda failed: done(failed, outcomes))
+
+    context.states.initialize(begins, epoch, begun)
+
+
+def delete(
+    shard: "ShardContext",
+    context: OffsetsContext,
+    group_id: str,
+    names: Sequence[str],
+    done: OutcomesDone,
+) -> None:
+    """DeleteShareGroupOffsets: the group has never been in these topics."""
+    try:
+        group = _group(shard, group_id)
+        _check_empty(group)
+    except ApiError as error:
+        done(error, [])
+        return
+    outcomes: list[TopicOutcome] = []
+    keys: list[ShareKey] = []
+    for name in names:
+        topic = context.image().topics.get(name)
+        state = group.initialized.get(topic.topic_id) if topic is not None else None
+        if topic is None or state is None:
+            why = "There is no offset information to delete." if topic is not None else None
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            outcomes.append(TopicOutcome(name, _id(topic), unknown, why))
+            continue
+        outcomes.append(TopicOutcome(name, topic.topic_id))
+        keys += [ShareKey(group_id, topic.topic_id, at) for at in state.partitions]
+
+    def deleted(error: ErrorCode | None) -> None:
+        if error is not None:
+            done(ApiError(error), [])
+            return
+        gone = {key.topic_id for key in keys}
+        group.initialized = {at: one for at, one in group.initialized.items() if at not in gone}
+        changes = [records.state_partitions(group)] if gone else []
+        _append(shard, changes, lambda failed: done(failed, outcomes))
+
+    _drop(context, keys, deleted)
+
+
+def delete_group(
+    shard: "ShardContext",
+    context: OffsetsContext,
+    group_id: str,
+    done: Callable[[ErrorCode], None],
+) -> None:
+    """DeleteGroups, for a share group: its state first, then the group."""
+    try:
+        group = _group(shard, group_id)
+        _check_empty(group)
+    except ApiError as error:
+        done(error.code)
+        return
+
+    def deleted(error: ErrorCode | None) -> None:
+        if error is None and group.members:
+            error = ErrorCode.NON_EMPTY_GROUP  # somebody joined meanwhile, and begins anew
+        if error is not None:
+            done(error)
+            return
+        shard.share.remove(group_id)
+        shard.journal.append_now(
+            records.group_gone(group), lambda failed: done(failed or ErrorCode.NONE)
+        )
+
+    _drop(context, [ShareKey(group_id, *part) for _, part in group.parts()], deleted)
+
+
+def forget_topics(shard: "ShardContext", topic_ids: frozenset[bytes]) -> None:
+    """These topics are gone for good: no group keeps state of them any more."""
+    for group in shard.share:
+        left = {at: one for at, one in group.initialized.items() if at not in topic_ids}
+        if len(left) < len(group.initialized):
+            group.initialized = left
+            shard.journal.append_now([records.state_partitions(group)], lambda error: None)
+
+
+def _drop(
+    context: OffsetsContext, keys: list[ShareKey], done: Callable[[ErrorCode | None], None]
+) -> None:
+    for key in keys:
+        context.partitions.forget(key)
+    context.states.delete(keys, done)
+
+
+def _append(
+    shard: "ShardContext", changes: "list[KeyValue]", done: Callable[[ApiError | None], None]
+) -> None:
+    if changes:
+        shard.journal.append_now(
+            changes, lambda error: done(None if error is None else ApiError(error))
+        )
+    else:
+        done(None)
+
+
+def _id(topic: TopicInfo | None) -> bytes | None:
+    return None if topic is None else topic.topic_id
+
+
+def _group(shard: "ShardContext", group_id: str) -> ShareGroup:
+    group = shard.share.get(group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+    return group
+
+
+def _check_empty(group: ShareGroup) -> None:
+    if group.members or group.busy:
+        raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"Group {group.group_id} is not empty.")

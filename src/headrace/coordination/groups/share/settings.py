@@ -1,0 +1,66 @@
+"""What one share group is told to do, by its own settings or the broker's."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.config.value_types import Value
+
+
+class GroupSettings:
+    """Looks up a group's settings each time: they change at run time."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def window(self, group: str) -> int:
+        """share.partition.max.record.locks: records of a partition under way at once."""
+        return self._number(group, "share.partition.max.record.locks")
+
+    def deliveries_max(self, group: str) -> int:
+        """share.delivery.count.limit."""
+        return self._number(group, "share.delivery.count.limit")
+
+    def lock_ms(self, group: str) -> int:
+        """share.record.lock.duration.ms."""
+        return self._number(group, "share.record.lock.duration.ms")
+
+    def lock_seconds(self, group: str) -> float:
+        """share.record.lock.duration.ms, in seconds."""
+        return self.lock_ms(group) / 1000
+
+    def session_seconds(self, group: str) -> float:
+        """share.session.timeout.ms, in seconds."""
+        return self._number(group, "share.session.timeout.ms") / 1000
+
+    def heartbeat_ms(self, group: str) -> int:
+        """share.heartbeat.interval.ms."""
+        return self._number(group, "share.heartbeat.interval.ms")
+
+    def assignment_ms(self, group: str) -> int:
+        """share.assignment.interval.ms."""
+        return self._number(group, "share.assignment.interval.ms")
+
+    def offloads(self, group: str) -> bool:
+        """share.assignor.offload.enable."""
+        return bool(self._value(group, "share.assignor.offload.enable"))
+
+    def read_committed(self, group: str) -> bool:
+        """share.isolation.level."""
+        return self._value(group, "share.isolation.level") == "read_committed"
+
+    def renews(self, group: str) -> bool:
+        """share.renew.acknowledge.enable (KIP-1222)."""
+        return bool(self._value(group, "share.renew.acknowledge.enable"))
+
+    def offset_reset(self, group: str) -> str:
+        """share.auto.offset.reset."""
+        return str(self._value(group, "share.auto.offset.reset"))
+
+    def _number(self, group: str, key: str) -> int:
+        value = self._value(group, key)
+        return value if isinstance(value, int) else 0
+
+    def _value(self, group: str, key: str) -> "Value":
+        broker = self._broker
+        return broker.group_configs.value(group, key, broker.config)

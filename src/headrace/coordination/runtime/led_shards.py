@@ -1,0 +1,103 @@
+"""The shards of one internal topic that this broker leads."""
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from headrace.broker.metadata_image import MetadataImage
+from headrace.coordination.runtime.group_partition import partition_for
+from headrace.coordination.runtime.shard import Shard, ShardPartition, ShardState
+from headrace.model.errors import ApiError, ErrorCode
+
+S = TypeVar("S", bound=Shard)
+MakeShard = Callable[[int, ShardPartition, int], S]
+"""Partition's index, partition and leader epoch in, a shard that is not loaded yet out."""
+
+
+class LedShards(Generic[S]):
+    """Told of partitions that come and go; finds the shard a key lives in."""
+
+    def __init__(
+        self,
+        topic: str,
+        make: MakeShard[S],
+        *,
+        image: Callable[[], MetadataImage],
+        partitions: Callable[[], int],
+    ) -> None:
+        """`partitions`: how many the topic will have; counts only until it is there."""
+        self.topic = topic
+        self._make = make
+        self._image = image
+        self._partitions = partitions
+        self._shards: dict[int, S] = {}
+
+    def __iter__(self) -> Iterator[S]:
+        """In the order of their partitions."""
+        return iter([self._shards[index] for index in sorted(self._shards)])
+
+    def lead(self, index: int, partition: ShardPartition, epoch: int) -> None:
+        """This broker leads partition `index` from now on: replay it."""
+        present = self._shards.get(index)
+        if present is not None:
+            if present.epoch >= epoch:
+                return
+            present.unload()
+        shard = self._shards[index] = self._make(index, partition, epoch)
+        shard.load()
+
+    def resign(self, index: int, epoch: int | None = None) -> None:
+        """Another broker leads the partition, since `epoch` (None: whatever it is)."""
+        shard = self._shards.get(index)
+        if shard is None or (epoch is not None and epoch < shard.epoch):
+            return
+        del self._shards[index]
+        shard.unload()
+
+    def close(self) -> None:
+        """Serve nothing any more; whoever waits is told to look for another coordinator."""
+        for index in list(self._shards):
+            self.resign(index)
+
+    def partition_for(self, key: str) -> int:
+        """The partition that coordinates `key`."""
+        topic = self._image().topics.get(self.topic)
+        # The topic's number of partitions, once it is made, outlives any configuration.
+        count = self._partitions() if topic is None else len(topic.partitions)
+        return partition_for(key, count)
+
+    def at(self, index: int) -> S | None:
+        """The shard of a partition, None where another broker leads it."""
+        return self._shards.get(index)
+
+    def of(self, key: str) -> S:
+        """The shard of `key`. ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        shard = self._shards.get(self.partition_for(key))
+        if shard is None:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
+        shard.check_active()
+        return shard
+
+    def active(self) -> Iterator[S]:
+        """Every shard that serves. ApiError: COORDINATOR_LOAD_IN_PROGRESS while any is loading."""
+        for shard in self:
+            if shard.state is ShardState.LOADING:
+                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            if shard.state is ShardState.ACTIVE:
+                yield shard
+
+    def when_loaded(self, callback: Callable[[], None]) -> None:
+        """Call back once no shard led now is loading any more."""
+        loading = [one for one in self._shards.values() if one.state is ShardState.LOADING]
+        if not loading:
+            callback()
+            return
+        missing = len(loading)
+
+        def one_more() -> None:
+            nonlocal missing
+            missing -= 1
+            if missing == 0:
+                callback()
+
+        for shard in loading:
+            shard.when_loaded(one_more)

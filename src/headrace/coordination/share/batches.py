@@ -1,0 +1,78 @@
+"""What of a stretch of log is worth handing out: records, not markers, gaps or aborted data."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from headrace.coordination.delivery.record_states import Acquired
+from headrace.ports.disk import Buffer
+from headrace.record.batch import CONTROL, OVERHEAD_BYTES, TRANSACTIONAL, iterate
+
+
+class Aborted(Protocol):
+    """An aborted transaction: its producer and the offsets its records lie between."""
+
+    @property
+    def producer_id(self) -> int: ...
+
+    @property
+    def first_offset(self) -> int: ...
+
+    @property
+    def last_offset(self) -> int: ...
+
+
+class Stretch(NamedTuple):
+    """Offsets `first` to `last`, inclusive: a batch of records, or nothing to be handed out."""
+
+    first: int
+    last: int
+    wanted: bool
+    begin: int
+    """Where its batch begins and ends in the bytes; of what is wanted only."""
+    end: int
+
+
+def stretches(data: Buffer, at: int, aborted: Sequence[Aborted] = ()) -> Iterator[Stretch]:
+    """Whole batches from the one that holds offset `at` on, and what lies between them."""
+    expected = at
+    for position, header in iterate(data):
+        base, length, attributes = header[0], header[1], header[5]
+        last = base + header[6]
+        if last < at:
+            continue
+        if base > expected:
+            yield Stretch(expected, base - 1, False, position, position)
+        first = max(base, at)
+        wanted = not attributes & CONTROL and header[12] > 0
+        if wanted and aborted and attributes & TRANSACTIONAL:
+            wanted = not any(
+                one.producer_id == header[9] and one.first_offset <= base <= one.last_offset
+                for one in aborted
+            )
+        yield Stretch(first, last, wanted, position, position + length + OVERHEAD_BYTES)
+        expected = last + 1
+
+
+def covering(
+    data: Buffer, batches: Sequence[Stretch], acquired: Sequence[Acquired]
+) -> list[memoryview]:
+    """The bytes of the batches that hold anything of `acquired`; both ascending."""
+    view = memoryview(data)
+    found: list[memoryview] = []
+    begin = end = -1
+    at = 0
+    for batch in batches:
+        while at < len(acquired) and acquired[at].last < batch.first:
+            at += 1
+        if at == len(acquired):
+            break
+        if acquired[at].first > batch.last:
+            continue
+        if batch.begin != end:
+            if end > begin:
+                found.append(view[begin:end])
+            begin = batch.begin
+        end = batch.end
+    if end > begin:
+        found.append(view[begin:end])
+    return found

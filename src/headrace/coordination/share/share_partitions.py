@@ -1,0 +1,97 @@
+"""All share partitions this broker serves: made when asked for, gone with what they are of."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from headrace.coordination.runtime.deadlines import Deadlines
+from headrace.coordination.share.counts import ShareCounts
+from headrace.coordination.share.keys import ShareKey
+from headrace.coordination.share.share_partition import SharePartition
+from headrace.model.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.coordination.groups.share.settings import GroupSettings
+    from headrace.coordination.share.share_states import ShareStates
+    from headrace.ports.clock import Clock
+    from headrace.ports.disk import Disk
+
+FindPartition = Callable[[bytes, int], "Partition"]
+"""By topic id and number. ApiError: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, …"""
+
+
+class SharePartitions:
+    """By group, topic id and number. One timer for all their locks."""
+
+    def __init__(
+        self,
+        *,
+        clock: "Clock",
+        disk: "Disk",
+        states: "ShareStates",
+        settings: "GroupSettings",
+        find: FindPartition,
+    ) -> None:
+        self._disk = disk
+        self._states = states
+        self._settings = settings
+        self._find = find
+        self._deadlines = Deadlines(clock)
+        self._groups: dict[str, dict[ShareKey, SharePartition]] = {}
+        self.counts = ShareCounts()
+
+    def __iter__(self) -> Iterator[SharePartition]:
+        return (one for group in tuple(self._groups.values()) for one in tuple(group.values()))
+
+    def get(self, key: ShareKey) -> SharePartition:
+        """The share partition, perhaps still loading. ApiError where there is no such partition."""
+        known = self.known(key)
+        if known is not None:
+            return known
+        made = SharePartition(
+            key,
+            self._find(key.topic_id, key.partition),
+            states=self._states,
+            settings=self._settings,
+            deadlines=self._deadlines,
+            disk=self._disk,
+            ended=self._ended,
+            counts=self.counts,
+        )
+        self._groups.setdefault(key.group, {})[key] = made
+        made.load()
+        return made
+
+    def known(self, key: ShareKey) -> SharePartition | None:
+        """The share partition if anybody has asked for it."""
+        return self._groups.get(key.group, {}).get(key)
+
+    def of_group(self, group: str) -> tuple[SharePartition, ...]:
+        """Those of one group that anybody has asked for."""
+        return tuple(self._groups.get(group, {}).values())
+
+    def forget(self, key: ShareKey) -> None:
+        """What is kept of `key` is another now: whoever asks begins anew."""
+        known = self.known(key)
+        if known is not None:
+            known.end(ApiError(ErrorCode.FENCED_STATE_EPOCH))
+
+    def partition_closed(self, partition: "Partition") -> None:
+        """The partition is served no more."""
+        because = partition.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for one in self:
+            if one.partition is partition:
+                one.end(ApiError(because))
+
+    def close(self) -> None:
+        """Serve nothing any more."""
+        for one in self:
+            one.end(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        self._deadlines.close()
+
+    def _ended(self, one: SharePartition) -> None:
+        group = self._groups.get(one.key.group, {})
+        if group.get(one.key) is one:
+            del group[one.key]
+            if not group:
+                del self._groups[one.key.group]

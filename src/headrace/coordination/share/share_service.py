@@ -1,0 +1,209 @@
+"""Everything that can be asked of share groups: the facade frontends hold as `broker.share`."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.coordination.groups.share import admin_offsets, heartbeat
+from headrace.coordination.groups.share.assignor import NAME as ASSIGNOR
+from headrace.coordination.groups.share.group import ShareGroup
+from headrace.coordination.groups.share.limits import ShareLimits
+from headrace.coordination.groups.share.settings import GroupSettings
+from headrace.coordination.runtime.derived import Derived
+from headrace.coordination.runtime.shard import ShardState, World
+from headrace.coordination.share.sessions import SessionKey, ShareSession, ShareSessions
+from headrace.coordination.share.share_partitions import SharePartitions
+from headrace.coordination.share.share_states import ShareStates
+from headrace.model.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
+    from headrace.coordination.groups.context import ShardContext
+
+PROTOCOL = "share"
+
+
+class DescribedShareGroup(NamedTuple):
+    """What administrators see of a group; `group` None where there is none."""
+
+    group_id: str
+    error: ErrorCode
+    message: str | None = None
+    group: ShareGroup | None = None
+    assignor: str = ASSIGNOR
+
+
+class ShareService:
+    """Share groups on one broker. All calls on the deciding thread."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._limits = Derived(lambda: broker.config, ShareLimits.of)
+        self.settings = GroupSettings(broker)
+        self.sessions = ShareSessions()
+        world = World(broker.clock, broker.random, broker.disk)
+        self.states = ShareStates(world, limits=self._limits, image=lambda: broker.image)
+        self.partitions = SharePartitions(
+            clock=broker.clock,
+            disk=broker.disk,
+            states=self.states,
+            settings=self.settings,
+            find=broker.partition_by_id,
+        )
+        self._members = heartbeat.ShareContext(
+            self.states,
+            self.settings,
+            lambda: broker.image,
+            lambda: self._limits().members_max,
+        )
+        self._offsets = admin_offsets.OffsetsContext(
+            self.states, self.partitions, lambda: broker.image, broker.partition_by_id
+        )
+        self._deleted: set[bytes] = set()
+
+    @property
+    def limits(self) -> ShareLimits:
+        """The limits of the present configuration."""
+        return self._limits()
+
+    # What the broker tells
+
+    def revive(self, shard: "ShardContext") -> None:
+        """A shard of groups has been replayed: its share groups' members are to be heard of."""
+        heartbeat.revive(shard, self._members)
+
+    def partition_closed(self, partition: "Partition") -> None:
+        """A partition is served no more; if its topic is gone, so is all state of it."""
+        self.partitions.partition_closed(partition)
+        if partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            if not self._deleted:
+                self._broker.clock.call_later(0, self._forget_deleted)
+            self._deleted.add(partition.topic_id)
+
+    def _forget_deleted(self) -> None:
+        deleted, self._deleted = frozenset(self._deleted), set()
+        self.states.forget_topics(deleted)
+        for shard in self._broker.groups.led:
+            if shard.state is ShardState.ACTIVE:
+                admin_offsets.forget_topics(shard.context, deleted)
+
+    def close(self) -> None:
+        """Serve nothing any more."""
+        self.partitions.close()
+        self.states.led.close()
+
+    # What members ask
+
+    def heartbeat(self, one: heartbeat.Heartbeat, done: heartbeat.HeartbeatDone) -> None:
+        """ShareGroupHeartbeat: answered once what it changes is committed."""
+        try:
+            heartbeat.validate(one)
+            shard = self._shard(one.group_id)
+            self._broker.groups.check_room(shard, one.group_id)
+        except ApiError as error:
+            done(heartbeat.HeartbeatAnswer(error.code, error.message))
+            return
+        heartbeat.heartbeat(shard, self._members, one, done)
+
+    def end_session(self, session: ShareSession, done: Callable[[], None] | None = None) -> None:
+        """A session is over: what its member holds goes to others; `done` once that is durable."""
+        self.sessions.close(session)
+        self._release(session.key, done or _nothing)
+
+    def _release(self, key: SessionKey, done: Callable[[], None]) -> None:
+        held = self.partitions.of_group(key.group)
+        left = len(held) + 1
+
+        def one_less(_: ApiError | None = None) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                done()
+
+        for one in held:
+            one.release_member(key.member, one_less)
+        one_less()
+
+    # What administrators ask
+
+    def is_share_group(self, group_id: str) -> bool:
+        """Whether there is a share group of that name here, as far as is known now."""
+        try:
+            return self._shard(group_id).share.get(group_id) is not None
+        except ApiError:
+            return False
+
+    def describe(self, group_id: str) -> DescribedShareGroup:
+        """ShareGroupDescribe, for one group."""
+        try:
+            group = self._shard(group_id).share.get(group_id)
+        except ApiError as error:
+            return DescribedShareGroup(group_id, error.code, error.message)
+        if group is None:
+            return DescribedShareGroup(
+                group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found."
+            )
+        return DescribedShareGroup(group_id, ErrorCode.NONE, None, group)
+
+    def list_groups(
+        self, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[ShareGroup]:
+        """ListGroups: the share groups among them, case of states and types aside."""
+        if types and PROTOCOL not in {one.lower() for one in types}:
+            return []
+        wanted = {one.lower() for one in states}
+        return [
+            group
+            for shard in self._broker.groups.led.active()
+            for group in shard.context.share
+            if not wanted or group.state.lower() in wanted
+        ]
+
+    def delete_group(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
+        """DeleteGroups, for a share group."""
+        try:
+            shard = self._shard(group_id)
+        except ApiError as error:
+            done(error.code)
+            return
+        admin_offsets.delete_group(shard, self._offsets, group_id, done)
+
+    def describe_offsets(
+        self, group_id: str, wanted: Sequence[tuple[str, Sequence[int]]] | None
+    ) -> list[admin_offsets.TopicSeen]:
+        """DescribeShareGroupOffsets, for one group. ApiError."""
+        return admin_offsets.describe(self._shard(group_id), self._offsets, group_id, wanted)
+
+    def alter_offsets(
+        self,
+        group_id: str,
+        wanted: Sequence[tuple[str, Mapping[int, int]]],
+        done: admin_offsets.OutcomesDone,
+    ) -> None:
+        """AlterShareGroupOffsets."""
+        try:
+            admin_offsets.alter(self._shard(group_id), self._offsets, group_id, wanted, done)
+        except ApiError as error:
+            done(error, [])
+
+    def delete_offsets(
+        self, group_id: str, names: Sequence[str], done: admin_offsets.OutcomesDone
+    ) -> None:
+        """DeleteShareGroupOffsets."""
+        try:
+            admin_offsets.delete(self._shard(group_id), self._offsets, group_id, names, done)
+        except ApiError as error:
+            done(error, [])
+
+    def _shard(self, group_id: str) -> "ShardContext":
+        """The shard the group lives in.
+
+        ApiError: INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        if not group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        return self._broker.groups.shard(group_id)
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""

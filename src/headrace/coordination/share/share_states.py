@@ -1,0 +1,148 @@
+"""Where share groups' state is kept: all partitions of `__share_group_state` led here.
+
+Kafka's brokers ask each other for this (InitializeShareGroupState and its like); here it is a call.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from headrace.broker.metadata_image import MetadataImage
+from headrace.coordination.delivery.cursor_state import CursorState
+from headrace.coordination.groups.share.limits import ShareLimits
+from headrace.coordination.runtime.led_shards import LedShards
+from headrace.coordination.runtime.shard import ShardPartition, ShardState, World
+from headrace.coordination.share.keys import ShareKey
+from headrace.coordination.share.state_shard import Done, KeptState, StateShard
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import SHARE_STATE_TOPIC
+
+if TYPE_CHECKING:
+    from headrace.coordination.share.state_shard import StatePartition
+
+AllDone = Callable[[ErrorCode | None], None]
+
+
+class ShareStates:
+    """All state this broker keeps. All calls on the deciding thread."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        limits: Callable[[], ShareLimits],
+        image: Callable[[], MetadataImage],
+    ) -> None:
+        """`limits` and `image` answer with what is so now."""
+        self._world = world
+        self._limits = limits
+        self.led: LedShards[StateShard] = LedShards(
+            SHARE_STATE_TOPIC,
+            self._new_shard,
+            image=image,
+            partitions=lambda: limits().state_partitions,
+        )
+        """The partitions of `__share_group_state`; the broker tells it which it leads."""
+
+    def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> StateShard:
+        led = cast("StatePartition", partition)
+        return StateShard(index, led, epoch=epoch, world=self._world, limits=self._limits)
+
+    def partition_for(self, key: ShareKey) -> int:
+        """The partition that keeps the state of `key`."""
+        return self.led.partition_for(key.coordinated_by)
+
+    def read(self, key: ShareKey) -> KeptState | None:
+        """What is kept of `key`; not to be changed.
+
+        ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        return self.led.of(key.coordinated_by).read(key)
+
+    def when_loaded(self, key: ShareKey, done: Callable[[], None]) -> None:
+        """Call back once the state of `key` is no longer being loaded: now if it is not."""
+        shard = self.led.at(self.partition_for(key))
+        if shard is not None and shard.state is ShardState.LOADING:
+            shard.when_loaded(done)
+        else:
+            done()
+
+    def make(self, keys: Sequence[ShareKey], state_epoch: int, done: AllDone) -> None:
+        """Have something kept of each key, where to begin still open; `done` as `initialize`.
+
+        What is kept already stays as it is.
+        """
+        share = _Share(len(keys), done)
+        for key in keys:
+            shard = self._shard(key, share.one)
+            if shard is not None:
+                shard.make(key, state_epoch, share.one)
+
+    def initialize(
+        self, wanted: Sequence[tuple[ShareKey, int]], state_epoch: int, done: AllDone
+    ) -> None:
+        """Begin each key anew at its start offset; `done` with the first error, once for all."""
+        share = _Share(len(wanted), done)
+        for key, start in wanted:
+            shard = self._shard(key, share.one)
+            if shard is not None:
+                shard.initialize(key, state_epoch, start, share.one)
+
+    def write(
+        self, key: ShareKey, state_epoch: int, leader_epoch: int, change: CursorState, done: Done
+    ) -> None:
+        """Keep what is new of `key`; see `StateShard.write`."""
+        shard = self._shard(key, done)
+        if shard is not None:
+            shard.write(key, state_epoch, leader_epoch, change, done)
+
+    def delete(self, keys: Sequence[ShareKey], done: AllDone) -> None:
+        """Keep nothing of `keys`; `done` with the first error, once for all."""
+        share = _Share(len(keys), done)
+        for key in keys:
+            shard = self._shard(key, share.one)
+            if shard is not None:
+                shard.delete(key, share.one)
+
+    def when_settled(self, key: ShareKey, done: Callable[[], None]) -> None:
+        """Call back once all that was written of `key` before is durable, or has failed."""
+        shard = self.led.at(self.partition_for(key))
+        if shard is None:
+            done()
+        else:
+            shard.journal.when_settled(done)
+
+    def forget_topics(self, topic_ids: frozenset[bytes]) -> None:
+        """These topics are gone for good: so is the state of all groups in them."""
+        for shard in self.led:
+            if shard.state is ShardState.ACTIVE:
+                for key in shard.of_topics(topic_ids):
+                    shard.delete(key, _not_waited_for)
+
+    def _shard(self, key: ShareKey, done: Done) -> StateShard | None:
+        try:
+            return self.led.of(key.coordinated_by)
+        except ApiError as error:
+            done(error.code)
+            return None
+
+
+class _Share:
+    """Several answers that make one."""
+
+    def __init__(self, count: int, done: AllDone) -> None:
+        self._left = count
+        self._done = done
+        self._error: ErrorCode | None = None
+        if not count:
+            done(None)
+
+    def one(self, error: ErrorCode | None) -> None:
+        """One of the answers."""
+        self._error = self._error or error
+        self._left -= 1
+        if self._left == 0:
+            self._done(self._error)
+
+
+def _not_waited_for(error: ErrorCode | None) -> None:
+    """State that stays is of a topic nobody can name any more."""

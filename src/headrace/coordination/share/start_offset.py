@@ -1,0 +1,58 @@
+"""Where a share group begins a partition it has no state of: share.auto.offset.reset."""
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.model.nouns import LeaderEpoch, Offset
+    from headrace.ports.disk import Disk
+
+LATEST, EARLIEST, BY_DURATION = "latest", "earliest", "by_duration:"
+_DURATION = re.compile(
+    r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,9}))?S)?)?", re.IGNORECASE
+)
+
+Found = Callable[["int | ApiError"], None]
+
+
+def duration_ms(text: str) -> int:
+    """The milliseconds of an ISO 8601 duration, PnDTnHnMn.nS; ValueError."""
+    match = _DURATION.fullmatch(text)
+    if match is None or text[-1:].upper() in {"P", "T"}:
+        raise ValueError(f"{text!r} is no duration of the form PnDTnHnMn.nS")
+    days, hours, minutes, seconds, fraction = match.groups(default="0")
+    whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+    return whole * 1000 + int(fraction.ljust(9, "0")) // 1_000_000
+
+
+def find_start(
+    partition: "Partition", strategy: str, now_ms: int, disk: "Disk", done: Found
+) -> None:
+    """Answer where a group with this strategy begins; a search by time is done off the thread."""
+    if strategy == EARLIEST:
+        done(partition.log_start_offset)
+        return
+    if not strategy.startswith(BY_DURATION):
+        done(partition.high_watermark)
+        return
+    try:
+        since = now_ms - duration_ms(strategy.removeprefix(BY_DURATION))
+    except ValueError as error:
+        done(ApiError(ErrorCode.INVALID_CONFIG, f"share.auto.offset.reset: {error}"))
+        return
+
+    def searched(found: "tuple[int, Offset, LeaderEpoch] | BaseException | None") -> None:
+        if isinstance(found, ApiError):
+            done(found)
+        elif isinstance(found, BaseException):
+            done(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(found)))
+        elif found is None or found[1] >= partition.high_watermark:
+            done(partition.high_watermark)
+        else:
+            done(found[1])
+
+    disk.run(lambda: partition.log.offset_for_time(since), searched)

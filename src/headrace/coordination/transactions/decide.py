@@ -1,0 +1,255 @@
+"""Every decision about a transaction, as a plain function.
+
+State in; out comes the next state, or None where there is nothing to do because it was done before.
+What must not be raises ApiError, what can only be said later `UnderWay`, and a function that needs
+a producer id and was given none raises `NeedsProducerId`. Nothing here is changed in place.
+"""
+
+from collections.abc import Iterable
+
+from headrace.coordination.transactions.producers import NO_EPOCH, TV2, ProducerEpoch
+from headrace.coordination.transactions.transaction_state import (
+    DECIDED,
+    EPOCH_LAST,
+    TransactionState,
+)
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import NO_PRODUCER_ID, TopicPartition
+from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
+
+_S = TransactionStatus
+
+
+class UnderWay(ApiError):
+    """CONCURRENT_TRANSACTIONS: the markers of the transaction before are being written."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is ending")
+
+
+class NeedsProducerId(Exception):
+    """Ask again with a producer id that was never given before."""
+
+
+def initialize(
+    state: TransactionState | None,
+    expected: ProducerEpoch | None,
+    timeout_ms: int,
+    now_ms: int,
+    new_id: int | None,
+) -> TransactionState:
+    """InitProducerId: whoever held the id before is fenced by a higher epoch.
+
+    `expected`: what the producer had, where it goes on after an error (KIP-360). A transaction that
+    is open is aborted first: that state comes out, and the question is to be asked again after it.
+    """
+    if state is None:
+        producer_id = _given(new_id)
+        return TransactionState(producer_id, 0, timeout_ms, updated_ms=now_ms)
+    if expected is not None and not _is_known(state, expected):
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if state.status in DECIDED:
+        raise UnderWay
+    if state.status is _S.ONGOING:
+        return fence(state, now_ms, new_id)
+    producer_id, epoch, last_epoch = _next_epoch(state, expected, new_id)
+    return state.to(
+        _S.EMPTY,
+        now_ms,
+        producer_id=producer_id,
+        epoch=epoch,
+        last_epoch=last_epoch,
+        timeout_ms=timeout_ms,
+        partitions=frozenset(),
+        started_ms=-1,
+        next_producer_id=NO_PRODUCER_ID,
+    )
+
+
+def _is_known(state: TransactionState, expected: ProducerEpoch) -> bool:
+    if expected.producer_id == state.producer_id:
+        return True
+    # It was given a new producer id, and did not hear of it.
+    return expected.producer_id == state.previous_producer_id and expected.epoch >= EPOCH_LAST
+
+
+def _next_epoch(
+    state: TransactionState, expected: ProducerEpoch | None, new_id: int | None
+) -> tuple[int, int, int]:
+    """Producer id, epoch, and the epoch its holder may still name."""
+    if expected is not None and expected.epoch != state.epoch:
+        if expected.epoch != state.last_epoch:
+            raise ApiError(ErrorCode.PRODUCER_FENCED)
+        return state.producer_id, state.epoch, state.last_epoch  # asked again: the same answer
+    last = NO_EPOCH if expected is None else state.epoch
+    if state.exhausted:
+        return _given(new_id), 0, last
+    return state.producer_id, state.epoch + 1, last
+
+
+def add(
+    state: TransactionState | None,
+    who: ProducerEpoch,
+    partitions: Iterable[TopicPartition],
+    version: int,
+    now_ms: int,
+) -> TransactionState | None:
+    """AddPartitionsToTxn, AddOffsetsToTxn, and the first batch of transaction version 2."""
+    state = _checked(state, who)
+    if state.status in DECIDED:
+        raise UnderWay
+    added = frozenset(partitions)
+    ongoing = state.status is _S.ONGOING
+    if ongoing and added <= state.partitions:
+        return None
+    return state.to(
+        _S.ONGOING,
+        now_ms,
+        partitions=state.partitions | added,
+        started_ms=state.started_ms if ongoing else now_ms,
+        client_version=version,
+    )
+
+
+def verify(state: TransactionState | None, who: ProducerEpoch, partition: TopicPartition) -> None:
+    """Whether the producer may write to `partition` in its open transaction (KIP-890, part 1).
+
+    ApiError: INVALID_TXN_STATE where it may not; UnderWay and what `add` refuses.
+    """
+    state = _checked(state, who)
+    if state.status in DECIDED:
+        raise UnderWay
+    if state.status is not _S.ONGOING or partition not in state.partitions:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, f"{partition} is in no open transaction")
+
+
+def _checked(state: TransactionState | None, who: ProducerEpoch) -> TransactionState:
+    if state is None:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    _wait_for_rotation(state, who)
+    if state.producer_id != who.producer_id:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if state.epoch != who.epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    return state
+
+
+def _wait_for_rotation(state: TransactionState, who: ProducerEpoch) -> None:
+    """A producer is told of its new id before the markers under its old one are written."""
+    if state.status in DECIDED and state.next_producer_id == who.producer_id:
+        raise UnderWay
+
+
+def end(
+    state: TransactionState | None,
+    who: ProducerEpoch,
+    commit: bool,
+    version: int,
+    now_ms: int,
+    new_id: int | None,
+) -> TransactionState | None:
+    """EndTxn. None: it ended so before, and the answer is what `answer_to_end` makes of `state`."""
+    if state is None:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    _wait_for_rotation(state, who)
+    if version >= TV2:
+        return _end_bumping(state, who, commit, now_ms, new_id)
+    if state.producer_id != who.producer_id:
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if state.epoch != who.epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if state.status is _S.ONGOING:
+        prepared = _S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT
+        return state.to(prepared, now_ms, client_version=version)
+    _check_ended_so(state, commit)
+    return None
+
+
+def _end_bumping(
+    state: TransactionState, who: ProducerEpoch, commit: bool, now_ms: int, new_id: int | None
+) -> TransactionState | None:
+    """EndTxn v5: the next transaction has another epoch, so that this one can never touch it."""
+    rotated = who.producer_id == state.previous_producer_id != state.producer_id
+    again = (state.bumps and who.epoch + 1 == state.epoch) or (
+        rotated and who.epoch == EPOCH_LAST and state.epoch == 0
+    )
+    if who.producer_id != state.producer_id and not (again and rotated):
+        raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if again and state.status in (*DECIDED, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT):
+        _check_ended_so(state, commit)
+        return None
+    if who.epoch != state.epoch:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if state.status in DECIDED:
+        raise UnderWay
+    if state.status is not _S.ONGOING and commit:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    return _decided(state, _S.PREPARE_COMMIT if commit else _S.PREPARE_ABORT, now_ms, new_id)
+
+
+def _check_ended_so(state: TransactionState, commit: bool) -> None:
+    """Refuse unless the transaction ended, or is ending, the way it is asked to. ApiError."""
+    committed = state.status in (_S.PREPARE_COMMIT, _S.COMPLETE_COMMIT)
+    if state.status in (_S.EMPTY, _S.ONGOING) or committed is not commit:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE)
+    if state.status in DECIDED:
+        raise UnderWay
+
+
+def fence(state: TransactionState, now_ms: int, new_id: int | None) -> TransactionState:
+    """Abort an open transaction whose producer is given up, under an epoch it does not have."""
+    return _decided(state, _S.PREPARE_ABORT, now_ms, new_id)
+
+
+def _decided(
+    state: TransactionState, status: TransactionStatus, now_ms: int, new_id: int | None
+) -> TransactionState:
+    """The end of a transaction under the next epoch; the markers carry it."""
+    next_id = _given(new_id) if state.exhausted else NO_PRODUCER_ID
+    return state.to(
+        status,
+        now_ms,
+        epoch=min(state.epoch + 1, EPOCH_LAST + 1),
+        last_epoch=state.epoch,
+        next_producer_id=next_id,
+        started_ms=state.started_ms if state.status is _S.ONGOING else now_ms,
+        client_version=TV2,
+    )
+
+
+def complete(state: TransactionState, now_ms: int) -> TransactionState:
+    """Every partition has its marker."""
+    committed = state.status is _S.PREPARE_COMMIT
+    rotated = state.next_producer_id != NO_PRODUCER_ID
+    return state.to(
+        _S.COMPLETE_COMMIT if committed else _S.COMPLETE_ABORT,
+        now_ms,
+        producer_id=state.next_producer_id if rotated else state.producer_id,
+        epoch=0 if rotated else state.epoch,
+        next_producer_id=NO_PRODUCER_ID,
+        partitions=frozenset(),
+    )
+
+
+def answer_to_end(state: TransactionState) -> ProducerEpoch:
+    """Who the producer is after the end that led to `state`: EndTxn v5 says so."""
+    if state.next_producer_id != NO_PRODUCER_ID:
+        return ProducerEpoch(state.next_producer_id, 0)
+    return ProducerEpoch(state.producer_id, state.epoch)
+
+
+def has_timed_out(state: TransactionState, now_ms: int) -> bool:
+    """Whether the open transaction takes longer than its producer said it would."""
+    return state.status is _S.ONGOING and now_ms >= state.started_ms + state.timeout_ms
+
+
+def has_expired(state: TransactionState, expiration_ms: int, now_ms: int) -> bool:
+    """Whether nobody has used the id for that long."""
+    idle = state.status not in DECIDED and state.status is not _S.ONGOING
+    return idle and now_ms - state.updated_ms >= expiration_ms
+
+
+def _given(new_id: int | None) -> int:
+    if new_id is None:
+        raise NeedsProducerId
+    return new_id

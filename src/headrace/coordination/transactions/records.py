@@ -1,0 +1,72 @@
+"""Records of `__transaction_state`: a transaction's state on its way to the log and back."""
+
+from headrace.coordination.transactions.transaction_state import TransactionState
+from headrace.model.nouns import TopicPartition
+from headrace.wire.kafka.coordinator_records.transaction_state import (
+    TopicPartitions,
+    TransactionKey,
+    TransactionStatus,
+    TransactionValue,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+
+VALUE_VERSION = 1
+"""Flexible, with the producer ids before and after: what transaction version 1 and later write."""
+
+
+def key(transactional_id: str) -> bytes:
+    """The key of all records about a transactional id."""
+    return encode_key(TransactionKey(transactional_id))
+
+
+def value(state: TransactionState) -> bytes:
+    """The record that says `state`."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(state.partitions):
+        topics.setdefault(topic, []).append(partition)
+    listed = [TopicPartitions(topic, partitions) for topic, partitions in topics.items()]
+    return encode_value(
+        TransactionValue(
+            state.producer_id,
+            state.epoch,
+            state.timeout_ms,
+            state.status,
+            None if state.status is TransactionStatus.EMPTY else listed,
+            state.updated_ms,
+            state.started_ms,
+            state.previous_producer_id,
+            state.next_producer_id,
+            state.client_version,
+            VALUE_VERSION,
+        )
+    )
+
+
+def parse_key(data: bytes) -> str | None:
+    """Which transactional id a record is about; None for records of another kind. CorruptBatch."""
+    found = decode_key(data)
+    return found.transactional_id if isinstance(found, TransactionKey) else None
+
+
+def parse_value(data: bytes) -> TransactionState:
+    """The state a record says. CorruptBatch."""
+    read = decode_value(data)
+    return TransactionState(
+        read.producer_id,
+        read.producer_epoch,
+        read.timeout_ms,
+        read.status,
+        frozenset(
+            TopicPartition(one.topic, index)
+            for one in read.partitions or ()
+            for index in one.partitions
+        ),
+        read.start_timestamp,
+        read.last_update_timestamp,
+        previous_producer_id=read.previous_producer_id,
+        next_producer_id=read.next_producer_id,
+        client_version=read.client_transaction_version,
+    )

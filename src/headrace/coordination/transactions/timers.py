@@ -1,0 +1,86 @@
+"""What happens to transactions by the clock: those that take too long, ids nobody uses any more."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from headrace.coordination.runtime.led_shards import LedShards
+from headrace.coordination.runtime.shard import ShardState
+from headrace.coordination.transactions import decide
+from headrace.coordination.transactions.counts import TransactionCounts
+from headrace.coordination.transactions.limits import TransactionLimits
+from headrace.coordination.transactions.transaction_shard import TransactionShard
+from headrace.coordination.transactions.transaction_state import TransactionState
+from headrace.model.errors import ApiError
+from headrace.ports.clock import Clock, Timer
+from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
+
+_logger = logging.getLogger(__name__)
+
+
+class TransactionTimers:
+    """Looks at every open transaction, and more rarely at every id."""
+
+    def __init__(
+        self,
+        led: LedShards[TransactionShard],
+        clock: Clock,
+        limits: Callable[[], TransactionLimits],
+        counts: TransactionCounts,
+    ) -> None:
+        self._led = led
+        self._counts = counts
+        self._clock = clock
+        self._limits = limits
+        self._timers: dict[str, Timer] = {}
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._later("abort", self._limits().timeout_check_ms, self._abort)
+        self._later("expire", self._limits().expiration_check_ms, self._expire)
+
+    def close(self) -> None:
+        """Look no more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _later(self, name: str, wait_ms: int, look: Callable[[], None]) -> None:
+        self._timers[name] = self._clock.call_later(wait_ms / 1000, look)
+
+    def _abort(self) -> None:
+        now_ms = self._clock.wall_ms()
+        for shard in self._led:
+            if shard.state is not ShardState.ACTIVE:
+                continue
+            for transactional_id, one in list(shard.ongoing.items()):
+                if decide.has_timed_out(one.state, now_ms):
+                    shard.change(transactional_id, _time_out, partial(self._said, transactional_id))
+        self._later("abort", self._limits().timeout_check_ms, self._abort)
+
+    def _said(self, transactional_id: str, result: TransactionState | ApiError) -> None:
+        if isinstance(result, ApiError):
+            _logger.warning("%s: timed out, and could not be aborted: %s", transactional_id, result)
+        elif result.status is TransactionStatus.PREPARE_ABORT:
+            self._counts.timed_out += 1
+            _logger.info("%s: took longer than %d ms, aborted", transactional_id, result.timeout_ms)
+
+    def _expire(self) -> None:
+        now_ms, limits = self._clock.wall_ms(), self._limits()
+        for shard in self._led:
+            if shard.state is not ShardState.ACTIVE:
+                continue
+            for transactional_id, one in list(shard.transactions.items()):
+                settled = one.committed is one.state
+                if settled and decide.has_expired(one.state, limits.id_expiration_ms, now_ms):
+                    shard.forget(transactional_id)
+        self._later("expire", limits.expiration_check_ms, self._expire)
+
+
+def _time_out(
+    state: TransactionState | None, now_ms: int, new_id: int | None
+) -> TransactionState | None:
+    """Abort what has timed out, unless it ended meanwhile."""
+    if state is None or not decide.has_timed_out(state, now_ms):
+        return None
+    return decide.fence(state, now_ms, new_id)

@@ -1,0 +1,238 @@
+"""The facade: which shard a transactional id lives in, and everything that can be asked of it."""
+
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.broker.metadata_image import MetadataImage
+from headrace.coordination.runtime.derived import Derived
+from headrace.coordination.runtime.led_shards import LedShards
+from headrace.coordination.runtime.shard import ShardPartition, World
+from headrace.coordination.transactions import decide, describe
+from headrace.coordination.transactions.counts import TransactionCounts
+from headrace.coordination.transactions.limits import TransactionConfig, TransactionLimits
+from headrace.coordination.transactions.markers import Participants
+from headrace.coordination.transactions.producers import ProducerEpoch
+from headrace.coordination.transactions.timers import TransactionTimers
+from headrace.coordination.transactions.transaction_shard import (
+    Decide,
+    Done,
+    NewProducerId,
+    TransactionShard,
+)
+from headrace.coordination.transactions.transaction_state import TransactionState
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import TRANSACTIONS_TOPIC, TopicPartition
+from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
+
+if TYPE_CHECKING:
+    from headrace.coordination.transactions.describe import (
+        DescribedTransaction,
+        Filter,
+        ListedTransaction,
+    )
+
+ProducerDone = Callable[[ProducerEpoch | ApiError], None]
+CodeDone = Callable[[ApiError | None], None]
+
+
+class TransactionCoordinators:
+    """All transactional ids this broker coordinates. All calls on the deciding thread.
+
+    Whatever changes something takes a callback, called exactly once, when the change is committed
+    or refused. ApiErrors are NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and Kafka's own.
+    """
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        config: Callable[[], TransactionConfig],
+        image: Callable[[], MetadataImage],
+        participants: Participants,
+        new_producer_id: NewProducerId,
+    ) -> None:
+        """`config` and `image` answer with what is so now; both may change at run time."""
+        self._world = world
+        self._limits = Derived(config, TransactionLimits.of, self._hand_out)
+        self._participants = participants
+        self._new_producer_id = new_producer_id
+        self._begun = False
+        self.led = LedShards(
+            TRANSACTIONS_TOPIC,
+            self._new_shard,
+            image=image,
+            partitions=lambda: self._limits().partitions,
+        )
+        """The partitions of `__transaction_state`; the broker tells it which it leads."""
+        self.counts = TransactionCounts()
+        self._timers = TransactionTimers(self.led, world.clock, self._limits, self.counts)
+
+    @property
+    def limits(self) -> TransactionLimits:
+        """The limits of the present configuration."""
+        return self._limits()
+
+    def _hand_out(self, limits: TransactionLimits) -> None:
+        for shard in self.led:
+            shard.limits = limits
+
+    def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> TransactionShard:
+        shard = TransactionShard(
+            index,
+            partition,
+            epoch=epoch,
+            world=self._world,
+            limits=self.limits,
+            participants=self._participants,
+            new_producer_id=self._new_producer_id,
+            counts=self.counts,
+        )
+        if self._begun:
+            shard.begin()
+        return shard
+
+    def begin(self) -> None:
+        """The cluster's partitions can be found from now on: write markers, watch the clock."""
+        self._begun = True
+        for shard in self.led:
+            shard.begin()
+        self._timers.start()
+
+    def close(self) -> None:
+        """Serve nothing any more; whoever waits is told to look for another coordinator."""
+        self._timers.close()
+        self.led.close()
+
+    # What producers ask
+
+    def initialize(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerEpoch | None,
+        done: ProducerDone,
+    ) -> None:
+        """InitProducerId: a producer id and epoch; whoever had the id before is fenced.
+
+        Refusals: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+        """
+        if not 0 < timeout_ms <= self.limits.max_timeout_ms:
+            done(ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
+            return
+
+        def decision(
+            state: TransactionState | None, now_ms: int, new_id: int | None
+        ) -> TransactionState:
+            if state is None:
+                self._check_room()
+            return decide.initialize(state, expected, timeout_ms, now_ms, new_id)
+
+        self._initialize(transactional_id, decision, done)
+
+    def _initialize(self, transactional_id: str, decision: Decide, done: ProducerDone) -> None:
+        def initialized(result: TransactionState | ApiError) -> None:
+            if isinstance(result, ApiError):
+                done(result)
+            elif result.status is TransactionStatus.EMPTY:
+                done(ProducerEpoch(result.producer_id, result.epoch))
+            else:  # what was open is being aborted: ask again behind it
+                self._initialize(transactional_id, decision, done)
+
+        self._change(transactional_id, decision, initialized)
+
+    def add(
+        self,
+        transactional_id: str,
+        who: ProducerEpoch,
+        partitions: Collection[TopicPartition],
+        version: int,
+        done: CodeDone,
+    ) -> None:
+        """Take partitions into the transaction, which begins with the first ones.
+
+        Refusals: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
+        """
+
+        def decision(
+            state: TransactionState | None, now_ms: int, _: int | None
+        ) -> TransactionState | None:
+            return decide.add(state, who, partitions, version, now_ms)
+
+        self._change(transactional_id, decision, partial(_code, done))
+
+    def verify(self, transactional_id: str, who: ProducerEpoch, partition: TopicPartition) -> None:
+        """ApiError unless the producer may write to `partition` in its open transaction."""
+        self.led.of(transactional_id).verify(transactional_id, who, partition)
+
+    def end(
+        self,
+        transactional_id: str,
+        who: ProducerEpoch,
+        commit: bool,
+        version: int,
+        done: ProducerDone,
+    ) -> None:
+        """EndTxn: who the producer is from now on, once the decision is committed.
+
+        Refusals: as `add`, and INVALID_TXN_STATE.
+        """
+
+        def decision(
+            state: TransactionState | None, now_ms: int, new_id: int | None
+        ) -> TransactionState | None:
+            return decide.end(state, who, commit, version, now_ms, new_id)
+
+        def ended(result: TransactionState | ApiError) -> None:
+            done(result if isinstance(result, ApiError) else decide.answer_to_end(result))
+
+        self._change(transactional_id, decision, ended)
+
+    def _change(
+        self,
+        transactional_id: str,
+        decision: Decide,
+        done: Done,
+    ) -> None:
+        try:
+            shard = self.led.of(transactional_id)
+        except ApiError as error:
+            done(error)
+            return
+        shard.change(transactional_id, decision, done)
+
+    def _check_room(self) -> None:
+        """transactional.ids.max: a stranger's invented names must not fill the memory."""
+        if sum(len(shard.transactions) for shard in self.led) >= self.limits.ids_max:
+            raise ApiError(ErrorCode.POLICY_VIOLATION, "transactional.ids.max is reached")
+
+    # What the admin asks
+
+    def describe_transaction(self, transactional_id: str) -> "DescribedTransaction":
+        """DescribeTransactions, for one id. ApiError: TRANSACTIONAL_ID_NOT_FOUND, …"""
+        if not transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        found = self.led.of(transactional_id).transactions.get(transactional_id)
+        if found is None or found.committed is None:
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+        return describe.described(transactional_id, found.committed)
+
+    def open_since_ms(self) -> list[int]:
+        """When each transaction that is open began, as far as is known now."""
+        return [one.state.started_ms for shard in self.led for one in shard.ongoing.values()]
+
+    def list_transactions(self, wanted: "Filter") -> "list[ListedTransaction]":
+        """ListTransactions. ApiError: COORDINATOR_LOAD_IN_PROGRESS while any shard is loading."""
+        now_ms = self._world.clock.wall_ms()
+        return [
+            describe.ListedTransaction(
+                transactional_id, one.committed.producer_id, describe.NAMES[one.committed.status]
+            )
+            for shard in self.led.active()
+            for transactional_id, one in shard.transactions.items()
+            if one.committed is not None and wanted.takes(transactional_id, one.committed, now_ms)
+        ]
+
+
+def _code(done: CodeDone, result: TransactionState | ApiError) -> None:
+    done(result if isinstance(result, ApiError) else None)

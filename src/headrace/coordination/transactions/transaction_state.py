@@ -1,0 +1,69 @@
+"""A transaction's state: one immutable value, and which may follow which."""
+
+from typing import Any, NamedTuple
+
+from headrace.coordination.transactions.producers import NO_EPOCH, TV2
+from headrace.model.invariant import invariant
+from headrace.model.nouns import NO_PRODUCER_ID, TopicPartition
+from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
+
+EPOCH_LAST = (1 << 15) - 2
+"""The last epoch a client may use. The one behind it is kept, so that it can always be fenced."""
+
+_S = TransactionStatus
+
+NEXT: dict[TransactionStatus, frozenset[TransactionStatus]] = {
+    # An empty transaction is aborted by transaction version 2 alone: it moves the epoch on.
+    _S.EMPTY: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT}),
+    _S.ONGOING: frozenset({_S.ONGOING, _S.PREPARE_COMMIT, _S.PREPARE_ABORT}),
+    _S.PREPARE_COMMIT: frozenset({_S.COMPLETE_COMMIT}),
+    _S.PREPARE_ABORT: frozenset({_S.COMPLETE_ABORT}),
+    _S.COMPLETE_COMMIT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT}),
+    _S.COMPLETE_ABORT: frozenset({_S.EMPTY, _S.ONGOING, _S.PREPARE_ABORT}),
+}
+"""Which status may follow which."""
+
+DECIDED = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
+"""Its end is settled, its markers are under way."""
+IDLE = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
+"""No transaction is under way."""
+
+
+class TransactionState(NamedTuple):
+    """What is known of one transactional id. Times in milliseconds since 1970, or -1."""
+
+    producer_id: int
+    epoch: int
+    timeout_ms: int
+    status: TransactionStatus = _S.EMPTY
+    partitions: frozenset[TopicPartition] = frozenset()
+    started_ms: int = -1
+    updated_ms: int = -1
+    last_epoch: int = NO_EPOCH
+    """The epoch before this one, where its holder may have missed that it was moved on."""
+    previous_producer_id: int = NO_PRODUCER_ID
+    next_producer_id: int = NO_PRODUCER_ID
+    """The id after the markers, where the epochs of this one are used up."""
+    client_version: int = 0
+    """Transaction version of who moved it here."""
+
+    def to(self, status: TransactionStatus, now_ms: int, **changes: Any) -> "TransactionState":  # noqa: ANN401
+        """The next state, which the table must allow."""
+        invariant(status in NEXT[self.status], f"{self.status.name} to {status.name}")
+        changes.setdefault("client_version", self.client_version)
+        return self._replace(
+            status=status,
+            updated_ms=now_ms,
+            previous_producer_id=self.producer_id,
+            **changes,
+        )
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the producer id has no epoch left for a client."""
+        return self.epoch >= EPOCH_LAST
+
+    @property
+    def bumps(self) -> bool:
+        """Whether whoever moved it here gets a new epoch with every transaction."""
+        return self.client_version >= TV2

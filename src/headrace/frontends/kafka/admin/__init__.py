@@ -1,0 +1,1 @@
+"""Administration: topics, settings, quotas, log directories, client metrics."""

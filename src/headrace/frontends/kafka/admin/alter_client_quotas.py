@@ -1,0 +1,38 @@
+"""AlterClientQuotas (key 49, v0-v1): set and remove quotas of users, clients and addresses.
+
+Taken at once (KIP-546). `producer_byte_rate`, `consumer_byte_rate` and `request_percentage` have
+clients wait, `controller_mutation_rate` those who change topics (KIP-599); connections beyond an
+address's `connection_creation_rate` are ended (KIP-612).
+
+v1 flexible
+"""
+
+from headrace.cluster.settings.quota_settings import Alteration, QuotaChange
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """One result per entity, in the order asked."""
+    make = maker(context)
+    alterations = [
+        Alteration(
+            [(one.entity_type, one.entity_name) for one in entry.entity],
+            [QuotaChange(one.key, None if one.remove else float(one.value)) for one in entry.ops],
+        )
+        for entry in request.entries
+    ]
+    outcomes = await context.controller.settings.quotas.alter(
+        alterations, validate_only=request.validate_only
+    )
+    entries = tuple(
+        make(
+            "EntryData",
+            entity=tuple(
+                make("EntityData", entity_type=kind, entity_name=name) for kind, name in one.entity
+            ),
+            **error_fields(error),
+        )
+        for one, error in zip(alterations, outcomes, strict=True)
+    )
+    return make(None, entries=entries)

@@ -1,0 +1,24 @@
+"""AlterConfigs (key 33, v0-v2): replace all settings of topics and brokers; what is not named goes.
+
+Superseded by IncrementalAlterConfigs and not sent by Java clients since 4.0; others still do.
+Settings are taken at once, without a restart. v2 flexible
+"""
+
+from headrace.frontends.kafka.admin.config_resources import alter
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity
+from headrace.model.errors import ApiError, ErrorCode
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """One result per resource, in the order asked."""
+    return await alter(context, request, _whole)
+
+
+def _whole(resource: Entity) -> dict[str, str | None]:
+    settings: dict[str, str | None] = {}
+    for one in resource.configs:
+        if one.name in settings:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{one.name} is there twice")
+        settings[one.name] = one.value
+    return settings

@@ -1,0 +1,59 @@
+"""CreatePartitions (key 37, v0-v3): a topic grows to a number of partitions in all.
+
+New partitions take writes when this is answered. controller_mutation_rate counts them (KIP-599):
+what is over it is waited for, and refused from v3 on. v2 flexible · v3 quota error
+"""
+
+import asyncio
+
+from headrace.cluster.topic_creation import duplicates
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import (
+    Entity,
+    error_fields,
+    maker,
+    timeout_seconds,
+)
+from headrace.frontends.kafka.connection.throttling import mutations, throttled
+from headrace.model.errors import ApiError, ErrorCode
+
+STRICT_SINCE = 3
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Grow each topic for itself; one result per topic name."""
+    make = maker(context)
+    twice = duplicates([topic.name for topic in request.topics])
+    outcome: dict[str, ApiError | None] = {}
+    quota = mutations(context, STRICT_SINCE)
+    loop = asyncio.get_running_loop()
+    seconds = timeout_seconds(request)
+    deadline = None if seconds is None else loop.time() + seconds
+    for topic in request.topics:
+        try:
+            if topic.name in twice:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            async with asyncio.timeout_at(deadline):
+                await context.controller.create_partitions(
+                    topic.name,
+                    topic.count,
+                    _assignments(topic),
+                    validate_only=request.validate_only,
+                    spend=quota.spend,
+                )
+            outcome[topic.name] = None
+        except ApiError as error:
+            outcome[topic.name] = error
+        except TimeoutError:
+            outcome[topic.name] = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being created")
+    results = tuple(
+        make("CreatePartitionsTopicResult", name=name, **error_fields(error))
+        for name, error in outcome.items()
+    )
+    return make(None, throttle_time=throttled(context, quota), results=results)
+
+
+def _assignments(topic: Entity) -> list[tuple[int, ...]] | None:
+    if topic.assignments is None:
+        return None
+    return [tuple(one.broker_ids) for one in topic.assignments]

@@ -1,0 +1,118 @@
+"""CreateTopics (key 19, v2-v7): a topic answered for can be written to at once.
+
+* Each topic for itself; a name that is there twice is refused, both of them.
+* Partitions -1, replication factor -1: the broker's defaults, in every version. KIP-464 names v4,
+  but a Kafka 4.3 takes them in v2 and v3 too, and KafkaJS sends them in v3. A manual assignment
+  needs both to be -1.
+* What takes longer than the timeout is answered REQUEST_TIMED_OUT and goes on.
+* controller_mutation_rate counts the partitions (KIP-599): from v6 what is over it is refused with
+  THROTTLING_QUOTA_EXCEEDED, before that it is only waited for.
+v5 flexible, number of partitions and all settings in the answer (an empty list, never null: Java
+clients cannot bear null beside a number of partitions) · v6 quota error · v7 topic ids
+"""
+
+import asyncio
+from uuid import UUID
+
+from headrace.broker.metadata_image import TopicInfo
+from headrace.cluster.settings.config_descriptions import ConfigEntry
+from headrace.cluster.topic_creation import NewTopic, duplicates
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import (
+    NO_UUID,
+    Entity,
+    Make,
+    error_fields,
+    maker,
+    timeout_seconds,
+)
+from headrace.frontends.kafka.connection.throttling import mutations, throttled
+from headrace.model.errors import ApiError, ErrorCode
+
+CONFIGS_SINCE = 5
+STRICT_SINCE = 6
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Create what can be; one result per topic, in the order asked."""
+    make = maker(context)
+    outcome: dict[str, TopicInfo | ApiError] = {}
+    twice = duplicates([topic.name for topic in request.topics])
+    wanted: list[NewTopic] = []
+    for topic in request.topics:
+        try:
+            if topic.name in twice:
+                raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            wanted.append(_wanted(topic))
+        except ApiError as error:
+            outcome[topic.name] = error
+    quota = mutations(context, STRICT_SINCE)
+    creating = context.controller.create_topics(
+        wanted, validate_only=request.validate_only, spend=quota.spend
+    )
+    try:
+        results = await asyncio.wait_for(creating, timeout_seconds(request))
+        outcome |= {topic.name: result for topic, result in zip(wanted, results, strict=True)}
+    except TimeoutError:
+        late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being created")
+        outcome |= dict.fromkeys((topic.name for topic in wanted), late)
+    topics = tuple(_result(context, make, name, one) for name, one in outcome.items())
+    return make(None, throttle_time=throttled(context, quota), topics=topics)
+
+
+def _wanted(topic: Entity) -> NewTopic:
+    assignment: dict[int, tuple[int, ...]] = {}
+    for one in topic.assignments or ():
+        if one.partition_index in assignment:
+            raise ApiError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"partition {one.partition_index} is assigned twice",
+            )
+        assignment[one.partition_index] = tuple(one.broker_ids)
+    settings: dict[str, str | None] = {}
+    for one in topic.configs or ():
+        if one.name in settings:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{one.name} is there twice")
+        settings[one.name] = one.value
+    return NewTopic(
+        topic.name, topic.num_partitions, topic.replication_factor, assignment, settings
+    )
+
+
+def _result(
+    context: RequestContext, make: Make, name: str, outcome: TopicInfo | ApiError
+) -> Entity:
+    if isinstance(outcome, ApiError):
+        return make(
+            "CreatableTopicResult",
+            name=name,
+            topic_id=NO_UUID,
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=(),
+            **error_fields(outcome),
+        )
+    configs: tuple[Entity, ...] = ()
+    if context.version >= CONFIGS_SINCE:
+        entries = context.controller.settings.describe_planned(outcome.config)
+        configs = tuple(_config(make, entry) for entry in entries)
+    return make(
+        "CreatableTopicResult",
+        name=name,
+        topic_id=UUID(bytes=outcome.topic_id),
+        num_partitions=len(outcome.partitions),
+        replication_factor=len(outcome.partitions[0].replicas),
+        configs=configs,
+        **error_fields(None),
+    )
+
+
+def _config(make: Make, entry: ConfigEntry) -> Entity:
+    return make(
+        "CreatableTopicConfigs",
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=int(entry.source),
+        is_sensitive=entry.definition.sensitive,
+    )

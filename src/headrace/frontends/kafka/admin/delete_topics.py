@@ -1,0 +1,93 @@
+"""DeleteTopics (key 20, v1-v6): gone for clients, and for good, when answered.
+
+Internal topics go like others. The files stay, renamed, for `file.delete.delay.ms`.
+controller_mutation_rate counts the partitions (KIP-599): over it they are refused from v5 on.
+v3 TOPIC_DELETION_DISABLED where `delete.topic.enable` is off · v4 flexible · v5 messages · v6 by id
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from headrace.cluster.topic_creation import duplicates
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import (
+    NO_UUID,
+    Entity,
+    error_fields,
+    maker,
+    timeout_seconds,
+)
+from headrace.frontends.kafka.connection.throttling import mutations, throttled
+from headrace.model.errors import ApiError, ErrorCode
+
+BY_ID_SINCE = 6
+DISABLED_SINCE = 3
+STRICT_SINCE = 5
+
+_Asked = tuple[str | None, UUID]
+"""A topic by name, or by id where the name is None."""
+_Outcome = tuple[str | None, UUID, ApiError | None]
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Delete what there is; one result per topic asked for."""
+    make = maker(context)
+    quota = mutations(context, STRICT_SINCE)
+    if not context.broker.config.delete_topic_enable:
+        code = ErrorCode.TOPIC_DELETION_DISABLED
+        if context.version < DISABLED_SINCE:
+            code = ErrorCode.INVALID_REQUEST
+        refusal = ApiError(code, "delete.topic.enable is false")
+        results: list[_Outcome] = [(*one, refusal) for one in _asked(context, request)]
+    else:
+        results = await _delete(context, request, quota.spend)
+    responses = tuple(
+        make(
+            "DeletableTopicResult",
+            name=name if name is not None or context.version >= BY_ID_SINCE else "",
+            topic_id=topic_id,
+            **error_fields(error),
+        )
+        for name, topic_id, error in results
+    )
+    return make(None, throttle_time=throttled(context, quota), responses=responses)
+
+
+async def _delete(
+    context: RequestContext, request: Entity, spend: Callable[[int], None]
+) -> list[_Outcome]:
+    image = context.broker.image
+    results: list[_Outcome] = []
+    going: dict[str, UUID] = {}
+    asked = _asked(context, request)
+    twice = duplicates([str(name or topic_id) for name, topic_id in asked])
+    for name, topic_id in asked:
+        topic = image.topics_by_id.get(topic_id.bytes) if name is None else image.topics.get(name)
+        if (name is None) == (topic_id == NO_UUID):
+            problem = ApiError(ErrorCode.INVALID_REQUEST, "either a name or an id, not both")
+        elif str(name or topic_id) in twice or (topic is not None and topic.name in going):
+            problem = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif topic is None and name is None:
+            problem = ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        elif topic is None:
+            problem = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        else:
+            going[topic.name] = UUID(bytes=topic.topic_id)
+            continue
+        results.append((name, topic_id, problem))
+    outcome: dict[str, ApiError | None]
+    try:
+        outcome = await asyncio.wait_for(
+            context.controller.delete_topics(list(going), spend=spend), timeout_seconds(request)
+        )
+    except TimeoutError:
+        late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being deleted")
+        outcome = dict.fromkeys(going, late)
+    return results + [(name, topic_id, outcome[name]) for name, topic_id in going.items()]
+
+
+def _asked(context: RequestContext, request: Entity) -> Sequence[_Asked]:
+    if context.version >= BY_ID_SINCE:
+        return [(topic.name, topic.topic_id or NO_UUID) for topic in request.topics]
+    return [(name, NO_UUID) for name in request.topic_names]

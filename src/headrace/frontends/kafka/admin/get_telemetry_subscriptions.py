@@ -1,0 +1,37 @@
+"""GetTelemetrySubscriptions (key 71, v0): which of its metrics a client is asked to push (KIP-714).
+
+An instance of a client without an id is given one. Who asks again before its push interval is over
+is told so (THROTTLING_QUOTA_EXCEEDED), unless what it is asked for has changed.
+"""
+
+from datetime import timedelta
+from uuid import UUID
+
+from headrace.broker.telemetry import ACCEPTED_CODECS, Client
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.model.errors import ErrorCode
+
+
+def client_of(context: RequestContext) -> Client:
+    """Who asks."""
+    name, version = context.client_software
+    return Client(context.client_id or "", name, version, context.client_host, context.client_port)
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """What this instance is asked for; ApiError."""
+    telemetry = context.broker.telemetry
+    asked = request.client_instance_id
+    found = telemetry.subscribe(None if asked is None else asked.bytes, client_of(context))
+    return maker(context)(
+        None,
+        error_code=ErrorCode.NONE,
+        client_instance_id=UUID(bytes=found.instance),
+        subscription_id=found.subscription_id,
+        accepted_compression_types=tuple(int(codec) for codec in ACCEPTED_CODECS),
+        push_interval=timedelta(milliseconds=found.interval_ms),
+        telemetry_max_bytes=telemetry.bytes_max,
+        delta_temporality=True,
+        requested_metrics=found.metrics,
+    )

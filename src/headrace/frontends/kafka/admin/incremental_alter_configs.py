@@ -1,0 +1,28 @@
+"""IncrementalAlterConfigs (key 44, v0-v1): set, delete, append to or subtract from single settings.
+
+Settings are taken at once, without a restart. v1 flexible
+"""
+
+from headrace.cluster.settings.config_descriptions import Alteration, AlterOperation
+from headrace.frontends.kafka.admin.config_resources import alter
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity
+from headrace.model.errors import ApiError, ErrorCode
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """One result per resource, in the order asked."""
+    return await alter(context, request, _single)
+
+
+def _single(resource: Entity) -> list[Alteration]:
+    changes = []
+    for one in resource.configs:
+        try:
+            operation = AlterOperation(one.config_operation)
+        except ValueError:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"{one.name}: operation {one.config_operation}?"
+            ) from None
+        changes.append(Alteration(one.name, operation, one.value))
+    return changes

@@ -1,0 +1,44 @@
+"""ListConfigResources (key 74, v0-v1): the names of what has settings (KIP-1142).
+
+Topics and brokers all of them; groups and client metrics subscriptions those that something was set
+for. v0 knows client metrics subscriptions only, and was called by their name (KIP-1000).
+v1 resource types
+"""
+
+from collections.abc import Iterable
+
+from headrace.frontends.kafka.admin.config_resources import ResourceType
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.model.errors import ErrorCode
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """All names of the kinds asked for; of every kind where none is named."""
+    make = maker(context)
+    asked: frozenset[int] = frozenset({ResourceType.CLIENT_METRICS})
+    if context.version >= 1:
+        every = frozenset(ResourceType)
+        asked = frozenset(int(one) for one in request.resource_types) or every
+        if not asked <= every:
+            return make(None, error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=())
+    found = tuple(
+        make("ConfigResource", resource_name=name, resource_type=int(kind))
+        for kind in ResourceType
+        if kind in asked
+        for name in _names(context, kind)
+    )
+    return make(None, error_code=ErrorCode.NONE, config_resources=found)
+
+
+def _names(context: RequestContext, kind: ResourceType) -> Iterable[str]:
+    settings = context.controller.settings
+    match kind:
+        case ResourceType.TOPIC:
+            return sorted(context.broker.image.topics)
+        case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
+            return [str(one) for one in sorted(context.broker.image.brokers)]
+        case ResourceType.CLIENT_METRICS:
+            return settings.client_metrics.names()
+        case ResourceType.GROUP:
+            return settings.groups.names()

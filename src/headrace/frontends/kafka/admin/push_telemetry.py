@@ -1,0 +1,62 @@
+"""PushTelemetry (key 72, v0): a client's metrics, as it was asked for them (KIP-714).
+
+OpenTelemetry's MetricsData, unpacked and read on a thread; its gauges and sums become series of
+/metrics. What cannot be read is INVALID_RECORD, what unpacks to too much TELEMETRY_TOO_LARGE.
+"""
+
+import asyncio
+
+from headrace.frontends.kafka.admin.get_telemetry_subscriptions import client_of
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.record.compression import Codec, CorruptBatch, UnfoldsTooLarge, decompress
+from headrace.wire.otlp import Point, points
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Taken, or refused with an ApiError."""
+    telemetry, client = context.broker.telemetry, client_of(context)
+    asked = request.client_instance_id
+    payload = bytes(request.metrics)
+    telemetry.check_push(
+        None if asked is None else asked.bytes,
+        client,
+        subscription_id=request.subscription_id,
+        codec=request.compression_type,
+        size=len(payload),
+        terminating=request.terminating,
+    )
+    if payload:
+        codec, limit = Codec(request.compression_type), telemetry.bytes_max
+        telemetry.take(client, await _read(context, payload, codec, limit))
+    return maker(context)(None, error_code=ErrorCode.NONE)
+
+
+async def _read(context: RequestContext, payload: bytes, codec: Codec, limit: int) -> list[Point]:
+    """The numbers of a push, read on a thread; ApiError."""
+    read: asyncio.Future[list[Point]] = asyncio.get_running_loop().create_future()
+
+    def work() -> list[Point]:
+        try:
+            unpacked = decompress(codec, payload, limit)
+            if len(unpacked) > limit:
+                raise ApiError(ErrorCode.TELEMETRY_TOO_LARGE)
+            return list(points(unpacked))
+        except UnfoldsTooLarge as error:
+            raise ApiError(ErrorCode.TELEMETRY_TOO_LARGE, error.message) from error
+        except CorruptBatch as error:
+            raise ApiError(ErrorCode.INVALID_RECORD, error.message) from error
+        except Malformed as error:
+            raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error
+
+    def done(outcome: list[Point] | BaseException) -> None:
+        if read.done():
+            return
+        if isinstance(outcome, BaseException):
+            read.set_exception(outcome)
+        else:
+            read.set_result(outcome)
+
+    context.broker.disk.run(work, done)
+    return await read

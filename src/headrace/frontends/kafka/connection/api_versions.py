@@ -1,0 +1,69 @@
+"""ApiVersions (key 18, v0-v4): what is served here, no more.
+
+* A version nobody knows is answered in v0 with UNSUPPORTED_VERSION and all that is served
+  (KIP-511).
+* Produce is advertised from 0 though served from 3: librdkafka's compression hangs on it
+  (KAFKA-18659).
+* The APIs of clients' metrics are served always and advertised while some are subscribed to: else
+  every client would ask for its subscription, to be told that there is none.
+* Features are those of `FEATURES`, all of them finalized: clients use a newer protocol only then.
+"""
+
+from collections.abc import Iterable
+
+from headrace.frontends.kafka.connection.handler import Answer, Api, RequestContext
+from headrace.model.errors import ErrorCode
+from headrace.wire.kafka.api import ADVERTISED_FROM, ApiKey
+from headrace.wire.kafka.hot.api_versions import (
+    ApiRange,
+    ApiVersionsResponse,
+    FinalizedFeature,
+    SupportedFeature,
+    decode_request,
+    encode_response,
+)
+
+FEATURES: dict[str, int] = {
+    "transaction.version": 2,  # KIP-890: each transaction has an epoch of its own
+    "group.version": 1,  # KIP-848's groups
+    "share.version": 1,  # KIP-932: share groups
+}
+"""Kafka's features that work here, each at its one level; from 0, which is without it."""
+_FEATURES_EPOCH = 0
+"""They do not change while a broker runs."""
+_SUPPORTED = [SupportedFeature(name, 0, level) for name, level in FEATURES.items()]
+_FINALIZED = [FinalizedFeature(name, level, level) for name, level in FEATURES.items()]
+
+_OF_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
+
+
+def ranges(apis: Iterable[Api]) -> list[ApiRange]:
+    """The APIs as they are advertised, in the order of their keys."""
+    found = [
+        ApiRange(api.key, ADVERTISED_FROM.get(api.key, api.min_version), api.max_version)
+        for api in apis
+    ]
+    return sorted(found)
+
+
+def unsupported(apis: Iterable[Api]) -> bytes:
+    """The v0 body for a version of ApiVersions nobody knows."""
+    return encode_response(0, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, ranges(apis)))
+
+
+def handle(context: RequestContext, body: memoryview) -> Answer:
+    """Answer one ApiVersions request."""
+    request = decode_request(context.version, body)
+    if request.client_software_name:
+        context.client_software = request
+    apis = context.shared.apis
+    if not context.broker.metrics_subscriptions.texts:
+        apis = tuple(api for api in apis if api.key not in _OF_TELEMETRY)
+    response = ApiVersionsResponse(
+        0,
+        ranges(apis),
+        supported=_SUPPORTED,
+        finalized_epoch=_FEATURES_EPOCH,
+        finalized=_FINALIZED,
+    )
+    return encode_response(context.version, response)

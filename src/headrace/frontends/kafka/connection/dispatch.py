@@ -1,0 +1,342 @@
+"""From a frame to the code that answers it, and back to a frame.
+
+One table of routes, by API key and version in one integer (the first four bytes of a request),
+holds all that is constant; a session per connection holds what its requests have in common. For hot
+APIs there is no task and no object per request.
+
+Kafka handles a connection's next request when the answer to the last one has been sent. So it is
+here around requests of cold APIs, and of the hot ones that ask what others before them set
+(`Api.in_turn`). Produce, Fetch and what else is hot is handled as it comes and answered in order.
+"""
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headrace.frontends.kafka.connection import api_versions, cold_calls
+from headrace.frontends.kafka.connection.handler import Api, RequestContext
+from headrace.frontends.kafka.connection.hot_state import Shared
+from headrace.frontends.kafka.connection.route import Route, pack_plain, pack_tagged
+from headrace.frontends.kafka.connection.throttling import Throttle, told
+from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
+from headrace.frontends.kafka.produce.commit_group import CommitGroup
+from headrace.frontends.kafka.produce.produce_run import ProduceRuns
+from headrace.model.errors import Malformed
+from headrace.net.pending import Body, Pending
+from headrace.net.session import CloseConnection, InTurn, Run
+from headrace.observe.metrics import Metrics
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.frame import parse_request
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.cluster.controller import Controller
+    from headrace.net.connection import Connection
+
+_HEAD_BYTES = 10
+_KEY_AT = 5
+"""The lower byte of an API key, behind the frame's length."""
+_unpack_head = struct.Struct(">iih").unpack_from
+_LATENCY_SAMPLE_MASK = 15
+"""One request in sixteen is timed: a histogram for each would cost more than a heartbeat does."""
+
+
+class Gathering(Protocol):
+    """How the writes of one pass become one."""
+
+    def begin(self) -> None:
+        """Hold writes back from now on; again and again is fine."""
+
+    def end(self, later: Callable[[bool], None]) -> bool | None:
+        """Do them. True: some failed, and their log directories are fenced now.
+
+        None: they are being done, and `later` is told how it went, in the order of the passes.
+        """
+
+
+class Dispatcher:
+    """Everything the Kafka frontend shares between connections."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        controller: "Controller",
+        apis: Iterable[Api],
+        metrics: Metrics,
+        gathering: Gathering | None = None,
+    ) -> None:
+        """`gathering`: the disk's way to hold the writes of one pass back and then to do them."""
+        self.broker = broker
+        self.controller = controller
+        self.apis = tuple(apis)
+        self.routes: dict[int, Route] = {
+            int(api.key) << 16 | version: Route(api, version, metrics.api(api.key))
+            for api in self.apis
+            for version in range(api.min_version, api.max_version + 1)
+        }
+        self.shared = Shared(
+            broker.clock,
+            broker.random,
+            broker.config.max_incremental_fetch_session_cache_slots,
+            self.apis,
+            spawn=self.spawn,
+            gather=None if gathering is None else gathering.begin,
+        )
+        self._gathering = gathering
+        self._unwritten: deque[tuple[Pending, bool]] = deque()
+        """Passes whose writes are being done, and whether an answer of theirs counts on them."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def open(self, connection: "Connection") -> "KafkaSession":
+        """A session for a new connection."""
+        return KafkaSession(self, connection)
+
+    def pass_done(self) -> Pending | None:
+        """Do the writes held back; CloseConnection where an answer given counted on them.
+
+        The answers of the pass must wait for what is returned, if anything is.
+        """
+        failed = False if self._gathering is None else self._gathering.end(self._written)
+        promised, self.shared.promised = self.shared.promised, False
+        self.shared.watch_groups()
+        if failed and promised:
+            raise _not_written()
+        if failed is not None:
+            return None
+        pending = Pending()
+        self._unwritten.append((pending, promised))
+        return pending
+
+    def _written(self, failed: bool) -> None:
+        """The writes of the pass that has waited longest have been done, or some have failed."""
+        pending, promised = self._unwritten.popleft()
+        if failed and promised:
+            pending.fail(_not_written())
+        else:
+            pending.resolve(None)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a cold request's coroutine; kept until it ends."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """End the requests still being worked on; their clients see the connection close."""
+        self.shared.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class KafkaSession:
+    """One connection's requests. `net.session.Session`."""
+
+    __slots__ = (
+        "_client_raw",
+        "_commits",
+        "_connection",
+        "_context",
+        "_dispatcher",
+        "_quotas",
+        "_routes",
+        "_runs",
+        "_shared",
+    )
+
+    def __init__(self, dispatcher: Dispatcher, connection: "Connection") -> None:
+        self._dispatcher = dispatcher
+        self._routes = dispatcher.routes
+        self._shared = dispatcher.shared
+        self._runs = ProduceRuns(dispatcher.broker, dispatcher.shared, dispatcher.routes)
+        self._commits = OffsetCommitRuns(dispatcher.broker, dispatcher.shared, dispatcher.routes)
+        self._connection = connection
+        self._quotas = dispatcher.broker.quotas
+        self._client_raw = b""
+        self._context = RequestContext(
+            broker=dispatcher.broker,
+            controller=dispatcher.controller,
+            api_key=ApiKey.API_VERSIONS,
+            version=0,
+            client_id="",
+            client_host=connection.address,
+            listener=connection.listener,
+            shared=dispatcher.shared,
+            client_port=connection.port,
+            offset_commits=self._commits,
+        )
+
+    def frame(self, frame: memoryview) -> Body | Pending:
+        """Answer one request."""
+        if self._quotas.active:
+            return self._within_quotas(frame)
+        return self._frame(frame)
+
+    def _within_quotas(self, frame: memoryview) -> Body | Pending:
+        """Answer one request, count it, and have its client wait where it is over a quota."""
+        throttle = self._context.throttle
+        if throttle is None:
+            throttle = self._context.throttle = Throttle(self._quotas, self._connection)
+        header = parse_request(frame)
+        route = self._routes.get(header.api_key << 16 | header.version)
+        if route is None:
+            return self._unserved(frame)
+        throttle.begin(header.client_id, len(frame) if route.is_produce else None)
+        began = perf_counter()
+        answer = self._frame(frame)
+        wait_ms = throttle.end(perf_counter() - began)
+        if not wait_ms:
+            return answer
+        grouped = answer is None or isinstance(answer, CommitGroup)
+        return told(route, answer, self._shared.group if grouped else None, wait_ms)
+
+    def _frame(self, frame: memoryview) -> Body | Pending:
+        try:
+            code, correlation_id, client_size = _unpack_head(frame)
+        except struct.error:
+            raise Malformed(f"{len(frame)} bytes are no request") from None
+        route = self._routes.get(code)
+        if route is None:
+            return self._unserved(frame)
+        at = _HEAD_BYTES
+        if client_size > 0:
+            at += client_size
+            client = frame[_HEAD_BYTES:at]
+            if client != self._client_raw or at > len(frame):
+                self._learn_client(frame)
+        elif client_size != len(self._client_raw) or client_size < 0:
+            self._learn_client(frame)
+        if route.flexible:
+            if at < len(frame) and frame[at] == 0:
+                at += 1
+            else:
+                at = parse_request(frame).body
+        stats = route.stats
+        stats.bytes_in += len(frame)
+        stats.requests = count = stats.requests + 1
+        began = 0.0 if count & _LATENCY_SAMPLE_MASK else perf_counter()
+        if route.in_turn:
+            if self._connection.waits:
+                stats.bytes_in -= len(frame)
+                stats.requests -= 1
+                raise InTurn
+            if not route.hot:
+                return self._cold(route, correlation_id, frame[at:], began)
+        context = self._context
+        context.api_key = route.key
+        context.version = route.version
+        shared = self._shared
+        if shared.group is not None and not (route.is_produce and shared.group.fits(route)):
+            shared.group = None  # what is answered in between must leave in between
+        answer = route.handle(context, frame[at:])
+        if type(answer) is bytes:
+            shared.group = None
+            if began:
+                stats.latency.add(perf_counter() - began)
+            stats.bytes_out += len(answer)
+            if route.tagged_head:
+                return pack_tagged(len(answer) + 5, correlation_id) + answer
+            return pack_plain(len(answer) + 4, correlation_id) + answer
+        if type(answer) is CommitGroup:
+            return self._join(route, correlation_id, answer)
+        shared.group = None
+        if isinstance(answer, Pending):
+            answer.head = partial(self._late, route, correlation_id, began)
+            return answer
+        return self._late(route, correlation_id, began, answer)
+
+    @staticmethod
+    def _join(route: Route, correlation_id: int, group: CommitGroup) -> Body | Pending:
+        """A Produce request that waits with others: only the first one takes a place for them."""
+        group.fits(route)
+        body = group.latest
+        route.stats.bytes_out += len(body)
+        if route.tagged_head:
+            group.answers.append(pack_tagged(len(body) + 5, correlation_id) + body)
+        else:
+            group.answers.append(pack_plain(len(body) + 4, correlation_id) + body)
+        return group if len(group.answers) == 1 else None
+
+    @staticmethod
+    def _late(route: Route, correlation_id: int, began: float, body: Body) -> Body:
+        if began:
+            route.stats.latency.add(perf_counter() - began)
+        return route.framed(correlation_id, body)
+
+    def run(self, view: memoryview, at: int, filled: int) -> Run | None:
+        """Requests alike: Produce in all but batches, OffsetCommit in all but offsets."""
+        if self._quotas.active:
+            return None
+        if view[at + _KEY_AT] == ApiKey.OFFSET_COMMIT:
+            return self._commits.take(view, at, filled)
+        return self._runs.take(view, at, filled)
+
+    def _mute(self, seconds: float) -> None:
+        self._connection.mute(seconds)
+
+    def _learn_client(self, frame: memoryview) -> None:
+        """Another client id than the connection's last request had: checked and decoded once."""
+        header = parse_request(frame)
+        self._context.client_id = header.client_id
+        self._client_raw = (header.client_id or "").encode()
+
+    def _unserved(self, frame: memoryview) -> Body:
+        header = parse_request(frame)
+        if header.api_key == ApiKey.API_VERSIONS:
+            # KIP-511: a client of the future learns from this what it may ask instead.
+            body = api_versions.unsupported(self._dispatcher.apis)
+            return pack_plain(len(body) + 4, header.correlation_id) + body
+        name = f"API {header.api_key}"
+        if header.api_key in ApiKey.__members__.values():
+            name = ApiKey(header.api_key).name
+        raise Malformed(f"{name} v{header.version} is not served")
+
+    def _cold(
+        self, route: Route, correlation_id: int, body: memoryview, began: float
+    ) -> Body | Pending:
+        shared = self._context
+        context = RequestContext(
+            broker=shared.broker,
+            controller=shared.controller,
+            api_key=route.key,
+            version=route.version,
+            client_id=shared.client_id,
+            client_host=shared.client_host,
+            listener=shared.listener,
+            shared=shared.shared,
+            client_port=shared.client_port,
+            client_software=shared.client_software,
+            throttle=shared.throttle,
+            mute=self._mute,
+            on_close=shared.on_close,
+        )
+        spawn = self._dispatcher.spawn
+        answer = (
+            cold_calls.call(route, context, body, spawn=spawn)
+            if route.loaded
+            else cold_calls.call_first(route, context, body, spawn=spawn, disk=shared.broker.disk)
+        )
+        if isinstance(answer, Pending):
+            answer.alone = True
+            answer.head = partial(self._late, route, correlation_id, began)
+            return answer
+        return self._late(route, correlation_id, began, answer)
+
+    def pass_done(self) -> Pending | None:
+        """The writes of the pass are done before its answers leave."""
+        return self._dispatcher.pass_done()
+
+    def closed(self) -> None:
+        """Whoever keeps something for the connection is told."""
+        on_close = self._context.on_close
+        while on_close:
+            on_close.popitem()[1]()
+
+
+def _not_written() -> CloseConnection:
+    return CloseConnection("what it was about to be told was written could not be")

@@ -1,0 +1,107 @@
+"""What one served API is, and what its handler is handed.
+
+*Hot* handlers are plain functions `(context, body) -> Answer`. `body` is the request after its
+header, a writable view that is valid only during the call: copy what must outlive it. What they
+return is the response's body; the dispatcher puts length, correlation id and header before it:
+
+    bytes          the whole body
+    list[Part]     several buffers sent one after the other, uncopied; ranges of files among them
+    Pending        the same later, by `pending.resolve(bytes | list[Part] | None)`
+    None           no answer at all (Produce with acks=0)
+
+*Cold* handlers take and return kio's entities, `(context, request) -> response`, and may be
+`async def`; then one task per request runs them. Nothing else of the connection is under way then.
+
+Both raise `Malformed` for bytes that are no request (the connection is closed), and
+`CloseConnection` (net.session) to close the connection by intent, where the protocol has no
+other way to say it. Any other exception is a bug: it is logged with its traceback, and answered
+UNKNOWN_SERVER_ERROR where the response has a place for that; else that connection is closed.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from headrace.net.pending import Body, Pending
+from headrace.wire.kafka.api import ApiKey
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.cluster.controller import Controller
+    from headrace.frontends.kafka.connection.hot_state import Shared
+    from headrace.frontends.kafka.connection.throttling import Throttle
+    from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
+
+Answer = Body | Pending
+
+
+_NOT_SET = cast("Shared", None)
+
+
+def _unheard(seconds: float) -> None:
+    """A context without a connection has nothing to mute."""
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """Who asks, in what version, and who can answer.
+
+    A hot handler's context is reused by the connection's next request: read what you need during
+    the call, keep no reference. A cold handler has its own.
+    """
+
+    broker: "Broker"
+    controller: "Controller"
+    api_key: ApiKey
+    version: int
+    client_id: str | None
+    client_host: str
+    """The peer's address as text, without port (from the socket, never from the request)."""
+    listener: str
+    """Name of the listener the request came through: Metadata answers with that one's addresses."""
+    shared: "Shared" = _NOT_SET
+    """What hot handlers keep between requests; set by the dispatcher."""
+    client_port: int = -1
+    client_software: tuple[str, str] = ("", "")
+    """Name and version, as the client told them with ApiVersions v3 and later."""
+    throttle: "Throttle | None" = None
+    """The client's quotas while any are set."""
+    offset_commits: "OffsetCommitRuns | None" = None
+    """What is known of the connection's OffsetCommits; hot handlers only."""
+    mute: Callable[[float], None] = _unheard
+    """Read no more of the client's requests for so many seconds; cold handlers only."""
+    on_close: dict[Hashable, Callable[[], None]] = field(default_factory=dict)
+    """What is to be done when the connection ends, by whom it is for; one dict a connection."""
+
+
+HotHandler = Callable[[RequestContext, memoryview], Answer]
+Handler = HotHandler | Callable[[RequestContext, Any], Any]
+"""What answers: `HotHandler`, or one that takes and returns kio's entities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One served API: its key and the versions served (inclusive).
+
+    The code that answers is `handle` in the module of `folder` named as the key is, in lower case.
+    """
+
+    key: ApiKey
+    folder: str
+    """Of `frontends/kafka`: where the module is that answers."""
+    min_version: int
+    max_version: int
+    hot: bool = False
+    """Whether its handler is a `HotHandler`."""
+    in_turn: bool = False
+    """Whether a request waits until all before it on its connection are answered. Cold ones do."""
+    proof: str = ""
+    """The test that shows it, by pytest's id. With the first sentence of its module's docstring
+    it makes the API's line in docs/protocol.md (tools/gen_protocol_docs.py)."""
+
+    def load(self) -> Handler:
+        """The code that answers, imported the first time (1 to 20 ms). Any thread."""
+        module = import_module(f"headrace.frontends.kafka.{self.folder}.{self.key.name.lower()}")
+        handle: Handler = module.handle
+        return handle

@@ -1,0 +1,1 @@
+"""Fetch, its sessions, and the offsets clients ask for."""

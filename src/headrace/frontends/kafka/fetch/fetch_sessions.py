@@ -1,0 +1,172 @@
+"""Incremental fetch sessions (KIP-227): a client names its partitions once, then only changes.
+
+A session remembers, for each partition, what is asked and what was told last. An incremental answer
+leaves out partitions of which there is nothing new. Sessions are not tied to connections; a bounded
+number is kept (max.incremental.fetch.session.cache.slots).
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.clock import Clock, Random
+from headrace.wire.kafka.hot.fetch import FetchPartition, FetchRequest
+from headrace.wire.kafka.hot.fetch_response import FetchedPartition
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+NO_SESSION = 0
+EVICTION_SECONDS = 120.0
+"""min.incremental.fetch.session.eviction.ms of Kafka: a session in use is safe that long."""
+_EPOCH_MAX = (1 << 31) - 1
+_TOPIC_IDS_FROM = 13
+
+Key = tuple[str | bytes, int]
+"""Topic name, or topic id in versions that have ids, and partition."""
+
+
+class SessionPartition:
+    """One partition in a session: what is asked of it and what was told last."""
+
+    __slots__ = ("asked", "high_watermark", "log_start_offset")
+
+    def __init__(self, asked: FetchPartition) -> None:
+        self.asked = asked
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def is_news(self, answer: FetchedPartition) -> bool:
+        """Whether `answer` tells anything not told before; notes what it tells."""
+        news = bool(answer.records) or answer.error_code != 0
+        if answer.high_watermark != self.high_watermark:
+            news = True
+            self.high_watermark = answer.high_watermark
+        if answer.log_start_offset != self.log_start_offset:
+            news = True
+            self.log_start_offset = answer.log_start_offset
+        if answer.error_code != 0:
+            self.high_watermark = -1  # an error's end is news as well
+        return news
+
+
+class FetchSession:
+    """The partitions one client reads, in the order in which they have their turn."""
+
+    __slots__ = ("by_id", "created", "epoch", "partitions", "session_id", "used")
+
+    def __init__(self, session_id: int, by_id: bool, now: float) -> None:
+        self.session_id = session_id
+        self.by_id = by_id
+        self.epoch = 1
+        self.created = self.used = now
+        self.partitions: OrderedDict[Key, SessionPartition] = OrderedDict()
+
+    def update(self, request: FetchRequest) -> None:
+        """Take in what a request adds, changes and forgets."""
+        for topic in request.topics:
+            name = topic.topic_id if self.by_id else topic.name
+            for asked in topic.partitions:
+                known = self.partitions.get((name, asked.partition))
+                if known is None:
+                    self.partitions[name, asked.partition] = SessionPartition(asked)
+                else:
+                    known.asked = asked
+        for forgotten in request.forgotten:
+            name = forgotten.topic_id if self.by_id else forgotten.name
+            for index in forgotten.partitions:
+                self.partitions.pop((name, index), None)
+
+    def had_turn(self, key: Key) -> None:
+        """A partition that gave records comes last the next time: all get their turn."""
+        if key in self.partitions:
+            self.partitions.move_to_end(key)
+
+
+class FetchSessions:
+    """The sessions of one broker."""
+
+    def __init__(self, clock: Clock, random: Random, sessions_max: int) -> None:
+        self._now = clock.monotonic
+        self._random = random
+        self._sessions_max = sessions_max
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def open(self, version: int, request: FetchRequest) -> FetchSession | None:
+        """The session a full fetch asks for; None where there is no place for one.
+
+        Ends the session the client had before.
+        """
+        self.close(request.session_id)
+        partitions = sum(len(topic.partitions) for topic in request.topics)
+        if not partitions or not self._place_for(partitions):
+            return None
+        session = FetchSession(self._new_id(), version >= _TOPIC_IDS_FROM, self._now())
+        session.update(request)
+        self._sessions[session.session_id] = session
+        return session
+
+    def resume(self, version: int, request: FetchRequest) -> FetchSession:
+        """The session an incremental fetch goes on with, taken to its next epoch.
+
+        ApiError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
+        FETCH_SESSION_TOPIC_ID_ERROR (names before, ids now, or the other way round).
+        """
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+        if session.by_id != (version >= _TOPIC_IDS_FROM):
+            raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
+        session.used = self._now()
+        session.update(request)
+        self._sessions.move_to_end(session.session_id)
+        return session
+
+    def close(self, session_id: int) -> None:
+        """Forget a session; an unknown one is ignored."""
+        if session_id != NO_SESSION:
+            self._sessions.pop(session_id, None)
+
+    def _new_id(self) -> int:
+        while True:
+            drawn = int.from_bytes(self._random.uuid()[:4], "big") & _EPOCH_MAX
+            if drawn != NO_SESSION and drawn not in self._sessions:
+                return drawn
+
+    def _place_for(self, partitions: int) -> bool:
+        """Whether a session of that many partitions may be kept, if need be in another's place."""
+        if len(self._sessions) < self._sessions_max:
+            return True
+        if not self._sessions:
+            return False
+        now = self._now()
+        oldest = next(iter(self._sessions.values()))
+        if now - oldest.used > EVICTION_SECONDS:
+            self._evict(oldest)
+            return True
+        settled = [s for s in self._sessions.values() if now - s.created > EVICTION_SECONDS]
+        smallest = min(settled, key=lambda s: len(s.partitions), default=None)
+        if smallest is not None and len(smallest.partitions) < partitions:
+            self._evict(smallest)
+            return True
+        return False
+
+    def _evict(self, session: FetchSession) -> None:
+        self.evicted += 1
+        self.close(session.session_id)
+
+
+def keys_of(version: int, request: FetchRequest) -> Sequence[tuple[Key, FetchPartition]]:
+    """What a request without session asks for."""
+    by_id = version >= _TOPIC_IDS_FROM
+    return [
+        ((topic.topic_id if by_id else topic.name, asked.partition), asked)
+        for topic in request.topics
+        for asked in topic.partitions
+    ]

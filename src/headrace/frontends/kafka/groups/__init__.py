@@ -1,0 +1,1 @@
+"""The groups' APIs: members, committed offsets, administration."""

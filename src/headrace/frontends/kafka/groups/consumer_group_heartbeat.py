@@ -1,0 +1,76 @@
+"""ConsumerGroupHeartbeat (key 68, v0-v1): join, stay in, or leave a group of the newer protocol.
+
+* Epoch 0 joins, -1 leaves, -2 leaves for a while (static members); KIP-848.
+* Answered when what the answer says is committed in `__consumer_offsets`.
+v1 member ids made by clients, subscriptions by regular expression
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from functools import partial
+
+from headrace.coordination.groups.assignors.spec import Partitions
+from headrace.coordination.groups.consumer.messages import HeartbeatAnswer, HeartbeatRequest
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
+from headrace.net.pending import Pending
+from headrace.wire.kafka import kio_codec
+
+_CLIENT_IDS_SINCE = 1
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def handle(context: RequestContext, request: Entity) -> Pending:
+    """Answer when it is committed, or at once with what forbids it."""
+    pending = Pending()
+    topics = request.subscribed_topic_names
+    heartbeat = HeartbeatRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        epoch=request.member_epoch,
+        client_id=context.client_id or "",
+        client_host=f"/{context.client_host}",
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout // _MILLISECOND,
+        topics=None if topics is None else frozenset(topics),
+        regex=getattr(request, "subscribed_topic_regex", None),
+        assignor=request.server_assignor,
+        owned=_owned(request.topic_partitions),
+        needs_member_id=context.version >= _CLIENT_IDS_SINCE,
+    )
+    context.broker.groups.consumer_heartbeat(heartbeat, partial(_answer, context, pending))
+    return pending
+
+
+def _owned(topics: Iterable[Entity] | None) -> Partitions | None:
+    if topics is None:
+        return None
+    return {
+        one.topic_id.bytes: frozenset(one.partitions) for one in topics if one.topic_id is not None
+    }
+
+
+def _answer(context: RequestContext, pending: Pending, answer: HeartbeatAnswer) -> None:
+    if pending.done:
+        return
+    make = maker(context)
+    response = make(
+        None,
+        error_code=answer.error,
+        error_message=answer.message,
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval=answer.interval_ms * _MILLISECOND,
+        assignment=None if answer.assigned is None else _assignment(make, answer.assigned),
+    )
+    pending.resolve(kio_codec.encode_body(response))
+
+
+def _assignment(make: Make, assigned: Mapping[bytes, Iterable[int]]) -> Entity:
+    topics = tuple(
+        make("TopicPartitions", topic_id=uuid.UUID(bytes=topic_id), partitions=tuple(sorted(parts)))
+        for topic_id, parts in assigned.items()
+    )
+    return make("Assignment", topic_partitions=topics)

@@ -1,0 +1,18 @@
+"""Heartbeat (key 12, v0-v4): the member is alive.
+
+* REBALANCE_IN_PROGRESS tells it to join again.
+v1 throttle · v3 static members · v4 flexible
+"""
+
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.wire.kafka.hot import heartbeat as codec
+
+
+def handle(context: RequestContext, body: memoryview) -> bytes:
+    """Answer at once."""
+    version = context.version
+    request = codec.decode_request(version, body)
+    error = context.broker.groups.heartbeat(
+        request.group_id, request.member_id, request.group_instance_id, request.generation_id
+    )
+    return codec.encode_response(version, codec.HeartbeatResponse(error))

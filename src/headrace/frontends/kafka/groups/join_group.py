@@ -1,0 +1,76 @@
+"""JoinGroup (key 11, v0-v9): be in the group's next generation; answered when that begins.
+
+* The first answer to a new dynamic member is MEMBER_ID_REQUIRED with its id (v4+, KIP-394).
+* The leader, and nobody else, is told of all members and their subscriptions.
+v1 rebalance timeout · v2 throttle · v5 static members (KIP-345) · v6 flexible
+v7 protocol type, nullable protocol name · v8 reasons (KIP-800) · v9 skip assignment (KIP-814)
+"""
+
+from datetime import timedelta
+from functools import partial
+
+from headrace.coordination.groups.messages import JoinAnswer, JoinRequest
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.net.pending import Pending
+from headrace.wire.kafka import kio_codec
+
+_NEEDS_MEMBER_ID_SINCE = 4
+_NULLABLE_PROTOCOL_SINCE = 7
+_SKIPS_ASSIGNMENT_SINCE = 9
+
+
+def _milliseconds(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+def handle(context: RequestContext, request: Entity) -> Pending:
+    """Answer when the generation begins, or at once with what forbids it."""
+    pending = Pending()
+    session_ms = _milliseconds(request.session_timeout)
+    # v0 knows one timeout, which serves for both.
+    rebalance = getattr(request, "rebalance_timeout", None)
+    join = JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=getattr(request, "group_instance_id", None),
+        client_id=context.client_id or "",
+        client_host=f"/{context.client_host}",
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=session_ms if rebalance is None else _milliseconds(rebalance),
+        protocol_type=request.protocol_type,
+        protocols=tuple((one.name, one.metadata) for one in request.protocols),
+        needs_member_id=context.version >= _NEEDS_MEMBER_ID_SINCE,
+        skips_assignment=context.version >= _SKIPS_ASSIGNMENT_SINCE,
+        reason=getattr(request, "reason", None) or "",
+    )
+    context.broker.groups.join(join, partial(_answer, context, pending))
+    return pending
+
+
+def _answer(context: RequestContext, pending: Pending, answer: JoinAnswer) -> None:
+    if pending.done:
+        return
+    make = maker(context)
+    members = tuple(
+        make(
+            "JoinGroupResponseMember",
+            member_id=one.member_id,
+            group_instance_id=one.instance_id,
+            metadata=one.metadata,
+        )
+        for one in answer.members
+    )
+    name = answer.protocol_name
+    response = make(
+        None,
+        error_code=answer.error,
+        generation_id=answer.generation,
+        protocol_type=answer.protocol_type,
+        protocol_name=name if context.version >= _NULLABLE_PROTOCOL_SINCE else name or "",
+        leader=answer.leader,
+        skip_assignment=answer.skip_assignment,
+        member_id=answer.member_id,
+        members=members,
+    )
+    pending.resolve(kio_codec.encode_body(response))

@@ -1,0 +1,40 @@
+"""ListGroups (key 16, v0-v5): the groups this broker coordinates.
+
+v1 throttle · v3 flexible · v4 states, and a filter for them · v5 types, and a filter (KIP-848)
+"""
+
+from headrace.coordination.groups.messages import ListedGroup
+from headrace.coordination.share.share_service import PROTOCOL
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.model.errors import ApiError, ErrorCode
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer at once; COORDINATOR_LOAD_IN_PROGRESS while any partition is being replayed."""
+    try:
+        filters = getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
+        listed = context.broker.groups.list_groups(*filters)
+        listed += [
+            ListedGroup(one.group_id, PROTOCOL, one.state, PROTOCOL)
+            for one in context.broker.share.list_groups(*filters)
+        ]
+        error = ErrorCode.NONE
+    except ApiError as refused:
+        listed, error = [], refused.code
+    make = maker(context)
+    groups = tuple(
+        make(
+            "ListedGroup",
+            group_id=one.group_id,
+            protocol_type=one.protocol_type,
+            group_state=one.state,
+            group_type=one.group_type,
+        )
+        for one in listed
+    )
+    return make(
+        None,
+        error_code=error,
+        groups=groups,
+    )

@@ -1,0 +1,87 @@
+"""OffsetCommit (key 8, v2-v10): keep how far a group has come.
+
+* Answered when the offsets are committed in `__consumer_offsets`: on disk, by default.
+* Topics and partitions that do not exist are refused each for itself, the others are kept.
+v2-v4 retention time · v3 throttle · v6 leader epoch · v7 static members · v8 flexible
+v9 GROUP_ID_NOT_FOUND · v10 topic ids
+"""
+
+from functools import partial
+
+from headrace.broker.metadata_image import MetadataImage, TopicInfo
+from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
+from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.frontends.kafka.groups.offset_commit_pattern import encode_answer, pattern_of
+from headrace.model.errors import ErrorCode
+from headrace.net.pending import Pending
+from headrace.wire.kafka.hot import offset_commit as codec
+
+_NONE = ErrorCode.NONE
+_TOO_LARGE = ErrorCode.OFFSET_METADATA_TOO_LARGE
+_new = tuple.__new__
+
+
+def handle(context: RequestContext, body: memoryview) -> Answer:
+    """Answer when the offsets are committed, or at once where none of them can be."""
+    version, runs = context.version, context.offset_commits
+    if runs is not None:
+        again = runs.again(version, body)
+        if again is not None:
+            return again
+    places: list[int] = []
+    request = codec.decode_request(version, body, places)
+    groups = context.broker.groups
+    offsets, refused = _sorted(
+        request, context.broker.image, version, groups.limits.offset_metadata_max_bytes
+    )
+    if not offsets and _TOO_LARGE not in refused.values():
+        return encode_answer(version, request, refused, _NONE)
+    pending = Pending()
+    commit = CommitRequest(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        request.group_instance_id,
+        offsets,
+        request.retention_ms,
+        version,
+    )
+    if runs is not None and not refused and runs.curious():
+        runs.learn(pattern_of(context.broker, version, body, places, request, commit))
+    groups.commit(commit, partial(_answer, pending, version, request, refused))
+    return pending
+
+
+def _sorted(
+    request: codec.OffsetCommitRequest, image: MetadataImage, version: int, metadata_max: int
+) -> tuple[list[OffsetToCommit], dict[tuple[int, int], ErrorCode]]:
+    """What can be committed, and why the rest cannot: by places in the request."""
+    offsets: list[OffsetToCommit] = []
+    refused: dict[tuple[int, int], ErrorCode] = {}
+    by_id = version >= codec.TOPIC_IDS_FROM
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for at, asked in enumerate(request.topics):
+        topic: TopicInfo | None
+        topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
+        for number, (index, offset, epoch, metadata) in enumerate(asked.partitions):
+            if topic is None:
+                refused[at, number] = unknown
+            elif not 0 <= index < len(topic.partitions):
+                refused[at, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif metadata is not None and len(metadata) > metadata_max:
+                refused[at, number] = _TOO_LARGE
+            else:
+                place = (topic.name, index, offset, epoch, metadata or "")
+                offsets.append(_new(OffsetToCommit, place))
+    return offsets, refused
+
+
+def _answer(
+    pending: Pending,
+    version: int,
+    request: codec.OffsetCommitRequest,
+    refused: dict[tuple[int, int], ErrorCode],
+    error: ErrorCode,
+) -> None:
+    if not pending.done:
+        pending.resolve(encode_answer(version, request, refused, error))

@@ -1,0 +1,185 @@
+"""What OffsetCommit requests of one member have in common, and what their answers have.
+
+A consumer commits the same partitions with the same words, again and again: its requests differ in
+correlation id, offsets and leader epochs. A `Pattern` is learned from one request of which nothing
+was refused; it recognises those that are byte for byte like it but for that.
+"""
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.coordination.groups.repeated_commits import RepeatedCommit
+from headrace.model.errors import ErrorCode
+from headrace.wire.kafka.hot import offset_commit as codec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.broker.broker import Broker
+    from headrace.coordination.groups.messages import CommitRequest
+
+_LEAD_BYTES = 8
+"""Length, API key and version: the same in every frame of a pattern."""
+_ID_BYTES = 4
+PLACES_MAX = 256
+BODY_BYTES_MAX = 8 << 10
+NAMES_BYTES_MAX = 32 << 10
+"""Nothing is learned from larger requests, or from one whose records would name more: a connection
+keeps about as much, and there may be many."""
+_OFFSET_BYTES, _EPOCH_BYTES = 8, 4
+
+
+class Found(NamedTuple):
+    """Requests that are alike."""
+
+    correlation_ids: list[int]
+    offsets: list[int]
+    """Of every partition of the first request, then of the next."""
+    leader_epochs: list[int]
+
+
+class Frames:
+    """A pattern's requests with a certain header, as they lie in what was read."""
+
+    __slots__ = ("_header", "_iter_unpack", "_lead", "_step", "_words", "size")
+
+    def __init__(self, pattern: "Pattern", frame: memoryview) -> None:
+        """`frame`: the whole request that the pattern was learned from, length first."""
+        header = len(frame) - pattern.size - _LEAD_BYTES - _ID_BYTES
+        shape = struct.Struct(f">{_LEAD_BYTES}si{header}s{pattern.shape}")
+        self._iter_unpack = shape.iter_unpack
+        fields = shape.unpack(frame)
+        self._lead, self._header, self._words = fields[0], fields[2], pattern.words
+        self._step = pattern.step
+        self.size = len(frame)
+
+    def find(self, view: memoryview, at: int, most: int) -> Found:
+        """The requests from `at` on that are alike, up to the first that is not."""
+        found = Found([], [], [])
+        ids, offsets, leader_epochs = found
+        lead, header, words, step = self._lead, self._header, self._words, self._step
+        epochs_at = 5 if step > 2 else 0
+        for fields in self._iter_unpack(view[at : at + most * self.size]):
+            if fields[0] != lead or fields[2] != header or fields[3::step] != words:
+                break
+            ids.append(fields[1])
+            offsets += fields[4::step]
+            if epochs_at:
+                leader_epochs += fields[epochs_at::step]
+        if not epochs_at:
+            leader_epochs += [-1] * len(offsets)
+        return found
+
+
+class Pattern:
+    """What requests of one connection have in common."""
+
+    __slots__ = (
+        "_answer", "_image", "_limits", "_none", "_request", "_unpack", "repeated", "shape", "size",
+        "step", "version", "words",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        broker: "Broker",
+        version: int,
+        body: memoryview,
+        places: "Sequence[int]",
+        request: codec.OffsetCommitRequest,
+        commit: "CommitRequest",
+    ) -> None:
+        """As `pattern_of`."""
+        self.version = version
+        self.size = len(body)
+        self.repeated = RepeatedCommit(commit)
+        self._request = request
+        self._answer: bytes | None = None
+        epochs = version >= codec.LEADER_EPOCHS_FROM
+        variable = "qi" if epochs else "q"
+        width = _OFFSET_BYTES + (_EPOCH_BYTES if epochs else 0)
+        parts, at = [], 0
+        for place in places:
+            parts.append(f"{place - at}s{variable}")
+            at = place + width
+        self.shape = f"{''.join(parts)}{len(body) - at}s"
+        self.step = 1 + len(variable)
+        self._unpack = struct.Struct(f">{self.shape}").unpack
+        self.words: tuple[bytes, ...] = self._unpack(body)[:: self.step]
+        self._none = () if epochs else (-1,) * len(places)
+        # What the request was held against: topics that are there, and how long a note may be.
+        self._image = broker.image
+        self._limits = broker.groups.limits
+
+    def frames(self, frame: memoryview) -> Frames:
+        """How its requests look with the header that `frame` has, length first."""
+        return Frames(self, frame)
+
+    def holds(self, broker: "Broker") -> bool:
+        """Whether nothing has changed that could have a request refused for what it names."""
+        return self._image is broker.image and self._limits is broker.groups.limits
+
+    def match(self, body: memoryview) -> "tuple[Sequence[int], Sequence[int]] | None":
+        """The offsets and leader epochs of a request that is like the others; None: it is not."""
+        if len(body) != self.size:
+            return None
+        fields = self._unpack(body)
+        step = self.step
+        if fields[::step] != self.words:
+            return None
+        return fields[1::step], self._none or fields[2::step]
+
+    def answer(self, error: ErrorCode) -> bytes:
+        """The body of the answer to one that `error` holds for."""
+        if error is ErrorCode.NONE and self._answer is not None:
+            return self._answer
+        answer = encode_answer(self.version, self._request, {}, error)
+        if error is ErrorCode.NONE:
+            self._answer = answer
+        return answer
+
+
+def pattern_of(
+    broker: "Broker",
+    version: int,
+    body: memoryview,
+    places: "Sequence[int]",
+    request: codec.OffsetCommitRequest,
+    commit: "CommitRequest",
+) -> Pattern | None:
+    """The pattern of a request nothing of which was refused; None where none is worth its memory.
+
+    The request's offsets lie at `places` in its `body`.
+    """
+    if len(body) > BODY_BYTES_MAX or len(places) > PLACES_MAX or commit.retention_ms >= 0:
+        return None
+    names = len(commit.group_id) * len(places) + sum(len(one.topic) for one in commit.offsets)
+    if names > NAMES_BYTES_MAX:
+        return None
+    return Pattern(broker, version, body, places, request, commit)
+
+
+def encode_answer(
+    version: int,
+    request: codec.OffsetCommitRequest,
+    refused: dict[tuple[int, int], ErrorCode],
+    error: ErrorCode,
+) -> bytes:
+    """`error` holds for everything that was not refused for a reason of its own."""
+    if error is not ErrorCode.NONE and refused:
+        # A group that refuses refuses all it was asked; notes too long were not looked at then.
+        too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
+        refused = {at: code for at, code in refused.items() if code is not too_large}
+    topics = [
+        codec.TopicResponse(
+            topic.name,
+            topic.topic_id,
+            [
+                codec.PartitionResponse(
+                    one.partition, refused.get((at, number), error) if refused else error
+                )
+                for number, one in enumerate(topic.partitions)
+            ],
+        )
+        for at, topic in enumerate(request.topics)
+    ]
+    return codec.encode_response(version, codec.OffsetCommitResponse(topics))

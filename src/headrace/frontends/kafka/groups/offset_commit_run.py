@@ -1,0 +1,155 @@
+"""OffsetCommits of one connection that are alike: read by comparison, kept and answered together.
+
+Those found in one read are one run: one look at the group, one entry of its journal, one answer for
+all. One that comes alone saves its decoding. Nothing is decided here that `offset_commit.handle`
+decides: whatever is not like the last request goes the ordinary way. Answers, log and counters are
+the same either way.
+"""
+
+import struct
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from headrace.net.pending import Pending
+from headrace.net.session import Run
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.frame import parse_request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.broker.broker import Broker
+    from headrace.frontends.kafka.connection.hot_state import Shared
+    from headrace.frontends.kafka.groups.offset_commit_pattern import Found, Frames, Pattern
+    from headrace.frontends.kafka.produce.produce_pattern import Route
+    from headrace.model.errors import ErrorCode
+
+FRAMES_MAX = 256
+"""Requests in one run."""
+RUN_BYTES_MAX = 128 << 10
+"""What their records come to, so that they fit into one batch with others'."""
+LENGTH_BYTES = 4
+_API_CODE = ApiKey.OFFSET_COMMIT << 16
+_PATIENCE_MAX = 64
+_LATENCY_SAMPLE = 16
+"""One request in sixteen is timed, as everywhere."""
+_unpack_head = struct.Struct(">ii").unpack_from
+
+
+class OffsetCommitRuns:
+    """The OffsetCommits of one connection."""
+
+    __slots__ = ("_broker", "_frames", "_let_pass", "_patience", "_pattern", "_routes", "_shared")
+
+    def __init__(self, broker: "Broker", shared: "Shared", routes: "Mapping[int, Route]") -> None:
+        self._broker = broker
+        self._shared = shared
+        self._routes = routes
+        self._pattern: Pattern | None = None
+        self._frames: Frames | None = None
+        # How many requests are not learned from after one that none came like of; twice as many
+        # after each such one.
+        self._let_pass = 0
+        self._patience = 1
+
+    def curious(self) -> bool:
+        """Whether the next request is to be learned from: not, if that came to nothing lately."""
+        if self._let_pass:
+            self._let_pass -= 1
+            return False
+        self._let_pass = self._patience
+        self._patience = min(2 * self._patience, _PATIENCE_MAX)
+        return True
+
+    def learn(self, pattern: "Pattern | None") -> None:
+        """Expect requests like this from now on; None: any."""
+        self._pattern, self._frames = pattern, None
+
+    def again(self, version: int, body: memoryview) -> Pending | None:
+        """Answer a request that is like the last one learned. None: it goes the ordinary way."""
+        pattern = self._pattern
+        if pattern is None or pattern.version != version or not pattern.holds(self._broker):
+            return None
+        found = pattern.match(body)
+        if found is None:
+            return None
+        self._let_pass, self._patience = 0, 1
+        pending = Pending()
+        answer = partial(_answer, pending, pattern)
+        self._broker.groups.commit_repeated(pattern.repeated, *found, answer)
+        return pending
+
+    def take(self, view: memoryview, at: int, filled: int) -> Run | None:
+        """Answer several requests from `at` on at once. None: the next goes the ordinary way."""
+        pattern = self._pattern
+        if pattern is None or not pattern.holds(self._broker):
+            return None
+        size, code = _unpack_head(view, at)
+        frame_bytes = LENGTH_BYTES + size
+        if at + 2 * frame_bytes > filled or code != (_API_CODE | pattern.version):
+            return None
+        began = perf_counter()
+        frames = self._frames
+        if frames is None or frames.size != frame_bytes:
+            frames = self._frames = self._look(pattern, view[at : at + frame_bytes])
+            if frames is None:
+                return None
+        most = RUN_BYTES_MAX // pattern.repeated.record_bytes
+        found = frames.find(view, at, min((filled - at) // frame_bytes, FRAMES_MAX, most))
+        count = len(found.correlation_ids)
+        if count < 2:
+            self._frames = None  # what precedes the request may have changed
+            return None
+        self._let_pass, self._patience = 0, 1
+        answer = self._commit(pattern, found, self._routes[code], count * size, began)
+        return Run(at + count * frame_bytes, count, answer)
+
+    @staticmethod
+    def _look(pattern: "Pattern", frame: memoryview) -> "Frames | None":
+        """How requests with the header of `frame` look, if it is one of the pattern's."""
+        body = frame[LENGTH_BYTES + parse_request(frame[LENGTH_BYTES:]).body :]
+        return None if pattern.match(body) is None else pattern.frames(frame)
+
+    def _commit(
+        self, pattern: "Pattern", found: "Found", route: "Route", bytes_in: int, began: float
+    ) -> Pending:
+        ids, offsets, leader_epochs = found
+        self._shared.group = None  # what is answered in between must leave in between
+        stats = route.stats
+        before = stats.requests
+        stats.requests = before + len(ids)
+        stats.bytes_in += bytes_in
+        timed = stats.requests // _LATENCY_SAMPLE - before // _LATENCY_SAMPLE
+        pending = Pending()
+        answer = partial(_answer_all, pending, pattern, route, ids, timed, began)
+        self._broker.groups.commit_repeated(pattern.repeated, offsets, leader_epochs, answer)
+        return pending
+
+
+def _answer(pending: Pending, pattern: "Pattern", error: "ErrorCode") -> None:
+    if not pending.done:
+        pending.resolve(pattern.answer(error))
+
+
+def _answer_all(
+    pending: Pending,
+    pattern: "Pattern",
+    route: "Route",
+    correlation_ids: list[int],
+    timed: int,
+    began: float,
+    error: "ErrorCode",
+) -> None:
+    if pending.done:
+        return
+    body = pattern.answer(error)
+    stats = route.stats
+    stats.bytes_out += len(body) * len(correlation_ids)
+    seconds = perf_counter() - began
+    for _ in range(timed):
+        stats.latency.add(seconds)
+    if route.tagged_head:
+        body = b"\x00" + body
+    pack, size = struct.Struct(f">ii{len(body)}s").pack, len(body) + LENGTH_BYTES
+    pending.resolve(b"".join([pack(size, one, body) for one in correlation_ids]))

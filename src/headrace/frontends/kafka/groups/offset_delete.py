@@ -1,0 +1,70 @@
+"""OffsetDelete (key 47, v0): forget a group's offsets in topics it does not read (KIP-496).
+
+* Answered when the deletions are committed.
+* Per partition: GROUP_SUBSCRIBED_TO_TOPIC, UNKNOWN_TOPIC_OR_PARTITION. For the group:
+  GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members that are no consumers), INVALID_GROUP_ID.
+"""
+
+from functools import partial
+
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.model.errors import ErrorCode
+from headrace.net.pending import Pending
+from headrace.wire.kafka import kio_codec
+
+_Place = tuple[str, int]
+
+
+def handle(context: RequestContext, request: Entity) -> Pending:
+    """Answer when what may go is gone."""
+    pending = Pending()
+    topics = context.broker.image.topics
+    sizes = {
+        one.name: len(topics[one.name].partitions) for one in request.topics if one.name in topics
+    }
+    wanted: list[_Place] = [
+        (asked.name, one.partition_index)
+        for asked in request.topics
+        for one in asked.partitions
+        if 0 <= one.partition_index < sizes.get(asked.name, 0)
+    ]
+    done = partial(_answer, context, request, pending, wanted)
+    context.broker.groups.delete_offsets(request.group_id, wanted, done)
+    return pending
+
+
+def _answer(
+    context: RequestContext,
+    request: Entity,
+    pending: Pending,
+    wanted: list[_Place],
+    error: ErrorCode,
+    codes: list[ErrorCode],
+) -> None:
+    if pending.done:
+        return
+    by_place = dict(zip(wanted, codes, strict=False))
+    make = maker(context)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    topics = tuple(
+        make(
+            "OffsetDeleteResponseTopic",
+            name=asked.name,
+            partitions=tuple(
+                make(
+                    "OffsetDeleteResponsePartition",
+                    partition_index=one.partition_index,
+                    error_code=by_place.get((asked.name, one.partition_index), unknown),
+                )
+                for one in asked.partitions
+            ),
+        )
+        for asked in request.topics
+    )
+    response = make(
+        None,
+        error_code=error,
+        topics=topics if error is ErrorCode.NONE else (),
+    )
+    pending.resolve(kio_codec.encode_body(response))

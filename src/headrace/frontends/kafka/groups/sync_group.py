@@ -1,0 +1,49 @@
+"""SyncGroup (key 14, v0-v5): what the member is to read; the leader brings it for all.
+
+* Answered when the leader's assignment is committed; at once while the group is Stable.
+v1 throttle · v3 static members · v4 flexible · v5 protocol type and name (KIP-559)
+"""
+
+from functools import partial
+
+from headrace.coordination.groups.messages import SyncAnswer, SyncRequest
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.model.errors import ErrorCode
+from headrace.net.pending import Pending
+from headrace.wire.kafka import kio_codec
+
+_PROTOCOLS_SINCE = 5
+
+
+def handle(context: RequestContext, request: Entity) -> Pending:
+    """Answer when the assignment is there, or at once with what forbids it."""
+    pending = Pending()
+    sync = SyncRequest(
+        group_id=request.group_id,
+        generation=request.generation_id,
+        member_id=request.member_id,
+        instance_id=getattr(request, "group_instance_id", None),
+        protocol_type=getattr(request, "protocol_type", None),
+        protocol_name=getattr(request, "protocol_name", None),
+        assignments=tuple((one.member_id, one.assignment) for one in request.assignments),
+    )
+    if context.version >= _PROTOCOLS_SINCE and None in (sync.protocol_type, sync.protocol_name):
+        # Both are mandatory from v5 on, nullable only for the wire's sake.
+        _answer(context, pending, SyncAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+        return pending
+    context.broker.groups.sync(sync, partial(_answer, context, pending))
+    return pending
+
+
+def _answer(context: RequestContext, pending: Pending, answer: SyncAnswer) -> None:
+    if pending.done:
+        return
+    response = maker(context)(
+        None,
+        error_code=answer.error,
+        protocol_type=answer.protocol_type,
+        protocol_name=answer.protocol_name,
+        assignment=answer.assignment,
+    )
+    pending.resolve(kio_codec.encode_body(response))

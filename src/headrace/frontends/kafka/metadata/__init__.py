@@ -1,0 +1,1 @@
+"""Metadata: brokers, topics, partitions, leaders."""

@@ -1,0 +1,49 @@
+"""DescribeCluster (key 60, v0-v2): the brokers as clients of the asking listener reach them.
+
+v1 endpoint type (ours are brokers; there are no controllers to connect to) · v2 fenced brokers,
+which there are none of: a broker without a session is not in the picture.
+"""
+
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import OPERATIONS_UNKNOWN, Entity, maker
+from headrace.model.errors import ErrorCode
+
+BROKERS = 1
+CONTROLLERS = 2
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """The present picture."""
+    make = maker(context)
+    image = context.broker.image
+    kind = getattr(request, "endpoint_type", BROKERS)
+    code, message = ErrorCode.NONE, None
+    if kind == CONTROLLERS:
+        code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
+        message = "this is a broker: it knows no controllers that clients could connect to"
+    elif kind != BROKERS:
+        code, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {kind}?"
+    brokers = tuple(
+        make(
+            "DescribeClusterBroker",
+            broker_id=broker.broker_id,
+            host=endpoint.host,
+            port=endpoint.port,
+            rack=broker.rack,
+            is_fenced=False,
+        )
+        for broker in image.brokers.values()
+        if code is ErrorCode.NONE
+        for endpoint in (broker.endpoint(context.listener),)
+        if endpoint is not None
+    )
+    return make(
+        None,
+        error_code=code,
+        error_message=message,
+        endpoint_type=BROKERS,
+        cluster_id=image.cluster_id,
+        controller_id=image.controller_id,
+        brokers=brokers,
+        cluster_authorized_operations=OPERATIONS_UNKNOWN,
+    )

@@ -1,0 +1,94 @@
+"""DescribeTopicPartitions (key 75, v0): topics page by page, however many partitions there are.
+
+Java's admin client asks this before Metadata. Topics come sorted by name; a page ends after so many
+partitions, and `next_cursor` says where the next one begins. The lists of KIP-966's eligible
+leaders are empty, never null: Java clients cannot bear that, and the store has no such thing.
+"""
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from headrace.broker.metadata_image import PartitionInfo, TopicInfo
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import (
+    NO_UUID,
+    OPERATIONS_UNKNOWN,
+    Entity,
+    Make,
+    maker,
+)
+from headrace.model.errors import ErrorCode
+from headrace.model.nouns import topic_name_problem
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """One page."""
+    make = maker(context)
+    image = context.broker.image
+    most = context.broker.config.max_request_partition_size_limit
+    left = max(1, min(most, request.response_partition_limit))
+    start, first = "", 0
+    if request.cursor is not None:
+        start, first = request.cursor.topic_name, max(0, request.cursor.partition_index)
+    names: Iterable[str] = {topic.name for topic in request.topics} or image.topics
+    topics: list[Entity] = []
+    cursor = None
+    for name in sorted(name for name in names if name >= start):
+        topic = image.topics.get(name)
+        if topic is None:
+            topics.append(_absent(make, name))
+            continue
+        begin = first if name == start else 0
+        if left == 0:
+            cursor = make("Cursor", topic_name=name, partition_index=begin)
+            break
+        page = topic.partitions[begin : begin + left]
+        topics.append(_topic(make, topic, page))
+        left -= len(page)
+        if begin + len(page) < len(topic.partitions):
+            cursor = make("Cursor", topic_name=name, partition_index=begin + len(page))
+            break
+    return make(None, topics=tuple(topics), next_cursor=cursor)
+
+
+def _absent(make: Make, name: str) -> Entity:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if topic_name_problem(name) is not None:
+        code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return make(
+        "DescribeTopicPartitionsResponseTopic",
+        error_code=code,
+        name=name,
+        topic_id=NO_UUID,
+        is_internal=False,
+        partitions=(),
+        topic_authorized_operations=OPERATIONS_UNKNOWN,
+    )
+
+
+def _topic(make: Make, topic: TopicInfo, page: Iterable[PartitionInfo]) -> Entity:
+    return make(
+        "DescribeTopicPartitionsResponseTopic",
+        error_code=ErrorCode.NONE,
+        name=topic.name,
+        topic_id=UUID(bytes=topic.topic_id),
+        is_internal=topic.internal,
+        partitions=tuple(_partition(make, one) for one in page),
+        topic_authorized_operations=OPERATIONS_UNKNOWN,
+    )
+
+
+def _partition(make: Make, partition: PartitionInfo) -> Entity:
+    led = partition.leader >= 0
+    return make(
+        "DescribeTopicPartitionsResponsePartition",
+        error_code=ErrorCode.NONE if led else ErrorCode.LEADER_NOT_AVAILABLE,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        eligible_leader_replicas=(),
+        last_known_elr=(),
+        offline_replicas=partition.offline,
+    )

@@ -1,0 +1,1 @@
+"""Produce: single requests, runs of alike ones, answers once committed."""

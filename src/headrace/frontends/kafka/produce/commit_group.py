@@ -1,0 +1,169 @@
+"""Produce requests of one pass that wait for the high watermark, as one pending answer.
+
+A pipelining client sends dozens of small batches in one read. They are appended together and
+flushed together, so they wait together: one place in the connection's queue, one callback for each
+partition, one deadline, and for each request only its finished answer.
+"""
+
+import struct
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.net.pending import Body, Pending
+from headrace.observe.metrics import ApiStats
+from headrace.wire.kafka.hot.produce import (
+    PartitionResponse,
+    ProduceResponse,
+    TopicResponse,
+    encode_response,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from headrace.broker.partition import Partition
+    from headrace.frontends.kafka.connection.deadlines import Deadlines
+    from headrace.model.nouns import Offset
+
+REQUESTS_MAX = 1000
+"""Requests one group takes; the next begins another."""
+_TIMEOUT_SECONDS_MAX = 3600.0
+_CORRELATION_ID = struct.Struct(">4xi")
+
+
+class Framer(Protocol):
+    """Puts the response header before a body."""
+
+    version: int
+    stats: ApiStats
+
+    def framed(self, correlation_id: int, body: Body) -> Body:
+        """The whole answer."""
+
+
+class CommitGroup(Pending):
+    """Consecutive requests of one connection and one pass."""
+
+    __slots__ = (
+        "_began",
+        "_errors",
+        "_left",
+        "_offsets",
+        "_route",
+        "_timeout_ms",
+        "answers",
+        "latest",
+        "owners",
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = perf_counter()
+        self.answers: list[bytes] = []
+        """Whole answers, as they are true once everything holds."""
+        self.owners: list[Partition] = []
+        """Which partition each of `answers` is about."""
+        self.latest = b""
+        """The body of the request just taken: the dispatcher frames it into `answers`."""
+        self._offsets: dict[Partition, Offset] = {}
+        self._errors: dict[Partition, ApiError] = {}
+        self._left = 0
+        self._timeout_ms = 1 << 31
+        self._route: Framer | None = None
+
+    def take(
+        self, partition: "Partition", commit_offset: "Offset", timeout_ms: int, body: bytes
+    ) -> None:
+        """Let one more request wait, for `partition` to hold everything below `commit_offset`."""
+        offsets = self._offsets
+        if commit_offset > offsets.get(partition, -1):
+            offsets[partition] = commit_offset
+        self.owners.append(partition)
+        self.latest = body
+        if timeout_ms < self._timeout_ms:
+            self._timeout_ms = timeout_ms
+
+    def take_run(
+        self,
+        owners: "list[Partition]",
+        waits: "Mapping[Partition, Offset]",
+        timeout_ms: int,
+        answers: list[bytes],
+    ) -> None:
+        """The same for several requests: their partitions, their whole answers.
+
+        `waits`: up to where each partition must be committed, where it is not yet.
+        """
+        offsets = self._offsets
+        for partition, commit_offset in waits.items():
+            if commit_offset > offsets.get(partition, -1):
+                offsets[partition] = commit_offset
+        self.owners += owners
+        self.answers += answers
+        if timeout_ms < self._timeout_ms:
+            self._timeout_ms = timeout_ms
+
+    @property
+    def room(self) -> int:
+        """How many requests more it takes."""
+        return REQUESTS_MAX - len(self.answers)
+
+    def fits(self, route: Framer) -> bool:
+        """Whether a request that came by `route` may wait here: one version, not too many."""
+        if self._route is None:
+            self._route = route
+        return self._route is route and len(self.answers) < REQUESTS_MAX
+
+    def watch(self, deadlines: "Deadlines") -> None:
+        """The pass is over: wait. Called once."""
+        self._left = len(self._offsets) + 1
+        for partition, offset in self._offsets.items():
+            partition.when_committed(offset, partial(self.committed, partition))
+        self._one_less()
+        if not self.done:
+            seconds = min(max(self._timeout_ms, 0) / 1000, _TIMEOUT_SECONDS_MAX)
+            deadlines.add(self, seconds, self._time_out)
+
+    def committed(self, partition: "Partition", error: ApiError | None) -> None:
+        """One partition holds everything, or it will never be known."""
+        if error is not None:
+            self._errors[partition] = error
+        self._one_less()
+
+    def _one_less(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._answer()
+
+    def _answer(self) -> None:
+        if self._errors:
+            for at, partition in enumerate(self.owners):
+                error = self._errors.get(partition)
+                if error is not None:
+                    self.answers[at] = self._failure(at, partition, error)
+        if self._route is not None and not self.done:
+            # Once for all of them: their waits differ by less than the flush they shared.
+            self._route.stats.latency.add(perf_counter() - self._began)
+        self.resolve(b"".join(self.answers))
+
+    def _time_out(self) -> None:
+        """Too late for what does not hold yet; it stays where it is."""
+        late = ApiError(ErrorCode.REQUEST_TIMED_OUT)
+        for partition, offset in self._offsets.items():
+            if partition.high_watermark < offset:
+                self._errors.setdefault(partition, late)
+        self._answer()
+
+    def _failure(self, at: int, partition: "Partition", error: ApiError) -> bytes:
+        route = self._route
+        if route is None:
+            return b""
+        (correlation_id,) = _CORRELATION_ID.unpack_from(self.answers[at])
+        topic, index = partition.topic_partition
+        result = PartitionResponse(index, error.code, error_message=error.message)
+        response = ProduceResponse([TopicResponse(topic, partition.topic_id, [result])])
+        body = encode_response(route.version, response)
+        framed = route.framed(correlation_id, body)
+        return framed if isinstance(framed, bytes) else b""

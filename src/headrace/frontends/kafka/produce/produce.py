@@ -1,0 +1,382 @@
+"""Produce (key 0, v3-v13): append batches, answer when `acks` is met.
+
+* acks=0: no answer; a failure closes the connection, the only way to say it. acks=1: answered once
+  written. acks=-1: answered once the high watermark has passed the batch, with the default
+  configuration when it is on disk on every in-sync replica; after `timeout_ms` REQUEST_TIMED_OUT,
+  and the batch stays in the log: the outcome is unknown.
+* Each partition has its own error; nothing of a refused batch is written.
+* A repeated (producer id, epoch, sequence) gets its first answer again, when that holds.
+* A compacted topic refuses batches with records that have no key (INVALID_RECORD, each record named
+  from v8 on); large and compressed ones are looked at by a thread, and wait for it. So do batches
+  that `compression.type` wants in another codec. Refused times are named in small plain batches.
+* A transactional batch is taken while its producer has a transaction open that reaches the
+  partition; from v12 on the first one takes the partition in (KIP-890).
+
+v3 transactional id · v5 log start offset · v8 error message · v9 flexible
+v11 TRANSACTION_ABORTABLE · v12 partitions join transactions by themselves · v13 topic ids
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.coordination.transactions.producers import ProducerEpoch
+from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.frontends.kafka.produce import record_validation, transaction_begin
+from headrace.frontends.kafka.produce.transaction_begin import NONE_BEGUN, Begun, First
+from headrace.log.producers.producer_states import Begins
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import Offset
+from headrace.net.pending import Pending
+from headrace.net.session import CloseConnection
+from headrace.record.batch import TRANSACTIONAL, check_produced, parse_header
+from headrace.wire.kafka.hot.produce import (
+    PartitionData,
+    PartitionResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicData,
+    TopicResponse,
+    decode_request,
+    encode_appended,
+    encode_response,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from headrace.broker.partition import Partition
+
+ACKS_ALL = -1
+ACKS_NONE = 0
+_ACKS = (0, 1, -1)
+_TOPIC_IDS_FROM = 13
+_TIMEOUT_SECONDS_MAX = 3600.0
+
+
+def handle(context: RequestContext, body: memoryview) -> Answer:
+    """Answer one Produce request."""
+    version = context.version
+    request = decode_request(version, body)
+    transactional_id, acks, timeout_ms, topics = request
+    alone = len(topics) == 1 and len(topics[0][2]) == 1
+    if not alone or (transactional_id is not None and _may_begin(context, topics[0])):
+        todo = list(_to_check(context, request))
+        if any(
+            not record_validation.in_passing(task, parse_header(view)) for _, view, task in todo
+        ):
+            return _later(context, body)
+        checked = record_validation.check_all(todo, len(body)) if todo else {}
+        begun = NONE_BEGUN
+        first = list(_first_ones(context, request)) if transactional_id is not None else []
+        if first and transactional_id is not None:
+            if version >= transaction_begin.ADDS_SINCE:
+                return _later(context, body)
+            begun = transaction_begin.verify(context, transactional_id, first)
+        return _several(context, request, checked, begun, Pending())
+    # The usual request: one batch, outside of a transaction or in one that is open there already.
+    # What follows is this API's whole cost for small batches.
+    name, topic_id, ((index, records),) = topics[0]
+    broker, shared = context.broker, context.shared
+    if shared.gather is not None:
+        shared.gather()
+    try:
+        if acks not in _ACKS:
+            raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+        if version >= _TOPIC_IDS_FROM:
+            partition = broker.partition_by_id(topic_id, index)
+        else:
+            partition = broker.partition(name, index)
+        view = records if isinstance(records, memoryview) else memoryview(records or b"")
+        header = check_produced(view, version)
+        if partition.inspected:
+            task = record_validation.task_of(partition, header)
+            if task is not None:
+                if not record_validation.in_passing(task, header):
+                    return _later(context, body)
+                record_validation.check(view, header, task, len(view))
+        base_offset, _, append_time, commit_offset, _ = partition.append(
+            view, header, now_ms=broker.clock.wall_ms(), required_acks=acks
+        )
+    except ApiError as error:
+        return _refused(context, request, error)
+    broker.metrics.records_in += header[12]
+    if acks == ACKS_NONE:
+        shared.promised = True
+        return None
+    answer = encode_appended(
+        version, name, topic_id, index, base_offset, append_time, partition.log.start_offset
+    )
+    if acks == 1 or commit_offset <= partition.high_watermark:
+        shared.promised = True
+        return answer
+    group = shared.group or shared.open_group()
+    group.take(partition, commit_offset, timeout_ms, answer)
+    return group
+
+
+def _may_begin(context: RequestContext, topic: TopicData) -> bool:
+    """Whether the one batch may be the first of its transaction in its partition."""
+    try:
+        partition = _partition_of(context, topic, topic.partitions[0].partition)
+        header = parse_header(_view_of(topic.partitions[0]))
+    except ApiError:
+        return True  # told when it is to be appended
+    if not header.attributes & TRANSACTIONAL:
+        return False
+    return not partition.log.producers.is_open(header.producer_id, header.producer_epoch)
+
+
+def _seconds(timeout_ms: int) -> float:
+    return min(max(timeout_ms, 0) / 1000, _TIMEOUT_SECONDS_MAX)
+
+
+def _refused(context: RequestContext, request: ProduceRequest, error: ApiError) -> Answer:
+    """The answer to the usual request where its one batch was not taken."""
+    name, topic_id, (data,) = request.topics[0]
+    if request.acks == ACKS_NONE:
+        raise CloseConnection(f"a batch with acks=0 was not taken: {error}")
+    result = _result_of(data.partition, _named(context, request.topics[0], data, error))
+    response = ProduceResponse([TopicResponse(name, topic_id, [result])])
+    return encode_response(context.version, response)
+
+
+def _result_of(index: int, error: ApiError) -> PartitionResponse:
+    named = error.record_errors if isinstance(error, record_validation.RecordsRefused) else ()
+    return PartitionResponse(index, error.code, record_errors=named, error_message=error.message)
+
+
+def _named(
+    context: RequestContext, topic: TopicData, data: PartitionData, error: ApiError
+) -> ApiError:
+    """The error with the records it is about, where that can be said quickly."""
+    if error.code is not ErrorCode.INVALID_TIMESTAMP:
+        return error
+    partition = _partition_of(context, topic, data.partition)
+    now_ms = context.broker.clock.wall_ms()
+    return record_validation.named(error, _view_of(data), partition, now_ms)
+
+
+def _later(context: RequestContext, body: memoryview) -> Pending:
+    """Have a thread look into the records, and the coordinator begin a transaction, then go on.
+
+    The connection hands nothing over until then. So a client's batches stay in order, and no client
+    has more than one request copied here.
+    """
+    broker = context.broker
+    own = memoryview(bytearray(body))
+    request = decode_request(context.version, own)
+    pending = Pending(alone=True)
+    context = replace(context)
+    limit = broker.config.record_batch_inflated_bytes_max
+    todo = list(_to_check(context, request))
+
+    def checked(
+        result: "dict[record_validation.Place, record_validation.Outcome] | BaseException",
+    ) -> None:
+        if isinstance(result, Exception):
+            pending.fail(result)
+        elif isinstance(result, BaseException):
+            raise result
+        elif not pending.done:
+            _begin(context, request, partial(go_on, result))
+
+    def go_on(
+        looked_into: "dict[record_validation.Place, record_validation.Outcome]", begun: Begun
+    ) -> None:
+        if pending.done:
+            return
+        try:
+            answer = _several(context, request, looked_into, begun, pending)
+        except CloseConnection as closed:
+            pending.fail(closed)
+            return
+        if not isinstance(answer, Pending):
+            pending.resolve(answer)
+
+    if todo:
+        broker.disk.run(lambda: record_validation.check_all(todo, limit), checked)
+    else:
+        checked({})
+    return pending
+
+
+def _begin(
+    context: RequestContext, request: ProduceRequest, done: "Callable[[Begun], None]"
+) -> None:
+    """Ask the coordinator about batches that would be the first of a transaction somewhere."""
+    transactional_id = request.transactional_id
+    first = list(_first_ones(context, request)) if transactional_id is not None else []
+    if not first or transactional_id is None:
+        done(NONE_BEGUN)
+    elif context.version >= transaction_begin.ADDS_SINCE:
+        transaction_begin.add(context, transactional_id, first, done)
+    else:
+        done(transaction_begin.verify(context, transactional_id, first))
+
+
+def _first_ones(context: RequestContext, request: ProduceRequest) -> "Iterator[First]":
+    """The sound transactional batches whose producer has no transaction open in the partition."""
+    for topic_at, topic in enumerate(request.topics):
+        for at, data in enumerate(topic.partitions):
+            try:
+                partition = _partition_of(context, topic, data.partition)
+                header = check_produced(_view_of(data), context.version)
+            except ApiError:
+                continue  # told when it is to be appended
+            who = ProducerEpoch(header.producer_id, header.producer_epoch)
+            if header.attributes & TRANSACTIONAL and not partition.log.producers.is_open(*who):
+                yield First((topic_at, at), partition.topic_partition, who)
+
+
+def _to_check(
+    context: RequestContext, request: ProduceRequest
+) -> "Iterator[tuple[record_validation.Place, memoryview, record_validation.Task]]":
+    """The sound batches whose records must be looked into, with their places."""
+    for topic_at, topic in enumerate(request.topics):
+        for at, data in enumerate(topic.partitions):
+            try:
+                partition = _partition_of(context, topic, data.partition)
+                if not partition.inspected:
+                    continue
+                view = _view_of(data)
+                task = record_validation.task_of(partition, check_produced(view, context.version))
+            except ApiError:
+                continue  # told when it is to be appended
+            if task is not None:
+                yield (topic_at, at), view, task
+
+
+def _partition_of(context: RequestContext, topic: TopicData, index: int) -> "Partition":
+    if context.version >= _TOPIC_IDS_FROM:
+        return context.broker.partition_by_id(topic.topic_id, index)
+    return context.broker.partition(topic.name, index)
+
+
+def _view_of(data: PartitionData) -> memoryview:
+    records = data.records
+    return records if isinstance(records, memoryview) else memoryview(records or b"")
+
+
+class _Batches:
+    """A request with several batches: their results, and how many still wait."""
+
+    def __init__(self, version: int, request: ProduceRequest, pending: Pending) -> None:
+        self.version = version
+        self.request = request
+        self.results: list[list[PartitionResponse]] = []
+        self.waiting = 0
+        self.pending = pending
+
+    def committed(self, topic: int, at: int, error: ApiError | None) -> None:
+        """One batch holds for good, or it will never be known."""
+        if error is not None:
+            before = self.results[topic][at]
+            self.results[topic][at] = PartitionResponse(
+                before.partition, error.code, before.base_offset, error_message=error.message
+            )
+        self.waiting -= 1
+        if self.waiting == 0:
+            self.pending.resolve(self.encoded())
+
+    def encoded(self) -> bytes:
+        """The response's body as things stand."""
+        topics = [
+            TopicResponse(topic.name, topic.topic_id, results)
+            for topic, results in zip(self.request.topics, self.results, strict=True)
+        ]
+        return encode_response(self.version, ProduceResponse(topics))
+
+
+def _several(
+    context: RequestContext,
+    request: ProduceRequest,
+    checked: "dict[record_validation.Place, record_validation.Outcome]",
+    begun: Begun,
+    pending: Pending,
+) -> Answer:
+    """Append all batches; `checked` says of those that were looked into what became of them."""
+    batches = _Batches(context.version, request, pending)
+    waits: list[tuple[Partition, Offset, int, int]] = []
+    failed: ApiError | None = None
+    for topic_at, topic in enumerate(request.topics):
+        results: list[PartitionResponse] = []
+        batches.results.append(results)
+        for data in topic.partitions:
+            try:
+                place = (topic_at, len(results))
+                known = checked.get(place)
+                refused = known if isinstance(known, ApiError) else begun.refused.get(place)
+                if refused is not None:
+                    raise refused
+                if isinstance(known, bytearray):
+                    data = data._replace(records=memoryview(known))
+                begins = begun.begins.get(place, Begins.NO)
+                result, partition, commit_offset = _append(context, request, topic_at, data, begins)
+            except ApiError as error:
+                failed = error
+                result = _result_of(data.partition, _named(context, topic, data, error))
+            else:
+                waits.append((partition, commit_offset, topic_at, len(results)))
+            results.append(result)
+    if request.acks == ACKS_NONE:
+        if failed is not None:
+            raise CloseConnection(f"a batch with acks=0 was not taken: {failed}")
+        return None
+    if request.acks != ACKS_ALL or not waits:
+        return batches.encoded()
+    return _wait_for_all(context, batches, waits)
+
+
+def _append(
+    context: RequestContext,
+    request: ProduceRequest,
+    topic_at: int,
+    data: PartitionData,
+    begins: Begins,
+) -> tuple[PartitionResponse, "Partition", Offset]:
+    if request.acks not in _ACKS:
+        raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
+    broker = context.broker
+    index = data.partition
+    partition = _partition_of(context, request.topics[topic_at], index)
+    view = _view_of(data)
+    header = check_produced(view, context.version)
+    appended = partition.append(
+        view,
+        header,
+        now_ms=broker.clock.wall_ms(),
+        required_acks=request.acks,
+        begins=begins,
+    )
+    broker.metrics.records_in += header.record_count
+    result = PartitionResponse(
+        index, 0, appended.base_offset, appended.append_time_ms, partition.log.start_offset
+    )
+    return result, partition, appended.commit_offset
+
+
+def _wait_for_all(
+    context: RequestContext, batches: _Batches, waits: "list[tuple[Partition, Offset, int, int]]"
+) -> Pending:
+    # One more than there are, so that none of the callbacks below, at once or later, is the last.
+    batches.waiting = len(waits) + 1
+    for partition, commit_offset, topic_at, at in waits:
+        partition.when_committed(commit_offset, partial(batches.committed, topic_at, at))
+    pending = batches.pending
+    batches.waiting -= 1
+    if batches.waiting == 0:
+        pending.resolve(batches.encoded())
+        return pending
+
+    def timed_out() -> None:
+        for partition, commit_offset, topic_at, at in waits:
+            before = batches.results[topic_at][at]
+            if before.error_code == 0 and partition.high_watermark < commit_offset:
+                batches.results[topic_at][at] = PartitionResponse(
+                    before.partition, ErrorCode.REQUEST_TIMED_OUT, before.base_offset
+                )
+        pending.resolve(batches.encoded())
+
+    context.shared.deadlines.add(pending, _seconds(batches.request.timeout_ms), timed_out)
+    return pending

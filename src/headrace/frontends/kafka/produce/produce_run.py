@@ -1,0 +1,250 @@
+"""Runs of Produce requests: a pipelining client's small batches, appended and answered together.
+
+Consecutive requests of a producer differ in correlation id, partition and batch only. Where several
+lie in one read, those that are byte for byte like the first one but for that, one batch for one
+partition, are one run: each batch is checked, those for one partition in a row are written by one
+call, and all are answered from one template.
+
+Nothing is decided here that `produce.handle` decides: a run ends before the first request that is
+not like the others or needs more than being written (a refusal, a duplicate, a new segment), and
+that one goes the ordinary way. Answers, log and counters are the same either way.
+"""
+
+import struct
+from collections.abc import Mapping
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.frontends.kafka.produce.produce_pattern import (
+    FIXED_BYTES,
+    LENGTH_BYTES,
+    Found,
+    Pattern,
+    Route,
+)
+from headrace.model.errors import ApiError, Malformed
+from headrace.net.session import Run
+from headrace.observe.metrics import ApiStats
+from headrace.record.batch import stamp
+from headrace.wire.kafka.api import ApiKey
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
+    from headrace.frontends.kafka.connection.hot_state import Shared
+    from headrace.model.nouns import Offset
+
+FRAMES_MAX = 256
+"""Requests in one run."""
+FRAME_BYTES_MAX = 64 << 10
+"""Larger requests are not worth it."""
+_LATENCY_SAMPLE = 16
+"""One request in sixteen is timed, as everywhere."""
+_PATIENCE_FIRST, _PATIENCE_MAX = 4, 64
+_ACKS_NONE, _ACKS_ALL = 0, -1
+_NO_EPOCH = -1
+_unpack_size = struct.Struct(">i").unpack_from
+_unpack_code = struct.Struct(">4xi").unpack_from
+
+
+class _Done(NamedTuple):
+    """What a run has come to so far."""
+
+    answers: "list[bytes]"
+    owners: "list[Partition]"
+    """Which partition each answer is about."""
+    waits: "dict[Partition, Offset]"
+    """What must be committed before they are true."""
+
+    def wait(self, partition: "Partition", commit_offset: "Offset") -> None:
+        """The answers so far are true once the partition's high watermark has come there."""
+        if commit_offset > self.waits.get(partition, -1):
+            self.waits[partition] = commit_offset
+
+
+def _timed(stats: ApiStats, requests: int, began: float) -> None:
+    """Count how long each took: they came and were done together."""
+    seconds = perf_counter() - began
+    for _ in range(requests):
+        stats.latency.add(seconds)
+
+
+class ProduceRuns:
+    """The runs of one connection."""
+
+    __slots__ = ("_broker", "_let_pass", "_patience", "_pattern", "_routes", "_shared", "_size_max")
+
+    def __init__(self, broker: "Broker", shared: "Shared", routes: Mapping[int, Route]) -> None:
+        self._broker = broker
+        self._shared = shared
+        self._routes = routes
+        self._size_max = min(broker.config.socket_request_max_bytes, FRAME_BYTES_MAX)
+        self._pattern: Pattern | None = None
+        # How many requests go the ordinary way unasked after a try that came to nothing; twice as
+        # many after each such try.
+        self._let_pass = 0
+        self._patience = 1
+
+    def take(self, view: memoryview, at: int, filled: int) -> Run | None:
+        """Answer several requests from `at` on at once. None: the next goes the ordinary way."""
+        if self._let_pass:
+            self._let_pass -= 1
+            return None
+        (size,) = _unpack_size(view, at)
+        second = at + LENGTH_BYTES + size
+        if second + LENGTH_BYTES + _unpack_size(view, second)[0] > filled:
+            return None
+        began = perf_counter()
+        pattern = self._pattern
+        found = None if pattern is None else self._find(pattern, view, at, filled)
+        if found is None or not found.ends:
+            pattern = self._pattern = self._learn(view, at, size)
+            found = None if pattern is None else self._find(pattern, view, at, filled)
+        if pattern is None or found is None or len(found.ends) < 2:
+            self._pass_by(0)
+            self._let_pass -= 1  # this one
+            return None
+        run = self._append(pattern, found, at, began)
+        if run is None:
+            self._pass_by(len(found.ends))
+            self._let_pass -= 1
+        elif run.frames < len(found.ends):
+            self._pass_by(len(found.ends) - run.frames)
+        else:
+            self._patience = 1
+        return run
+
+    def _pass_by(self, checked: int) -> None:
+        """Let requests go the ordinary way: one at first, later all that were `checked` in vain.
+
+        So that no stream of requests has each of them checked again and again.
+        """
+        self._let_pass = max(self._patience, checked if self._patience > _PATIENCE_FIRST else 0)
+        self._patience = min(2 * self._patience, _PATIENCE_MAX)
+
+    def _find(self, pattern: Pattern, view: memoryview, at: int, filled: int) -> Found:
+        most, group = FRAMES_MAX, self._shared.group
+        if group is not None and pattern.acks == _ACKS_ALL and group.fits(pattern.route):
+            most = min(most, group.room)
+        return pattern.find(view, at, filled, most)
+
+    def _learn(self, view: memoryview, at: int, size: int) -> Pattern | None:
+        (code,) = _unpack_code(view, at)
+        route = self._routes.get(code)
+        if route is None or code >> 16 != ApiKey.PRODUCE or size > self._size_max:
+            return None
+        begin = at + LENGTH_BYTES
+        try:
+            return Pattern(code, route, view[begin : begin + size], self._size_max)
+        except Malformed:
+            return None
+
+    def _append(self, pattern: Pattern, found: Found, at: int, began: float) -> Run | None:
+        shared = self._shared
+        if shared.gather is not None:
+            shared.gather()
+        done = _Done([], [], {})
+        taken = self._append_all(pattern, found, done)
+        if taken == 0:
+            return None
+        end = found.ends[taken - 1]
+        stats = pattern.route.stats
+        before = stats.requests
+        stats.requests = before + taken
+        stats.bytes_in += end - at - taken * LENGTH_BYTES
+        timed = stats.requests // _LATENCY_SAMPLE - before // _LATENCY_SAMPLE
+        if pattern.acks == _ACKS_NONE:
+            shared.group = None
+            shared.promised = True
+            _timed(stats, timed, began)
+            return Run(end, taken, None)
+        answers = done.answers
+        body_bytes = len(answers[0]) - FIXED_BYTES - pattern.route.tagged_head
+        stats.bytes_out += taken * body_bytes
+        if done.waits:
+            group = shared.group
+            if group is None or not group.fits(pattern.route):
+                group = shared.open_group()
+                group.fits(pattern.route)
+            first = not group.answers
+            group.take_run(done.owners, done.waits, pattern.timeout_ms, answers)
+            return Run(end, taken, group if first else None)
+        shared.group = None
+        shared.promised = True
+        _timed(stats, timed, began)
+        return Run(end, taken, b"".join(answers))
+
+    def _append_all(self, pattern: Pattern, found: Found, done: _Done) -> int:
+        """Append what was found, one partition after the other; how many of the requests."""
+        broker = self._broker
+        now_ms = broker.clock.wall_ms()
+        indexes = found.indexes
+        total, taken = len(indexes), 0
+        while taken < total:
+            index, begin = indexes[taken], taken
+            end = begin + 1
+            while end < total and indexes[end] == index:
+                end += 1
+            try:
+                partition = pattern.partition(broker, index)
+            except ApiError:
+                break
+            if end - begin == 1:
+                taken += self._append_one(pattern, found, begin, partition, now_ms, done)
+            else:
+                taken += self._append_row(pattern, found, begin, end, partition, now_ms, done)
+            if taken < end:
+                break
+        return taken
+
+    def _append_one(
+        self, pattern: Pattern, found: Found, at: int, partition: "Partition", now_ms: int,
+        done: _Done,
+    ) -> int:  # fmt: skip
+        """Append the batch of one request; 1, or 0 where it is to go the ordinary way."""
+        if partition.inspected:
+            return 0
+        batch, header = found.batches[at], found.headers[at]
+        try:
+            base_offset, _, append_time, commit_offset, _ = partition.append(
+                batch, header, now_ms=now_ms, required_acks=pattern.acks
+            )
+        except ApiError:
+            stamp(batch, 0, _NO_EPOCH)  # as it was, for the ordinary way to say what is wrong
+            return 0
+        self._broker.metrics.records_in += header[12]
+        if pattern.acks != _ACKS_NONE:
+            start = partition.log.start_offset
+            done.owners.append(partition)
+            done.answers.append(
+                pattern.answer(
+                    found.correlation_ids[at], found.indexes[at], base_offset, append_time, start
+                )
+            )
+            if pattern.acks == _ACKS_ALL and commit_offset > partition.high_watermark:
+                done.wait(partition, commit_offset)
+        return 1
+
+    def _append_row(
+        self, pattern: Pattern, found: Found, begin: int, end: int, partition: "Partition",
+        now_ms: int, done: _Done,
+    ) -> int:  # fmt: skip
+        """Append the batches of `begin` up to `end`, all for one partition; how many."""
+        base_offset = partition.log.end_offset
+        taken = partition.append_run(
+            found.batches[begin:end],
+            found.headers[begin:end],
+            now_ms=now_ms,
+            required_acks=pattern.acks,
+        )
+        if taken == 0:
+            return 0
+        end_offset = partition.log.end_offset
+        self._broker.metrics.records_in += end_offset - base_offset
+        if pattern.acks != _ACKS_NONE:
+            start = partition.log.start_offset
+            done.owners.extend([partition] * taken)
+            done.answers.extend(pattern.answers(found, begin, begin + taken, base_offset, start))
+            if pattern.acks == _ACKS_ALL and end_offset > partition.high_watermark:
+                done.wait(partition, end_offset)
+        return taken

@@ -1,0 +1,184 @@
+"""What a topic wants done with each record of a batch before it is appended (Kafka's LogValidator).
+
+A compacted topic takes no record without a key; `compression.type` may want another codec than the
+batch came in. Small plain batches are looked at in passing, the rest by a thread. Batches for
+topics that want neither never come here, but for one kind: those refused for their times, whose
+records are named where that is quickly done.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.record.batch import (
+    CODEC_MASK,
+    HEADER_BYTES,
+    BatchHeader,
+    codec_of,
+    parse_header,
+    recompress,
+    records,
+    size_of,
+)
+from headrace.record.compression import Codec, CorruptBatch, decompress
+from headrace.record.record import keyless
+from headrace.wire.kafka.hot.produce import RecordError
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+    from headrace.config.log_config import LogConfig
+    from headrace.model.nouns import TopicPartition
+
+IN_PASSING_RECORDS_MAX = 64
+"""About 30 µs of the event loop."""
+ERRORS_MAX = 1000
+"""Records named in one answer; the message counts no further either."""
+_BREATH_RECORDS = 256
+_CODECS = {
+    "uncompressed": Codec.NONE,
+    "gzip": Codec.GZIP,
+    "snappy": Codec.SNAPPY,
+    "lz4": Codec.LZ4,
+    "zstd": Codec.ZSTD,
+}
+
+Place = tuple[int, int]
+"""Where a batch stands in its request: the topic's and the partition's number."""
+Outcome = ApiError | bytearray | None
+"""Why a batch is refused, or what is to be appended in its place; None: it is fine as it is."""
+
+
+class RecordsRefused(ApiError):
+    """A batch refused for some of its records, which are named (KIP-467)."""
+
+    def __init__(self, code: ErrorCode, message: str, errors: Sequence[RecordError]) -> None:
+        super().__init__(code, message)
+        self.record_errors = errors
+
+
+class Task(NamedTuple):
+    """What is wanted of one batch."""
+
+    partition: "TopicPartition"
+    keys: bool
+    """Whether each record must have a key."""
+    codec: Codec | None
+    """The codec it is to be stored in; None: as it is."""
+    level: int | None
+
+
+def task_of(partition: "Partition", header: BatchHeader) -> Task | None:
+    """What the partition's topic wants of a batch; None: nothing."""
+    config = partition.log.config
+    codec = _CODECS.get(config.compression_type)
+    if codec is not None and header.attributes & CODEC_MASK == codec:
+        codec = None
+    if codec is None and not partition.keys_needed:
+        return None
+    if size_of(header) > config.max_message_bytes:
+        codec = None  # refused for that when it is appended
+    return Task(partition.topic_partition, partition.keys_needed, codec, _level(config, codec))
+
+
+def _level(config: "LogConfig", codec: Codec | None) -> int | None:
+    match codec:
+        case Codec.GZIP:
+            return config.compression_gzip_level
+        case Codec.LZ4:
+            return config.compression_lz4_level
+        case Codec.ZSTD:
+            return config.compression_zstd_level
+        case _:
+            return None
+
+
+def in_passing(task: Task, header: BatchHeader) -> bool:
+    """Whether the batch may be looked at on the event loop."""
+    return task.codec is None and _quickly_read(header)
+
+
+def _quickly_read(header: BatchHeader) -> bool:
+    return header.record_count <= IN_PASSING_RECORDS_MAX and not header.attributes & CODEC_MASK
+
+
+def check(view: memoryview, header: BatchHeader, task: Task, limit: int) -> bytearray | None:
+    """Do what is wanted of a sound batch, which unfolds to `limit` bytes at most.
+
+    Returns what is to be appended in its place, if anything is. ApiError: RecordsRefused;
+    INVALID_RECORD where the records are none.
+    """
+    try:
+        if task.keys:
+            _check_keys(view, header, task.partition, limit)
+        if task.codec is not None:
+            return recompress(view, task.codec, task.level, limit)
+    except CorruptBatch as error:
+        raise ApiError(ErrorCode.INVALID_RECORD, error.message) from error
+    return None
+
+
+def _check_keys(
+    view: memoryview, header: BatchHeader, partition: "TopicPartition", limit: int
+) -> None:
+    payload = decompress(codec_of(header), view[HEADER_BYTES:], limit)
+    found = []
+    for at in keyless(bytes(payload), header.record_count, _breathe):
+        found.append(at)
+        if len(found) >= ERRORS_MAX:
+            break
+    if found:
+        why = f"{partition} is compacted, so a record needs a key"
+        raise RecordsRefused(
+            ErrorCode.INVALID_RECORD,
+            f"{partition} is compacted: {len(found)} records of the batch have no key",
+            [RecordError(at, why) for at in found],
+        )
+
+
+def _breathe(number: int) -> None:
+    """Let the event loop have the interpreter now and then: a thread gives it up late by itself."""
+    if number % _BREATH_RECORDS == 0 and number:
+        time.sleep(0)
+
+
+def check_all(
+    batches: "Iterable[tuple[Place, memoryview, Task]]", limit: int
+) -> dict[Place, Outcome]:
+    """`check` of several batches, by their places in the request; for a thread.
+
+    Batches that are not sound are left to be refused when they are to be appended.
+    """
+    found: dict[Place, Outcome] = {}
+    for place, view, task in batches:
+        found[place] = None
+        try:
+            found[place] = check(view, parse_header(view), task, limit)
+        except ApiError as error:
+            found[place] = error
+    return found
+
+
+def named(error: ApiError, view: memoryview, partition: "Partition", now_ms: int) -> ApiError:
+    """A refused batch's error with the records it is about, where its times are and it is small."""
+    if error.code is not ErrorCode.INVALID_TIMESTAMP:
+        return error
+    header = parse_header(view)
+    if not _quickly_read(header):
+        return error
+    config = partition.log.config
+    earliest = now_ms - config.message_timestamp_before_max_ms
+    latest = now_ms + config.message_timestamp_after_max_ms
+    try:
+        errors = [
+            RecordError(
+                at,
+                f"timestamp {one.timestamp} is out of range, it should be within"
+                f" {max(earliest, 0)} and {latest}",
+            )
+            for at, one in enumerate(records(view, len(view)))
+            if one.timestamp > latest or 0 <= one.timestamp < earliest
+        ]
+    except CorruptBatch:
+        return error
+    return RecordsRefused(error.code, error.message or "", errors) if errors else error

@@ -1,0 +1,100 @@
+"""The first batches of a transaction in their partitions: may they be there? (KIP-890)
+
+Whoever has a transaction open in a partition goes on writing to it unasked. A batch that would open
+one is another matter: a late one, whose transaction has ended, must not begin the next. Up to
+Produce v11 the transaction's coordinator must know the partition already (AddPartitionsToTxn); from
+v12 on it is taken in by this very batch, and written once that is committed.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from headrace.coordination.transactions.producers import TV2, ProducerEpoch
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.log.producers.producer_states import Begins
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import TopicPartition
+
+ADDS_SINCE = 12
+_ABORTABLE_SINCE = 11
+Place = tuple[int, int]
+"""Topic and partition, by their places in the request."""
+
+_COORDINATOR_AWAY = frozenset({
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+})  # fmt: skip
+
+
+class First(NamedTuple):
+    """A batch that would open a transaction in its partition."""
+
+    place: Place
+    partition: TopicPartition
+    producer: ProducerEpoch
+
+
+class Begun(NamedTuple):
+    """What came of them."""
+
+    begins: dict[Place, Begins]
+    refused: dict[Place, ApiError]
+
+
+NONE_BEGUN = Begun({}, {})
+
+
+def verify(context: RequestContext, transactional_id: str, batches: list[First]) -> Begun:
+    """Ask the coordinator whether the transaction reaches their partitions."""
+    found = Begun({}, {})
+    for one in batches:
+        try:
+            context.broker.transactions.verify(transactional_id, one.producer, one.partition)
+            found.begins[one.place] = Begins.VERIFIED
+        except ApiError as error:
+            found.refused[one.place] = _refusal(context.version, error)
+    return found
+
+
+def add(
+    context: RequestContext,
+    transactional_id: str,
+    batches: list[First],
+    done: Callable[[Begun], None],
+) -> None:
+    """Have the coordinator take their partitions into the transaction."""
+    producer = batches[0].producer
+    others = [one for one in batches if one.producer != producer]
+    mine = [one for one in batches if one.producer == producer]
+    found = Begun({}, {})
+    for one in others:
+        found.refused[one.place] = ApiError(
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one transaction has one producer"
+        )
+
+    def added(error: ApiError | None) -> None:
+        for one in mine:
+            if error is None:
+                found.begins[one.place] = Begins.FRESH
+            else:
+                found.refused[one.place] = _refusal(context.version, error)
+        done(found)
+
+    partitions = [one.partition for one in mine]
+    context.broker.transactions.add(transactional_id, producer, partitions, TV2, added)
+
+
+def _refusal(version: int, error: ApiError) -> ApiError:
+    """As the client of this version of Produce knows what to do with."""
+    code = error.code
+    if code in _COORDINATOR_AWAY or (
+        code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_SINCE
+    ):
+        # What all clients try again, without asking for the partition's leader first.
+        code = ErrorCode.NOT_ENOUGH_REPLICAS
+    elif code is ErrorCode.PRODUCER_FENCED:
+        code = ErrorCode.INVALID_PRODUCER_EPOCH
+    elif code is ErrorCode.INVALID_TXN_STATE and version >= _ABORTABLE_SINCE:
+        code = ErrorCode.TRANSACTION_ABORTABLE
+    return ApiError(code, error.message or error.code.name)

@@ -1,0 +1,1 @@
+"""The share groups' APIs (KIP-932)."""

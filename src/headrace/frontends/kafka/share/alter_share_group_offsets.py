@@ -1,0 +1,64 @@
+"""AlterShareGroupOffsets (key 91, v0): have a share group without members begin elsewhere.
+
+* Answered when the new state is durable. NON_EMPTY_GROUP while somebody is in the group.
+* A group may begin so, before anybody has joined it or any other.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.frontends.kafka.connection.awaiting import answered
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import (
+    Entity,
+    error_fields,
+    maker,
+    uuid_of,
+)
+from headrace.frontends.kafka.share import share_topics
+from headrace.model.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.coordination.groups.share.admin_offsets import TopicOutcome
+
+    Outcome = tuple[ApiError | None, list[TopicOutcome]]
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer for each partition, or why nothing is done."""
+    wanted = [
+        (topic.topic_name, {one.partition_index: one.start_offset for one in topic.partitions})
+        for topic in request.topics
+    ]
+
+    try:
+        await share_topics.ensure(context)
+    except ApiError as unavailable:
+        return maker(context)(None, responses=(), **error_fields(unavailable))
+
+    def ask(done: "Callable[[Outcome], None]") -> None:
+        context.broker.share.alter_offsets(
+            request.group_id, wanted, lambda error, outcomes: done((error, outcomes))
+        )
+
+    error, outcomes = await answered(ask)
+    make = maker(context)
+    responses = tuple(
+        make(
+            "AlterShareGroupOffsetsResponseTopic",
+            topic_name=one.name,
+            topic_id=uuid_of(one.topic_id),
+            partitions=tuple(
+                make(
+                    "AlterShareGroupOffsetsResponsePartition",
+                    partition_index=index,
+                    error_code=code,
+                    error_message=None,
+                )
+                for index, code in one.partitions.items()
+            ),
+        )
+        for one in outcomes
+    )
+    return make(None, responses=responses, **error_fields(error))

@@ -1,0 +1,56 @@
+"""DescribeShareGroupOffsets (key 90, v0-v1): how far share groups are (KIP-932).
+
+* The start offset as it is kept; -1 where the group has not begun.
+* All topics where a group's topics are null.
+v1 lag (KIP-1226)
+"""
+
+from headrace.coordination.groups.share.admin_offsets import TopicSeen
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker, uuid_of
+from headrace.model.errors import ApiError, ErrorCode
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer at once; each group for itself."""
+    make = maker(context)
+    groups = []
+    for group in request.groups:
+        topics, wanted = group.topics, None
+        if topics is not None:
+            wanted = [(topic.topic_name, tuple(topic.partitions)) for topic in topics]
+        try:
+            seen = context.broker.share.describe_offsets(group.group_id, wanted)
+            error: ApiError | None = None
+        except ApiError as refused:
+            seen, error = [], refused
+        groups.append(
+            make(
+                "DescribeShareGroupOffsetsResponseGroup",
+                group_id=group.group_id,
+                topics=tuple(_topic(make, one) for one in seen),
+                error_code=ErrorCode.NONE if error is None else error.code,
+                error_message=None if error is None else error.message,
+            )
+        )
+    return make(None, groups=tuple(groups))
+
+
+def _topic(make: Make, topic: TopicSeen) -> Entity:
+    return make(
+        "DescribeShareGroupOffsetsResponseTopic",
+        topic_name=topic.name,
+        topic_id=uuid_of(topic.topic_id),
+        partitions=tuple(
+            make(
+                "DescribeShareGroupOffsetsResponsePartition",
+                partition_index=one.partition,
+                start_offset=one.start,
+                leader_epoch=one.leader_epoch,
+                lag=one.lag,
+                error_code=one.error,
+                error_message=None,
+            )
+            for one in topic.partitions
+        ),
+    )

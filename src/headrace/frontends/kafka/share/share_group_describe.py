@@ -1,0 +1,67 @@
+"""ShareGroupDescribe (key 77, v1): members of share groups and what they read (KIP-932)."""
+
+from headrace.coordination.groups.share.group import ShareMember, by_topic
+from headrace.coordination.share.share_service import DescribedShareGroup
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import (
+    OPERATIONS_UNKNOWN,
+    Entity,
+    Make,
+    maker,
+    uuid_of,
+)
+
+DEAD = "Dead"
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer at once; each group for itself."""
+    make = maker(context)
+    groups = tuple(
+        _group(context, make, context.broker.share.describe(group_id))
+        for group_id in dict.fromkeys(request.group_ids)
+    )
+    return make(None, groups=groups)
+
+
+def _group(context: RequestContext, make: Make, one: DescribedShareGroup) -> Entity:
+    group = one.group
+    members = () if group is None else tuple(group.members.values())
+    return make(
+        "DescribedGroup",
+        error_code=one.error,
+        error_message=one.message,
+        group_id=one.group_id,
+        group_state=DEAD if group is None else group.state,
+        group_epoch=0 if group is None else group.epoch,
+        assignment_epoch=0 if group is None else group.target_epoch,
+        assignor_name="" if group is None else one.assignor,
+        members=tuple(_member(context, make, member) for member in members),
+        authorized_operations=OPERATIONS_UNKNOWN,
+    )
+
+
+def _member(context: RequestContext, make: Make, member: ShareMember) -> Entity:
+    topics = context.broker.image.topics_by_id
+    return make(
+        "Member",
+        member_id=member.member_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=member.topics,
+        assignment=make(
+            "Assignment",
+            topic_partitions=tuple(
+                make(
+                    "TopicPartitions",
+                    topic_id=uuid_of(topic_id),
+                    topic_name=topics[topic_id].name,
+                    partitions=indexes,
+                )
+                for topic_id, indexes in by_topic(member.assigned).items()
+                if topic_id in topics
+            ),
+        ),
+    )

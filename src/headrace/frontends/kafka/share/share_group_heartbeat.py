@@ -1,0 +1,71 @@
+"""ShareGroupHeartbeat (key 76, v1): being a member of a share group (KIP-932).
+
+* `__consumer_offsets` and `__share_group_state` are made when somebody first joins.
+* Answered once what it changes is committed. State of new partitions is made then; they are
+  assigned after that, and a later heartbeat is told.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.coordination.groups.share.group import by_topic
+from headrace.coordination.groups.share.heartbeat import JOIN_EPOCH, Heartbeat, HeartbeatAnswer
+from headrace.frontends.kafka.connection.awaiting import answered
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import (
+    Entity,
+    maker,
+    milliseconds,
+    uuid_of,
+)
+from headrace.frontends.kafka.share import share_topics
+from headrace.model.errors import ApiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer when the member is what it says."""
+    topics = request.subscribed_topic_names
+    one = Heartbeat(
+        request.group_id,
+        request.member_id,
+        request.member_epoch,
+        request.rack_id,
+        None if topics is None else tuple(topics),
+        context.client_id or "",
+        f"/{context.client_host}",
+    )
+    if one.epoch == JOIN_EPOCH:
+        try:
+            await share_topics.ensure(context)
+        except ApiError as error:
+            return _answer(context, HeartbeatAnswer(error.code, error.message))
+
+    def ask(done: "Callable[[HeartbeatAnswer], None]") -> None:
+        context.broker.share.heartbeat(one, done)
+
+    return _answer(context, await answered(ask))
+
+
+def _answer(context: RequestContext, answer: HeartbeatAnswer) -> Entity:
+    make = maker(context)
+    assignment = None
+    if answer.assigned is not None:
+        parts = by_topic(answer.assigned)
+        assignment = make(
+            "Assignment",
+            topic_partitions=tuple(
+                make("TopicPartitions", topic_id=uuid_of(topic_id), partitions=indexes)
+                for topic_id, indexes in parts.items()
+            ),
+        )
+    return make(
+        None,
+        error_code=answer.error,
+        error_message=answer.message,
+        member_id=answer.member_id,
+        member_epoch=answer.epoch,
+        heartbeat_interval=milliseconds(answer.interval_ms),
+        assignment=assignment,
+    )

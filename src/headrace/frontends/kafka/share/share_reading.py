@@ -1,0 +1,281 @@
+"""One ShareFetch's way to its records: load, look, read from the disk, wait, look again.
+
+Looking changes nothing; records are handed out only when the answer is about to be given, so a
+client that goes while it waits holds none.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.coordination.share.keys import ShareKey
+from headrace.coordination.share.sessions import SessionKey, TopicPart
+from headrace.coordination.share.share_partition import Look, SharePartition, Taken
+from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import Offset
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.frontends.kafka.connection.deadlines import Deadlines
+    from headrace.frontends.kafka.connection.throttling import Throttle
+    from headrace.net.pending import Pending
+
+_GATHER_SECONDS = 0.002
+"""How long records gather before a fetch that wants many of them looks again."""
+_ROUNDS_MAX = 8
+"""Looks in a row that may find nothing but markers and gaps before others have their turn."""
+_TOLD = frozenset({
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+})  # fmt: skip
+"""Errors of a partition that clients understand; with any other they ask again, unknowing."""
+
+
+class Fetched(NamedTuple):
+    """What one partition gives."""
+
+    taken: Taken | None = None
+    error: ApiError | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether there is nothing to tell."""
+        return self.error is None and (self.taken is None or not self.taken.acquired)
+
+
+Seen = tuple[TopicPart, SharePartition, Look]
+
+
+class ShareReading:
+    """From `begin` to `done`, which is called once unless the client goes before."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        deadlines: "Deadlines",
+        pending: "Pending",
+        key: SessionKey,
+        parts: Sequence[TopicPart],
+        *,
+        bytes_min: int,
+        bytes_max: int,
+        records_max: int,
+        exactly: bool,
+        wait_seconds: float,
+        done: Callable[[dict[TopicPart, Fetched]], None],
+        throttle: "Throttle | None" = None,
+    ) -> None:
+        """`throttle`: the client's quotas, where any are set."""
+        self.wait_ms = 0
+        """How long the client has to wait; then nothing is given."""
+        self._throttle = throttle
+        self._broker = broker
+        self._deadlines = deadlines
+        self._pending = pending
+        self._key = key
+        self._parts = parts
+        self._bytes_max = bytes_max if throttle is None else throttle.fetch_bytes_max(bytes_max)
+        self._bytes_min = min(bytes_min, self._bytes_max)
+        self._records_max = records_max
+        self._exactly = exactly
+        self._wait_seconds = wait_seconds
+        self._done = done
+        self._found: dict[TopicPart, Fetched] = {}
+        self._watches: list[Callable[[], None]] = []
+        self._woken = False
+        self._waits = False
+        self._over = False
+        self._began = broker.clock.monotonic()
+
+    def begin(self) -> None:
+        """Have all share partitions loaded, then look."""
+        left = len(self._parts) + 1
+
+        def loaded(_: ApiError | None = None) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0 and not self._pending.done:
+                self._go(0)
+
+        for part in self._parts:
+            try:
+                self._share_partition(part).when_loaded(loaded)
+            except ApiError:
+                loaded()  # said when it is looked at
+        loaded()
+
+    def _share_partition(self, part: TopicPart) -> SharePartition:
+        return self._broker.share.partitions.get(ShareKey(self._key.group, *part))
+
+    def _go(self, rounds: int) -> None:
+        """Look, and answer, read on or wait."""
+        self._found = {}
+        looks, size = self._look()
+        failed = any(one.error is not None for one in self._found.values())
+        last = self._over or self._wait_seconds <= 0 or self._bytes_min <= 0
+        if looks and (size >= self._bytes_min or failed or last or _cold(looks)):
+            if _cold(looks):
+                self._read(looks, rounds)
+            else:
+                self._take([(part, one, look, _data(look)) for part, one, look in looks], rounds)
+        elif failed or last or not self._parts:
+            self._finish()
+        else:
+            self._wait()
+
+    def _look(self) -> tuple[list[Seen], int]:
+        """What might be handed out, as much as is wanted; nothing changes by it."""
+        looks: list[Seen] = []
+        size, records = 0, 0
+        for part in self._parts:
+            if size and (records >= self._records_max or size >= self._bytes_max):
+                break
+            try:
+                one = self._share_partition(part)
+                look = one.look(self._bytes_max - size, self._records_max, at_least_one=not size)
+            except ApiError as error:
+                if error.code in _TOLD:
+                    self._found[part] = Fetched(error=error)
+                continue
+            if look is None:
+                continue
+            if isinstance(look.found, NeedsDisk):
+                looks.append((part, one, look))
+                break  # from the disk one by one: the next fetch begins with another
+            if len(look.found.data):
+                looks.append((part, one, look))
+                size += len(look.found.data)
+                records += look.found.next_offset - look.at
+        return looks, size
+
+    def _read(self, looks: list[Seen], rounds: int) -> None:
+        """Read what is not in the page cache on a thread, then hand out."""
+        bytes_max = self._bytes_max
+
+        def work() -> list[ReadResult | ApiError]:
+            results: list[ReadResult | ApiError] = []
+            for _, one, look in looks:
+                if isinstance(look.found, ReadResult):
+                    results.append(look.found)
+                    continue
+                try:
+                    log = one.partition.log
+                    at, below = Offset(look.at), Offset(look.below)
+                    limit = one.bytes_wanted(bytes_max, self._records_max)
+                    results.append(log.read_from_disk(at, limit, below=below, at_least_one=True))
+                except ApiError as error:
+                    results.append(error)
+            return results
+
+        def done(outcome: "list[ReadResult | ApiError] | BaseException") -> None:
+            if self._pending.done:
+                return
+            if isinstance(outcome, BaseException):
+                # The segment went while it was read: retention, or the topic's deletion.
+                outcome = [ApiError(ErrorCode.KAFKA_STORAGE_ERROR)] * len(looks)
+            whole = []
+            for (part, one, look), result in zip(looks, outcome, strict=True):
+                if isinstance(result, ApiError):
+                    self._found[part] = Fetched(error=result)
+                else:
+                    whole.append((part, one, look, result))
+            self._take(whole, rounds)
+
+        self._broker.disk.run(work, done)
+
+    def _take(
+        self, looks: list[tuple[TopicPart, SharePartition, Look, ReadResult]], rounds: int
+    ) -> None:
+        """Hand out of what was read; go on where that was nothing."""
+        size = sum(len(result.data) for _, _, _, result in looks)
+        if not self._within_quota(size):
+            self._found = {}
+            self._finish()
+            return
+        left = self._records_max
+        for part, one, look, result in looks:
+            if left <= 0:
+                break
+            taken = one.take(
+                look, result, self._key.member, records_max=left, exactly=self._exactly
+            )
+            if taken.acquired:
+                self._found[part] = Fetched(taken)
+                left -= sum(got.last - got.first + 1 for got in taken.acquired)
+                size -= sum(map(len, taken.records))
+        if self._throttle is not None:
+            self._throttle.not_sent(size)
+        if left < self._records_max or self._found:
+            self._finish()
+        elif rounds < _ROUNDS_MAX:
+            self._go(rounds + 1)
+        elif self._over:
+            self._finish()
+        else:
+            self._broker.clock.call_later(0, self._look_again)
+
+    def _within_quota(self, size: int) -> bool:
+        """Count `size` bytes. Judged before they are handed out: what is locked must be sent."""
+        if self._throttle is not None and size:
+            self.wait_ms = self._throttle.fetched(size)
+        return not self.wait_ms
+
+    # waiting
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._pending.on_abandon = self._stop_waiting
+        for part in self._parts:
+            try:
+                one = self._share_partition(part)
+            except ApiError:
+                continue
+            self._watches.append(one.watch(self._wake))
+            self._watches.append(one.partition.watch(self._wake))
+        if not self._waits:
+            self._waits = True
+            waited = self._broker.clock.monotonic() - self._began
+            seconds = max(self._wait_seconds - waited, 0.0)
+            self._deadlines.add(self._pending, seconds, self._give_up_waiting)
+
+    def _stop_waiting(self) -> None:
+        watches, self._watches = self._watches, []
+        for cancel in watches:
+            cancel()
+
+    def _wake(self) -> None:
+        """More may be there: look again when this turn is over, or when more has gathered."""
+        if not self._woken:
+            self._woken = True
+            later = 0.0 if self._bytes_min <= 1 else _GATHER_SECONDS
+            self._broker.clock.call_later(later, self._look_again)
+
+    def _look_again(self) -> None:
+        self._woken = False
+        if not self._pending.done and not self._over:
+            self._go(0)
+
+    def _give_up_waiting(self) -> None:
+        """The wait is over: answer with what there is."""
+        self._over = True
+        self._stop_waiting()
+        self._go(0)
+
+    def _finish(self) -> None:
+        self._over = True
+        self._stop_waiting()
+        self._done(self._found)
+
+
+def _cold(looks: list[Seen]) -> bool:
+    return any(isinstance(look.found, NeedsDisk) for _, _, look in looks)
+
+
+def _data(look: Look) -> ReadResult:
+    if isinstance(look.found, NeedsDisk):
+        return ReadResult(b"", Offset(look.at))
+    return look.found

@@ -1,0 +1,17 @@
+"""What share groups are kept in: made when one is first joined, or told where to begin."""
+
+from headrace.frontends.kafka.connection.awaiting import imported
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
+
+
+async def ensure(context: RequestContext) -> None:
+    """Have both coordinators' topics, and their code. ApiError: COORDINATOR_NOT_AVAILABLE."""
+    await imported(context.broker.disk, "headrace.coordination.share.share_service")
+    try:
+        for name in (OFFSETS_TOPIC, SHARE_STATE_TOPIC):
+            if name not in context.broker.image.topics:
+                await context.controller.ensure_internal_topic(name)
+    except ApiError as error:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from error

@@ -1,0 +1,30 @@
+"""AddOffsetsToTxn (key 25, v0-v4): a transaction will commit offsets of a group.
+
+The same as AddPartitionsToTxn, for the partition of `__consumer_offsets` that the group lives in.
+v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE
+"""
+
+from headrace.coordination.transactions.producers import TV0
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.frontends.kafka.transactions.transactional import code_for, producer_of, resolve
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
+from headrace.net.pending import Pending
+
+_FENCED_SINCE = 2
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer when it is committed."""
+    broker = context.broker
+    if not request.transactional_id:
+        return maker(context)(None, error_code=ErrorCode.INVALID_REQUEST)
+    pending = Pending()
+
+    def added(error: ApiError | None) -> None:
+        resolve(context, pending, error_code=code_for(context, error, _FENCED_SINCE))
+
+    place = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))
+    broker.transactions.add(request.transactional_id, producer_of(request), [place], TV0, added)
+    return pending

@@ -1,0 +1,139 @@
+"""AddPartitionsToTxn (key 24, v0-v5): which partitions a transaction will write to.
+
+* Answered when that is committed in `__transaction_state`. While the markers of the transaction
+  before are being written the request waits for them, a second at most.
+* One partition that does not exist: UNKNOWN_TOPIC_OR_PARTITION, and the others are not attempted.
+* From v4 on several transactions, and questions (verify only): the form brokers use among each
+  other. Clients that know transaction.version 2 need none of it: Produce v12 does it by itself.
+v2 PRODUCER_FENCED · v3 flexible · v4 several · v5 TRANSACTION_ABORTABLE
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from headrace.coordination.transactions.producers import TV0, ProducerEpoch
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
+from headrace.frontends.kafka.transactions.transactional import (
+    code_for,
+    producer_of,
+    resolve,
+    when_all,
+)
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import TopicPartition
+from headrace.net.pending import Pending
+
+_FENCED_SINCE = 2
+_SEVERAL_SINCE = 4
+_ABORTABLE_SINCE = 5
+Codes = dict[TopicPartition, ErrorCode]
+
+
+def handle(context: RequestContext, request: Entity) -> Pending:
+    """Answer when the last transaction has its answer."""
+    pending = Pending()
+    if context.version >= _SEVERAL_SINCE:
+        _several(context, request, pending)
+        return pending
+    topics = request.v3_and_below_topics
+    who = ProducerEpoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+
+    def done(codes: Codes) -> None:
+        results = _results(maker(context), topics, codes)
+        resolve(context, pending, results_by_topic_v3_and_below=results)
+
+    _add(context, request.v3_and_below_transactional_id, who, topics, done)
+    return pending
+
+
+def _several(context: RequestContext, request: Entity, pending: Pending) -> None:
+    found: dict[int, Codes] = {}
+
+    def answer() -> None:
+        make = maker(context)
+        results = tuple(
+            make(
+                "AddPartitionsToTxnResult",
+                transactional_id=one.transactional_id,
+                topic_results=_results(make, one.topics, found[at]),
+            )
+            for at, one in enumerate(request.transactions)
+        )
+        resolve(context, pending, error_code=ErrorCode.NONE, results_by_transaction=results)
+
+    one_more = when_all(len(request.transactions), answer)
+
+    def done(at: int, codes: Codes) -> None:
+        found[at] = codes
+        one_more()
+
+    for at, one in enumerate(request.transactions):
+        if one.verify_only:
+            done(at, _verified(context, one))
+        else:
+            _add(context, one.transactional_id, producer_of(one), one.topics, partial(done, at))
+
+
+def _add(
+    context: RequestContext,
+    transactional_id: str,
+    who: ProducerEpoch,
+    topics: Iterable[Entity],
+    done: Callable[[Codes], None],
+) -> None:
+    partitions = _partitions(topics)
+    if not transactional_id:
+        done(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))
+        return
+    image = context.broker.image.topics
+    unknown = {
+        one
+        for one in partitions
+        if one.topic not in image or not 0 <= one.partition < len(image[one.topic].partitions)
+    }
+    if unknown:
+        absent, passed = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+        done({one: absent if one in unknown else passed for one in partitions})
+        return
+
+    def added(error: ApiError | None) -> None:
+        done(dict.fromkeys(partitions, code_for(context, error, _FENCED_SINCE)))
+
+    context.broker.transactions.add(transactional_id, who, partitions, TV0, added)
+
+
+def _verified(context: RequestContext, asked: Entity) -> Codes:
+    codes: Codes = {}
+    for one in _partitions(asked.topics):
+        try:
+            context.broker.transactions.verify(asked.transactional_id, producer_of(asked), one)
+            codes[one] = ErrorCode.NONE
+        except ApiError as error:
+            abortable = context.version >= _ABORTABLE_SINCE
+            refused = error.code is ErrorCode.INVALID_TXN_STATE and abortable
+            codes[one] = ErrorCode.TRANSACTION_ABORTABLE if refused else error.code
+    return codes
+
+
+def _partitions(topics: Iterable[Entity]) -> list[TopicPartition]:
+    return [TopicPartition(one.name, index) for one in topics for index in one.partitions]
+
+
+def _results(make: Make, topics: Iterable[Entity], codes: Codes) -> tuple[Any, ...]:
+    return tuple(
+        make(
+            "AddPartitionsToTxnTopicResult",
+            name=one.name,
+            results_by_partition=tuple(
+                make(
+                    "AddPartitionsToTxnPartitionResult",
+                    partition_index=index,
+                    partition_error_code=codes[TopicPartition(one.name, index)],
+                )
+                for index in one.partitions
+            ),
+        )
+        for one in topics
+    )

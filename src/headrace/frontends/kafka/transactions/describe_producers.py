@@ -1,0 +1,53 @@
+"""DescribeProducers (key 61, v0): who writes to a partition, with what open (KIP-664)."""
+
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
+from headrace.model.errors import ApiError, ErrorCode
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer at once."""
+    make = maker(context)
+    topics = tuple(
+        make(
+            "TopicResponse",
+            name=topic.name,
+            partitions=tuple(
+                _partition(context, make, topic.name, index) for index in topic.partition_indexes
+            ),
+        )
+        for topic in request.topics
+    )
+    return make(None, topics=topics)
+
+
+def _partition(context: RequestContext, make: Make, topic: str, index: int) -> Entity:
+    try:
+        producers = context.broker.partition(topic, index).log.producers.entries()
+    except ApiError as error:
+        return make(
+            "PartitionResponse",
+            partition_index=index,
+            error_code=error.code,
+            error_message=error.message,
+            active_producers=(),
+        )
+    active = tuple(
+        make(
+            "ProducerState",
+            producer_id=one.producer_id,
+            producer_epoch=one.producer_epoch,
+            last_sequence=one.last_sequence,
+            last_timestamp=one.timestamp,
+            coordinator_epoch=one.coordinator_epoch,
+            current_txn_start_offset=one.current_txn_first_offset,
+        )
+        for one in producers
+    )
+    return make(
+        "PartitionResponse",
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        active_producers=active,
+    )

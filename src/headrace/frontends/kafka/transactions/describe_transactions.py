@@ -1,0 +1,53 @@
+"""DescribeTransactions (key 65, v0): where transactions stand (KIP-664).
+
+* Per id: TRANSACTIONAL_ID_NOT_FOUND, INVALID_REQUEST for an empty one, the coordinator's errors.
+"""
+
+from datetime import UTC, datetime, timedelta
+
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
+from headrace.model.errors import ApiError, ErrorCode
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer at once."""
+    make = maker(context)
+    states = tuple(_state(context, make, one) for one in request.transactional_ids)
+    return make(None, transaction_states=states)
+
+
+def _state(context: RequestContext, make: Make, transactional_id: str) -> Entity:
+    try:
+        found = context.broker.transactions.describe_transaction(transactional_id)
+    except ApiError as error:
+        return make(
+            "TransactionState",
+            error_code=error.code,
+            transactional_id=transactional_id,
+            transaction_state="",
+            transaction_timeout=timedelta(0),
+            transaction_start_time=_EPOCH,
+            producer_id=0,
+            producer_epoch=0,
+            topics=(),
+        )
+    topics: dict[str, list[int]] = {}
+    for topic, index in found.partitions:
+        topics.setdefault(topic, []).append(index)
+    return make(
+        "TransactionState",
+        error_code=ErrorCode.NONE,
+        transactional_id=transactional_id,
+        transaction_state=found.status,
+        transaction_timeout=timedelta(milliseconds=found.timeout_ms),
+        transaction_start_time=_EPOCH + timedelta(milliseconds=found.started_ms),
+        producer_id=found.producer_id,
+        producer_epoch=found.epoch,
+        topics=tuple(
+            make("TopicData", topic=topic, partitions=tuple(indexes))
+            for topic, indexes in topics.items()
+        ),
+    )

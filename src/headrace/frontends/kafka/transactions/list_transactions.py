@@ -1,0 +1,51 @@
+"""ListTransactions (key 66, v0-v2): the transactions this broker coordinates (KIP-664).
+
+v1 a filter for how long they have been running · v2 a filter for their ids: RE2's expressions
+"""
+
+from headrace.coordination.groups.consumer import regex
+from headrace.coordination.transactions.describe import Filter
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.model.errors import ApiError, ErrorCode
+
+
+def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer at once; COORDINATOR_LOAD_IN_PROGRESS while any partition is being replayed."""
+    make = maker(context)
+    unknown: tuple[str, ...] = ()
+    try:
+        wanted = _filter(request)
+        unknown = tuple(wanted.unknown)
+        listed = context.broker.transactions.list_transactions(wanted)
+        error = ErrorCode.NONE
+    except ApiError as refused:
+        listed, error = [], refused.code
+    states = tuple(
+        make(
+            "TransactionState",
+            transactional_id=one.transactional_id,
+            producer_id=one.producer_id,
+            transaction_state=one.status,
+        )
+        for one in listed
+    )
+    return make(
+        None,
+        error_code=error,
+        unknown_state_filters=unknown,
+        transaction_states=states,
+    )
+
+
+def _filter(request: Entity) -> Filter:
+    """What is asked for. ApiError: INVALID_REGULAR_EXPRESSION."""
+    asked = (
+        request.state_filters,
+        request.producer_id_filters,
+        getattr(request, "duration_filter", -1),
+    )
+    pattern = getattr(request, "transactional_id_pattern", None)
+    if not pattern:
+        return Filter.of(*asked)
+    return Filter.of(*asked, regex.matcher(pattern, "TransactionalIdPattern"))

@@ -1,0 +1,69 @@
+"""What the transactions' APIs have in common."""
+
+from collections.abc import Callable
+
+from headrace.coordination.transactions.producers import NO_EPOCH, TV0, TV2, ProducerEpoch
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import NO_PRODUCER_ID
+from headrace.net.pending import Pending
+from headrace.wire.kafka import kio_codec
+
+NOBODY = ProducerEpoch(NO_PRODUCER_ID, NO_EPOCH)
+
+
+def producer_of(request: Entity) -> ProducerEpoch:
+    """Who the request says it comes from."""
+    return ProducerEpoch(request.producer_id, request.producer_epoch)
+
+
+def transaction_version(context: RequestContext, bumps_since: int) -> int:
+    """The client's transaction version, told by the version of its request (KIP-890)."""
+    return TV2 if context.version >= bumps_since else TV0
+
+
+def code_for(context: RequestContext, error: ApiError | None, fenced_since: int) -> ErrorCode:
+    """The error code for the request's version: PRODUCER_FENCED is not known to older ones."""
+    if error is None:
+        return ErrorCode.NONE
+    if error.code is ErrorCode.PRODUCER_FENCED and context.version < fenced_since:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return error.code
+
+
+def resolve(context: RequestContext, pending: Pending, **fields: object) -> None:
+    """Give the answer, unless the client has gone."""
+    if not pending.done:
+        pending.resolve(kio_codec.encode_body(maker(context)(None, **fields)))
+
+
+def resolve_producer(
+    context: RequestContext,
+    pending: Pending,
+    result: ProducerEpoch | ApiError,
+    fenced_since: int,
+) -> None:
+    """Answer with who the producer is from now on, or why that cannot be said."""
+    if isinstance(result, ApiError):
+        who, code = NOBODY, code_for(context, result, fenced_since)
+    else:
+        who, code = result, ErrorCode.NONE
+    resolve(
+        context, pending, error_code=code, producer_id=who.producer_id, producer_epoch=who.epoch
+    )
+
+
+def when_all(count: int, done: Callable[[], None]) -> Callable[[], None]:
+    """Call `done` when what is returned has been called `count` times: now if that is 0."""
+    left = count
+
+    def one_more() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            done()
+
+    if count == 0:
+        done()
+    return one_more

@@ -1,0 +1,118 @@
+"""TxnOffsetCommit (key 28, v0-v5): offsets that count if the transaction commits.
+
+* Answered when they are committed in `__consumer_offsets`; nobody sees them before the marker.
+* Up to v4 the group's partition must be in the transaction (AddOffsetsToTxn): INVALID_TXN_STATE
+  where it is not. From v5 on (KIP-890) it is taken in by this.
+* The member is checked as in OffsetCommit where one is named (KIP-447).
+v2 leader epoch · v3 flexible, member and generation · v4 TRANSACTION_ABORTABLE · v5 by itself
+"""
+
+from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
+from headrace.coordination.transactions.producers import TV2
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.frontends.kafka.transactions.transactional import producer_of, resolve
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
+from headrace.net.pending import Pending
+
+_ADDS_SINCE = 5
+_NOT_AVAILABLE_BEFORE = 2
+_Refused = dict[tuple[int, int], ErrorCode]
+
+
+def handle(context: RequestContext, request: Entity) -> Pending:
+    """Answer when the offsets are committed, or refused."""
+    pending = Pending()
+    broker = context.broker
+    offsets, refused = _sorted(context, request)
+
+    def done(error: ErrorCode) -> None:
+        _answer(context, request, pending, refused, error)
+
+    if not request.transactional_id or not request.group_id:
+        done(ErrorCode.INVALID_GROUP_ID if request.transactional_id else ErrorCode.INVALID_REQUEST)
+        return pending
+    if not offsets:
+        done(ErrorCode.NONE)
+        return pending
+    commit = CommitRequest(
+        request.group_id,
+        getattr(request, "generation_id", -1),
+        getattr(request, "member_id", ""),
+        getattr(request, "group_instance_id", None),
+        offsets,
+    )
+    who = producer_of(request)
+
+    def added(error: ApiError | None) -> None:
+        if error is None:
+            broker.groups.commit_in_transaction(commit, who.producer_id, who.epoch, done)
+        else:
+            done(error.code)
+
+    place = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))
+    if context.version >= _ADDS_SINCE:
+        broker.transactions.add(request.transactional_id, who, [place], TV2, added)
+        return pending
+    try:
+        broker.transactions.verify(request.transactional_id, who, place)
+    except ApiError as error:
+        done(error.code)
+    else:
+        added(None)
+    return pending
+
+
+def _sorted(context: RequestContext, request: Entity) -> tuple[list[OffsetToCommit], _Refused]:
+    """What can be committed, and why the rest cannot: by places in the request."""
+    offsets: list[OffsetToCommit] = []
+    refused: _Refused = {}
+    topics = context.broker.image.topics
+    longest = context.broker.groups.limits.offset_metadata_max_bytes
+    for at, asked in enumerate(request.topics):
+        topic = topics.get(asked.name)
+        count = 0 if topic is None else len(topic.partitions)
+        for number, one in enumerate(asked.partitions):
+            metadata = one.committed_metadata or ""
+            if not 0 <= one.partition_index < count:
+                refused[at, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            elif len(metadata) > longest:
+                refused[at, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+            else:
+                epoch = getattr(one, "committed_leader_epoch", -1)
+                offsets.append(
+                    OffsetToCommit(
+                        asked.name, one.partition_index, one.committed_offset, epoch, metadata
+                    )
+                )
+    return offsets, refused
+
+
+def _answer(
+    context: RequestContext,
+    request: Entity,
+    pending: Pending,
+    refused: _Refused,
+    error: ErrorCode,
+) -> None:
+    loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    if loading and context.version < _NOT_AVAILABLE_BEFORE:
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE  # older clients give up at the other one
+    make = maker(context)
+    topics = tuple(
+        make(
+            "TxnOffsetCommitResponseTopic",
+            name=asked.name,
+            partitions=tuple(
+                make(
+                    "TxnOffsetCommitResponsePartition",
+                    partition_index=one.partition_index,
+                    error_code=refused.get((at, number), error),
+                )
+                for number, one in enumerate(asked.partitions)
+            ),
+        )
+        for at, asked in enumerate(request.topics)
+    )
+    resolve(context, pending, topics=topics)

@@ -1,0 +1,1 @@
+"""Record-by-record work compiled by numba, and its twins in plain Python."""

@@ -1,0 +1,87 @@
+"""Which decoder runs: the numba kernel, or its twin in plain Python.
+
+HEADRACE_NUMBA=0 forces the twin. Compiled code is cached in a directory of our own, for an
+installed package's may not be writable; one that others could write to is never used, because
+loading a cache runs what is in it.
+"""
+
+import functools
+import importlib.util
+import os
+import platform
+from collections.abc import Callable
+
+from headrace.kernels.compile_cache import private_directory
+from headrace.log.compaction.clean_segments import keys_max
+from headrace.log.compaction.job import Job
+from headrace.log.compaction.records import (
+    INDEX_ENTRY_BYTES,
+    PLAIN_ENTRY_BYTES,
+    PlainRecords,
+    Records,
+)
+
+Decode = Callable[..., int]
+RunKernel = Callable[..., int]
+
+
+@functools.cache
+def decoder() -> Decode:
+    """The `decode` to use in this process; chosen once."""
+    return decoder_named("twin" if numba_unwanted() else "kernel")
+
+
+@functools.cache
+def runner() -> RunKernel | None:
+    """`run.decode_run`; None where there is no numba or the processor lacks what it uses."""
+    if numba_unwanted() or not has_crc32_instruction():
+        return None
+    prepare_cache()
+    from headrace.kernels import decode_batches
+
+    compiled: RunKernel = decode_batches.decode_run
+    return compiled
+
+
+def decoder_named(name: str) -> Decode:
+    """`decode` of "kernel" or "twin"."""
+    if name == "twin":
+        from headrace.kernels import decode_python
+
+        return decode_python.decode
+    prepare_cache()
+    from headrace.kernels import decode_numba
+
+    compiled: Decode = decode_numba.decode
+    return compiled
+
+
+def compaction_records(job: Job) -> Records:
+    """The quickest there is for the records of a compaction: compiled, else in plain Python."""
+    if numba_unwanted():
+        return PlainRecords(keys_max(job, PLAIN_ENTRY_BYTES))
+    from headrace.kernels.compact_records import KernelRecords
+
+    # No more keys than offsets: a small log gets a small map.
+    offsets = max(job.upper - job.first_dirty, 1)
+    return KernelRecords(keys_max(job), min(job.map_bytes // INDEX_ENTRY_BYTES, 2 * offsets))
+
+
+def numba_unwanted() -> bool:
+    """Whether the twins in plain Python do the work: asked for, or because there is no numba."""
+    return os.environ.get("HEADRACE_NUMBA") == "0" or importlib.util.find_spec("numba") is None
+
+
+def prepare_cache() -> None:
+    """Point numba at a directory that is ours alone, unless the user pointed it somewhere."""
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        os.environ["NUMBA_CACHE_DIR"] = str(private_directory("numba"))
+
+
+def has_crc32_instruction() -> bool:
+    """Whether this processor has SSE 4.2's crc32, as all x86-64 ones since 2008."""
+    if platform.machine() not in {"x86_64", "AMD64"}:
+        return False
+    import llvmlite.binding as llvm
+
+    return bool(llvm.get_host_cpu_features().get("sse4.2"))

@@ -1,0 +1,237 @@
+"""Many batches in one call: the kernel that walks a chunk of whole batches without Python.
+
+Takes what most logs are full of: batches without transactions, uncompressed or lz4 frames of plain
+blocks. Anything else, and anything that looks wrong, is left to `PartitionDecoder`, batch by batch,
+whose word on errors and limits is final: so this kernel says no more than "not mine".
+"""
+
+# ruff: noqa: ANN001, ANN201, ANN202
+# mypy: ignore-errors
+# Types here are numba's, inferred from the arrays handed in; Python annotations would say nothing.
+
+import numpy as np
+from numba import njit
+
+from headrace.kernels.crc32c_kernel import crc32c
+from headrace.kernels.decode_numba import decode
+from headrace.kernels.layout import Lane, Outcome, Run, Slot
+from headrace.kernels.lz4_kernel import unfold_block, unfold_two
+from headrace.kernels.memory import byte_at, word_at
+
+AT, EXPECTED, LIMIT, NEEDED = int(Run.AT), int(Run.EXPECTED), int(Run.LIMIT), int(Run.NEEDED)
+TIME_TYPE, IN_SCRATCH = int(Run.TIME_TYPE), int(Run.IN_SCRATCH)
+ATTRIBUTES = int(Run.ATTRIBUTES)
+MORE, OTHER, LANE_FULL = int(Lane.MORE), int(Lane.OTHER), int(Lane.FULL)
+TAKE = 3  # beside a Lane: this one
+POSITION, END, RECORDS_LEFT = int(Slot.POSITION), int(Slot.END), int(Slot.RECORDS_LEFT)
+BASE_OFFSET, LAST_DELTA = int(Slot.BASE_OFFSET), int(Slot.LAST_DELTA)
+PREVIOUS_DELTA, BASE_TIME_MS = int(Slot.PREVIOUS_DELTA), int(Slot.BASE_TIME_MS)
+FIXED_TIME, OFFSET_FROM = int(Slot.FIXED_TIME), int(Slot.OFFSET_FROM)
+OFFSET_UNTIL = int(Slot.OFFSET_UNTIL)
+DONE, FULL = int(Outcome.DONE), int(Outcome.FULL)
+
+HEADER_BYTES, OVERHEAD_BYTES, CRC_FROM, MAGIC = 61, 12, 21, 2
+CODEC_MASK, LZ4_CODEC, LOG_APPEND_TIME = 0x07, 3, 0x08
+LZ4_MAGIC = 0x184D2204
+LZ4_VERSION = 0b0100_0000
+LZ4_SIZE_FLAG = 0b0000_1000
+LZ4_UNUSUAL_FLAGS = 0b0001_0111  # block checksums, content checksum, reserved, dictionary
+LZ4_STORED = 0x8000_0000
+
+
+@njit(inline="always")
+def _big(src, at, size):
+    """An unsigned big-endian integer; eight bytes make a signed one."""
+    value = np.int64(0)
+    for place in range(size):
+        value = (value << 8) | byte_at(src, at + place)
+    return value
+
+
+@njit(inline="always")
+def _big32(src, at):
+    """A signed big-endian int32."""
+    return np.int64(np.int32(_big(src, at, 4)))
+
+
+@njit(inline="always")
+def _frame(src, at, end):
+    """Where the first block of the lz4 frame at `at` is; -1 where it is for others to say."""
+    if end - at < 11 or word_at(src, at) != LZ4_MAGIC:
+        return np.int64(-1)
+    flags = byte_at(src, at + 4)
+    if flags & (0b1100_0000 | LZ4_UNUSUAL_FLAGS) != LZ4_VERSION:
+        return np.int64(-1)
+    return at + 7 + (8 if flags & LZ4_SIZE_FLAG else 0)
+
+
+@njit(boundscheck=False, _nrt=False)
+def _only_block(src, at, end):
+    """Begin and end of the one block that makes up a whole lz4 frame; -1 where it is none such."""
+    at = _frame(src, at, end)
+    if at < 0 or end - at < 8:
+        return np.int64(-1), end
+    size = word_at(src, at)
+    if size == 0 or size & LZ4_STORED != 0 or size != end - at - 8 or word_at(src, end - 4) != 0:
+        return np.int64(-1), end
+    return at + 4, end - 4
+
+
+@njit(boundscheck=False, _nrt=False)
+def _unfold_frame(src, at, end, scratch):
+    """Unfold one lz4 frame into `scratch`: bytes there, -1 where it is for others to say."""
+    at = _frame(src, at, end)
+    if at < 0:
+        return np.int64(-1)
+    done = np.int64(0)
+    while True:
+        if end - at < 4:
+            return np.int64(-1)
+        size = word_at(src, at)
+        at += 4
+        if size == 0:
+            break
+        stored = size & LZ4_STORED != 0
+        size &= LZ4_STORED - 1
+        if stored or size > end - at:
+            return np.int64(-1)  # blocks that did not compress are rare: others copy them
+        done = unfold_block(src, at, at + size, scratch, done, 0, np.int64(scratch.shape[0]))
+        if done < 0:
+            return np.int64(-1)
+        at += size
+    return done if at == end else np.int64(-1)
+
+
+@njit(boundscheck=False, _nrt=False)
+def _judge(src, at, run, expected, needed, until):
+    """Whether the batch at `at` is one to TAKE, or what to say of it: (that, end, offset after)."""
+    end = np.int64(src.shape[0])
+    none = np.int64(0)
+    if end - at < HEADER_BYTES:
+        return MORE, none, none
+    base, length = _big(src, at, 8), _big32(src, at + 8)
+    after = at + OVERHEAD_BYTES + length
+    if byte_at(src, at + 16) != MAGIC or length < HEADER_BYTES - OVERHEAD_BYTES:
+        return OTHER, none, none
+    if after > end:
+        return MORE, none, none
+    attributes, last_delta = _big(src, at + 21, 2), _big32(src, at + 23)
+    codec, following = attributes & CODEC_MASK, base + last_delta + 1
+    if (
+        attributes & ~run[ATTRIBUTES]
+        or attributes & LOG_APPEND_TIME != run[TIME_TYPE]
+        or (codec != 0 and codec != LZ4_CODEC)
+        or _big32(src, at + 57) <= 0
+        or last_delta < 0
+        or base < expected
+        or base >= until
+        or following > run[LIMIT]
+        or following <= needed
+        or crc32c(src, at + CRC_FROM, after) != _big(src, at + 17, 4)
+    ):
+        return OTHER, none, none
+    return TAKE, after, following
+
+
+@njit(boundscheck=False, _nrt=False)
+def _unfold_ahead(src, at, after, following, run, until, scratch):
+    """Unfold the batch at `at` and the one behind it, if both are one block of lz4.
+
+    Where they end in the halves of `scratch` (-1: it was not done), then what `_judge` says of the
+    second.
+    """
+    none = np.int64(-1)
+    end = np.int64(src.shape[0])
+    if (
+        end - after < HEADER_BYTES
+        or following >= until
+        or byte_at(src, after + 22) & CODEC_MASK != LZ4_CODEC
+    ):
+        return none, none, none, none
+    first, first_end = _only_block(src, at + HEADER_BYTES, after)
+    if first < 0:
+        return none, none, none, none
+    said, second_after, second_following = _judge(src, after, run, following, following, until)
+    if said != TAKE:
+        return none, none, none, none
+    second, second_end = _only_block(src, after + HEADER_BYTES, second_after)
+    if second < 0:
+        return none, none, none, none
+    half = np.int64(scratch.shape[0]) >> 1
+    one, two = unfold_two(src, first, first_end, second, second_end, scratch, half)
+    return one, two, second_after, second_following
+
+
+@njit(inline="always")
+def _begin(src, at, state, fixed, needed):
+    """Set in `state` what `decode` asks of a batch, save where its records lie."""
+    state[RECORDS_LEFT], state[BASE_OFFSET] = _big32(src, at + 57), _big(src, at, 8)
+    state[LAST_DELTA], state[PREVIOUS_DELTA] = _big32(src, at + 23), -1
+    state[FIXED_TIME], state[OFFSET_FROM] = 1 if fixed else 0, needed
+    state[BASE_TIME_MS] = _big(src, at + (35 if fixed else 27), 8)
+
+
+@njit(cache=True, nogil=True, boundscheck=False, _nrt=False)
+def decode_run(
+    src, run, scratch, state, offsets, micros, key_ends, keys, key_valid, value_ends, values,
+    value_valid, list_ends, list_valid, header_key_ends, header_keys, header_value_ends,
+    header_values, header_value_valid,
+):  # fmt: skip
+    """Walk the batches of `src` from AT on, while they are of the plain kind; returns a `Lane`.
+
+    `src`, the outs: as for `kernel.decode`. `scratch`: uint8, where batches unfold; read-only like
+    `src` to numba, so that one compiled `decode` serves both. `run` is moved on behind each batch
+    that is done. FULL: `state` stands within a batch, which is behind AT
+    already and lies in `scratch` if IN_SCRATCH, else in `src`.
+    """
+    at, expected, needed, until = run[AT], run[EXPECTED], run[NEEDED], state[OFFSET_UNTIL]
+    fixed = run[TIME_TYPE] != 0
+    half = np.int64(scratch.shape[0]) >> 1
+    ahead, ahead_to, ahead_after, ahead_following = np.int64(-1), half, half, half
+    lane = MORE
+    while needed < until:
+        if at == ahead:
+            begin, to, after, following, folded = half, ahead_to, ahead_after, ahead_following, True
+        else:
+            lane, after, following = _judge(src, at, run, expected, needed, until)
+            if lane != TAKE:
+                break
+            lane, ahead = OTHER, np.int64(-1)
+            begin, to = at + HEADER_BYTES, after
+            folded = byte_at(src, at + 22) & CODEC_MASK != 0
+            if folded:
+                begin = np.int64(0)
+                to, ahead_to, ahead_after, ahead_following = _unfold_ahead(
+                    src, at, after, following, run, until, scratch
+                )
+                if to < 0:
+                    to = _unfold_frame(src, at + HEADER_BYTES, after, scratch)
+                    if to < 0:
+                        break
+                elif ahead_to >= 0:
+                    ahead = after
+        _begin(src, at, state, fixed, needed)
+        state[POSITION], state[END] = begin, to
+        if folded:
+            outcome = decode(
+                scratch, state, offsets, micros, key_ends, keys, key_valid, value_ends, values,
+                value_valid, list_ends, list_valid, header_key_ends, header_keys,
+                header_value_ends, header_values, header_value_valid,
+            )  # fmt: skip
+        else:
+            outcome = decode(
+                src, state, offsets, micros, key_ends, keys, key_valid, value_ends, values,
+                value_valid, list_ends, list_valid, header_key_ends, header_keys,
+                header_value_ends, header_values, header_value_valid,
+            )  # fmt: skip
+        lane = OTHER
+        if outcome < 0:
+            break
+        at, expected, needed = after, following, following
+        lane = MORE
+        if outcome == FULL:
+            run[IN_SCRATCH] = 1 if folded else 0
+            lane = LANE_FULL
+            break
+    run[AT], run[EXPECTED], run[NEEDED] = at, expected, needed
+    return lane

@@ -1,0 +1,69 @@
+"""What a compaction is told: the settings, and the job that is made of a log that was chosen."""
+
+from dataclasses import dataclass
+
+from headrace.log.compaction.job import Aborted, Job
+from headrace.log.compaction.plan import Cleanable
+from headrace.record.batch import DECOMPRESSED_BYTES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class CleanerSettings:
+    """Kafka's `log.cleaner.…` keys."""
+
+    enabled: bool = True
+    backoff_ms: int = 15_000
+    dedupe_buffer_bytes: int = 128 << 20
+    load_factor: float = 0.9
+    io_buffer_bytes: int = 512 << 10
+    io_bytes_per_second: float = float("inf")
+    inflated_bytes_max: int = DECOMPRESSED_BYTES_MAX
+
+
+def prepare(chosen: Cleanable) -> Aborted:
+    """The aborted transactions among what is compacted; blocking.
+
+    The old segments' indexes are loaded on the way: a reader that meets one of them after the swap
+    must not find the new segment's index under the old name.
+    """
+    log = chosen.log
+    old = [one for one in log.segments if one.base_offset < chosen.upper]
+    for segment in old:
+        segment.load_indexes()
+    found = log.aborted_transactions(old[0].base_offset, chosen.upper)
+    return tuple(
+        (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
+        for one in found
+    )
+
+
+def job_of(chosen: Cleanable, aborted: Aborted, settings: CleanerSettings, now_ms: int) -> Job:
+    """The job, as the log is now. On the deciding thread."""
+    log = chosen.log
+    config = log.config
+    return Job(
+        directory=log.directory,
+        partition=str(log.topic_partition),
+        segments=tuple(
+            (int(one.base_offset), one.size)
+            for one in log.segments
+            if one.base_offset < chosen.upper
+        ),
+        first_dirty=chosen.first_dirty,
+        upper=chosen.upper,
+        aborted=aborted,
+        producers=tuple(
+            (one.producer_id, one.last_offset, one.producer_epoch)
+            for one in log.producers.entries()
+        ),
+        now_ms=now_ms,
+        delete_retention_ms=config.delete_retention_ms,
+        segment_bytes=config.segment_bytes,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        map_bytes=settings.dedupe_buffer_bytes,
+        load_factor=settings.load_factor,
+        io_buffer_bytes=settings.io_buffer_bytes,
+        io_bytes_per_second=settings.io_bytes_per_second,
+        inflated_bytes_max=settings.inflated_bytes_max,
+    )

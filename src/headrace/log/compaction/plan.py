@@ -1,0 +1,161 @@
+"""Which log to compact, how far, and which of its segments become one (Kafka's LogCleanerManager).
+
+Nothing here changes anything. What a segment's newest record is may have to be read from its time
+index, once, and only where a topic sets a compaction lag.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.log.segment.indexes import RELATIVE_OFFSET_MAX
+from headrace.model.nouns import Offset
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
+    from headrace.log.segment.segment import Segment
+
+NEVER_MS = (1 << 63) - 1
+GROUP_SEGMENTS_MAX = 64
+"""Most segments that become one at a time: the swap renames each of them on the event loop. Kafka
+has no such bound; where there are more, the next compaction joins the results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanable:
+    """A log that may be compacted, and why it should be."""
+
+    log: "Log"
+    first_dirty: Offset
+    upper: Offset
+    """The first uncleanable offset: the base of a segment."""
+    clean_bytes: int
+    dirty_bytes: int
+    overdue: bool
+    """Whether its oldest uncompacted record has waited for max.compaction.lag.ms."""
+
+    @property
+    def ratio(self) -> float:
+        """Share of the bytes that have not been compacted yet."""
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+    @property
+    def due(self) -> bool:
+        """Whether it is dirty enough, or has waited long enough."""
+        if self.overdue and self.dirty_bytes > 0:
+            return True
+        return self.ratio > self.log.config.min_cleanable_dirty_ratio
+
+
+def first_dirty_offset(log: "Log", checkpoint: Offset | None) -> Offset:
+    """Where the last compaction ended; the log's start where that is not known or not possible."""
+    if checkpoint is None or not log.start_offset <= checkpoint <= log.end_offset:
+        return log.start_offset
+    return checkpoint
+
+
+def cleanable(
+    log: "Log", checkpoint: Offset | None, now_ms: int, hold: Offset | None = None
+) -> Cleanable | None:
+    """What of `log` could be compacted now; None where nothing could.
+
+    Never the active segment, nothing undecided or above the high watermark, nothing that is not on
+    the platter, nothing from `hold` on, nothing younger than min.compaction.lag.ms.
+    """
+    segments = log.segments
+    if len(segments) < 2:
+        return None
+    first_dirty = first_dirty_offset(log, checkpoint)
+    bound = min(
+        log.last_stable_offset(log.high_watermark),
+        log.flushed_offset,
+        segments[-1].base_offset,
+        *(() if hold is None else (hold,)),
+    )
+    dirty = [
+        segment for segment, following in pairwise(segments) if following.base_offset > first_dirty
+    ]
+    config = log.config
+    if config.min_compaction_lag_ms > 0:
+        bound = min(bound, _first_young(dirty, now_ms - config.min_compaction_lag_ms, bound))
+    upper = _floor(segments, bound)
+    if upper <= segments[0].base_offset:
+        return None
+    return Cleanable(
+        log,
+        first_dirty,
+        Offset(max(first_dirty, upper)),
+        sum(one.size for one in segments if one.base_offset < first_dirty),
+        sum(one.size for one in dirty if one.base_offset < upper),
+        _overdue(dirty, now_ms, config.max_compaction_lag_ms),
+    )
+
+
+def _first_young(dirty: "Sequence[Segment]", until_ms: int, bound: Offset) -> Offset:
+    for segment in dirty:
+        if segment.largest_timestamp() > until_ms:
+            return segment.base_offset
+    return bound
+
+
+def _floor(segments: "Sequence[Segment]", bound: Offset) -> Offset:
+    """Base of the segment that holds `bound`; the first one's where it lies before all."""
+    floor = segments[0].base_offset
+    for segment in segments:
+        if segment.base_offset > bound:
+            break
+        floor = segment.base_offset
+    return floor
+
+
+def _overdue(dirty: "Sequence[Segment]", now_ms: int, lag_ms: int) -> bool:
+    if lag_ms >= NEVER_MS:
+        return False
+    for segment in dirty:
+        segment.load_first_timestamp()
+        if 0 < (segment.first_timestamp or 0) < now_ms - lag_ms:
+            return True
+    return False
+
+
+def filthiest(found: Sequence[Cleanable]) -> Cleanable | None:
+    """The one with the greatest share of uncompacted bytes among those that are due."""
+    return max((one for one in found if one.due), key=lambda one: one.ratio, default=None)
+
+
+class Size(NamedTuple):
+    """A segment, as far as grouping asks."""
+
+    base_offset: int
+    log_bytes: int
+    index_bytes: int
+    time_index_bytes: int
+
+
+def grouped(
+    segments: Sequence[Size], upper: int, segment_bytes: int, index_bytes: int
+) -> list[list[Size]]:
+    """Which segments become one: as many as fit a segment's sizes and its range of offsets.
+
+    Kafka's Cleaner.groupSegmentsBySize. `upper`: where the last of them ends at the latest.
+    """
+    groups: list[list[Size]] = []
+    for at, one in enumerate(segments):
+        end = segments[at + 1].base_offset if at + 1 < len(segments) else upper
+        if groups and _fits(groups[-1], one, end, segment_bytes, index_bytes):
+            groups[-1].append(one)
+        else:
+            groups.append([one])
+    return groups
+
+
+def _fits(group: list[Size], one: Size, end: int, segment_bytes: int, index_bytes: int) -> bool:
+    return (
+        len(group) < GROUP_SEGMENTS_MAX
+        and sum(other.log_bytes for other in group) + one.log_bytes <= segment_bytes
+        and sum(other.index_bytes for other in group) + one.index_bytes <= index_bytes
+        and sum(other.time_index_bytes for other in group) + one.time_index_bytes <= index_bytes
+        and (one.log_bytes == 0 or end - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX)
+    )

@@ -1,0 +1,116 @@
+"""Cleaned segments take the place of those they were made of.
+
+The files of a cleaned segment are complete and flushed under `.cleaned` names. Then, in this order
+(Kafka's LocalLog.replaceSegments):
+
+1. `.cleaned` becomes `.swap`, the `.log` first
+2. the old segments become `.deleted`
+3. `.swap` is dropped from the names, the `.log` first
+
+A start finds any prefix of that (`settle`, Kafka's LogLoader): while a `.cleaned` is left, the new
+segment does not count; once all is `.swap`, it does, and what it replaces goes.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.log import file_names
+from headrace.log.compaction.job import Cleaned
+from headrace.log.segment.scan import headers
+from headrace.log.segment.segment import Segment
+from headrace.model.nouns import Offset
+from headrace.ports.disk import Disk
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
+
+_Parsed = dict[str, tuple[int, str]]
+
+
+def place_of(log: "Log", cleaned: Cleaned) -> int | None:
+    """Where the segments that `cleaned` was made of are in the log; None: not all there any more.
+
+    Neither the active segment nor one that has changed since counts.
+    """
+    bases = [base for base, _ in cleaned.sources]
+    for at, segment in enumerate(log.segments[:-1]):
+        if segment.base_offset == bases[0]:
+            found = log.segments[at : min(at + len(bases), len(log.segments) - 1)]
+            same = [(one.base_offset, one.size) for one in found] == list(cleaned.sources)
+            return at if same else None
+    return None
+
+
+def swap_in(log: "Log", cleaned: Cleaned, at: int) -> list[Segment]:
+    """Put `cleaned` in the place that `place_of` gave; returns the segments it replaces.
+
+    A few renames, no waiting. Readers that hold the old segments go on in them. Durable with the
+    directory's next sync. StorageError.
+    """
+    disk = log.shared.disk
+    old = log.segments[at : at + len(cleaned.sources)]
+    base = f"{log.directory}/{file_names.segment_file(cleaned.base_offset, '')}"
+    try:
+        for segment in old:
+            _ = segment.file  # opened while its name is its own
+        for suffix in cleaned.files:
+            disk.rename(f"{base}{suffix}{file_names.CLEANED}", f"{base}{suffix}{file_names.SWAP}")
+        for segment in old:
+            segment.rename_away(file_names.DELETED)
+        for suffix in cleaned.files:
+            disk.rename(f"{base}{suffix}{file_names.SWAP}", f"{base}{suffix}")
+    except OSError as error:
+        raise log.shared.fail(error, log.directory) from error
+    new = log.make_segment(Offset(cleaned.base_offset))
+    new.size = cleaned.size
+    log.unflushed.forget(old)
+    log.set_segments([*log.segments[:at], new, *log.segments[at + len(old) :]])
+    return old
+
+
+def settle(disk: Disk, directory: str, present: list[str]) -> bool:
+    """Finish or undo the swaps that `present`, the names in `directory`, tell of; whether any was.
+
+    Blocking. CorruptLogError: a complete `.swap` that is no log.
+    """
+    parsed = {name: found for name in present if (found := file_names.parse_segment_file(name))}
+    cleaned = {name: at for name, at in parsed.items() if at[1].endswith(file_names.CLEANED)}
+    swaps = {name: at for name, at in parsed.items() if at[1].endswith(file_names.SWAP)}
+    if not cleaned and not swaps:
+        return False
+    first_cleaned = min((base for base, _ in cleaned.values()), default=None)
+    # The incomplete swaps go before the `.cleaned` that tell they are: a crash here tells it again.
+    for name, (base, _) in list(swaps.items()):
+        if first_cleaned is not None and base >= first_cleaned:
+            disk.remove(f"{directory}/{name}")
+            del swaps[name]
+    for name in cleaned:
+        disk.remove(f"{directory}/{name}")
+    _drop_replaced(disk, directory, swaps, parsed)
+    # The log first: once it has its name, a further crash finds nothing to be replaced any more.
+    for name in sorted(swaps, key=lambda one: not one.endswith(file_names.LOG + file_names.SWAP)):
+        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(file_names.SWAP)}")
+    return True
+
+
+def _drop_replaced(disk: Disk, directory: str, swaps: _Parsed, parsed: _Parsed) -> None:
+    logs = [
+        (name, at[0]) for name, at in swaps.items() if at[1] == file_names.LOG + file_names.SWAP
+    ]
+    if not logs:
+        return
+    first = min(base for _, base in logs)
+    end = max(_next_offset(disk, f"{directory}/{name}", base) for name, base in logs)
+    for name, (base, suffix) in parsed.items():
+        if suffix in file_names.SEGMENT_SUFFIXES and first <= base < end:
+            disk.remove(f"{directory}/{name}")
+
+
+def _next_offset(disk: Disk, path: str, base: int) -> int:
+    file = disk.open(path, writable=False)
+    try:
+        end = base
+        for _, header in headers(file.read, 0, file.size(), path):
+            end = header.base_offset + header.last_offset_delta + 1
+        return end
+    finally:
+        file.close()

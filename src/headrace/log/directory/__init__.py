@@ -1,0 +1,1 @@
+"""A `log.dir`: its lock, its identity, its logs, its checkpoints, its failure."""

@@ -1,0 +1,172 @@
+"""The checkpoint files of a log directory: recovery points, log starts, high watermarks.
+
+`cleaner-offset-checkpoint` is the cleaner's and kept untouched. Partitions that could not be loaded
+keep the entries they had. None of the files has a checksum; one that is no checkpoint is said and
+taken for lost: see `Known` for what recovery does then.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+from headrace.log import file_names, text_files
+from headrace.log.directory.log_dir_context import Shared
+from headrace.log.log import Log
+from headrace.log.recovery.recover import read_file
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import Offset, TopicPartition
+
+_logger = logging.getLogger(__name__)
+_NAMES = (file_names.RECOVERY_POINTS, file_names.LOG_STARTS, file_names.HIGH_WATERMARKS)
+
+
+class Checkpoints:
+    """Reads all of them at the start, writes those that changed."""
+
+    __slots__ = (
+        "_again",
+        "_cleaned",
+        "_generation",
+        "_known",
+        "_lost",
+        "_path",
+        "_shared",
+        "_waiting",
+        "_written",
+        "foreign",
+        "writing",
+    )
+
+    def __init__(self, shared: Shared, path: str) -> None:
+        self._shared = shared
+        self._path = path
+        self._known: dict[str, dict[TopicPartition, Offset]] = {name: {} for name in _NAMES}
+        self._lost: set[str] = set()
+        self._cleaned: dict[TopicPartition, Offset] = {}
+        self.foreign = False
+        """Whether a file was written by another broker: a Kafka does not sort its lines."""
+        self._written: dict[str, bytes] = {}
+        self._generation = 0
+        self.writing = False
+        """Whether files are being written beside the work."""
+        self._again: Mapping[TopicPartition, Log] | None = None
+        self._waiting: list[Callable[[], None]] = []
+
+    def read(self, *, used_before: bool) -> None:
+        """Read the files there are; blocking. `used_before`: then there were recovery points."""
+        for name in _NAMES:
+            self._known[name] = self._read(name)
+        self._cleaned = self._read(file_names.CLEANER_OFFSETS)
+        path = f"{self._path}/{file_names.RECOVERY_POINTS}"
+        if used_before and not self._shared.disk.exists(path):
+            self._lost.add(file_names.RECOVERY_POINTS)
+            _logger.warning("%s: missing", path)
+
+    def _read(self, name: str) -> dict[TopicPartition, Offset]:
+        path = f"{self._path}/{name}"
+        content = read_file(self._shared.disk, path)
+        if content is None:
+            return {}
+        try:
+            found = text_files.read_offsets(content, path)
+            self.foreign = self.foreign or content != text_files.write_offsets(found)
+            return found
+        except CorruptLogError as error:
+            self._lost.add(name)
+            _logger.warning("%s; taken for lost", error)
+            return {}
+
+    def of(self, partition: TopicPartition) -> tuple[Offset, Offset, Offset, Offset]:
+        """A partition's recovery point, log start, high watermark and cleaner's offset; 0: none."""
+        none = Offset(0)
+        recovery, start, mark = (self._known[name].get(partition, none) for name in _NAMES)
+        return recovery, start, mark, self._cleaned.get(partition, none)
+
+    def lost(self, name: str) -> bool:
+        """Whether the file was there and cannot be read."""
+        return name in self._lost
+
+    def forget(self, partition: TopicPartition) -> None:
+        """From now on the partition's log speaks for itself, or the partition is gone."""
+        for entries in self._known.values():
+            entries.pop(partition, None)
+
+    def listed(self) -> set[TopicPartition]:
+        """The partitions of which something is known that is not loaded."""
+        return {at for entries in self._known.values() for at in entries}
+
+    def contents(self, logs: Mapping[TopicPartition, Log]) -> dict[str, bytes]:
+        """The bytes each file should have.
+
+        The high watermark counts only as far as it was flushed (G12): what is written here must
+        not outrun the platter.
+        """
+        recovery = dict(self._known[file_names.RECOVERY_POINTS])
+        starts = dict(self._known[file_names.LOG_STARTS])
+        marks = dict(self._known[file_names.HIGH_WATERMARKS])
+        for partition, log in logs.items():
+            recovery[partition] = log.flushed_offset
+            marks[partition] = min(log.high_watermark, log.flushed_offset)
+            if log.start_offset > log.segments[0].base_offset:
+                starts[partition] = log.start_offset
+        return {
+            name: text_files.write_offsets(offsets)
+            for name, offsets in zip(_NAMES, (recovery, starts, marks), strict=True)
+        }
+
+    def write_now(self, logs: Mapping[TopicPartition, Log]) -> None:
+        """Write what changed; blocking. OSError."""
+        self._generation += 1
+        for name, content in self._changed(logs).items():
+            self._shared.disk.replace(f"{self._path}/{name}", content)
+            self._written[name] = content
+
+    def _changed(self, logs: Mapping[TopicPartition, Log]) -> dict[str, bytes]:
+        contents = self.contents(logs)
+        return {name: new for name, new in contents.items() if self._written.get(name) != new}
+
+    def write_soon(
+        self, logs: Mapping[TopicPartition, Log], done: Callable[[], None] | None = None
+    ) -> None:
+        """Write what changed, off the thread; one writer at a time, asked again it writes again."""
+        if done is not None:
+            self._waiting.append(done)
+        if self.writing:
+            self._again = logs
+            return
+        if self._shared.failure is not None:
+            return
+        changed = self._changed(logs)
+        if not changed:
+            self._tell()
+            return
+        self.writing = True
+        disk, path = self._shared.disk, self._path
+        generation = self._generation
+
+        def write() -> None:
+            for name, content in changed.items():
+                if generation != self._generation:
+                    return  # written since, and newer
+                disk.replace(f"{path}/{name}", content)
+
+        def written(result: BaseException | None) -> None:
+            self.writing = False
+            if isinstance(result, OSError):
+                self._shared.fail(result, path)
+                return
+            if result is not None:
+                raise result
+            if generation == self._generation:
+                self._written.update(changed)
+            again, self._again = self._again, None
+            if again is not None:
+                self.write_soon(again)
+            else:
+                self._tell()
+
+        disk.run(write, written)
+
+    def _tell(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for done in waiting:
+            done()

@@ -1,0 +1,284 @@
+"""`durable-read-bounds`: how far each log of a directory may be read from its files.
+
+Written by the broker for readers of the files themselves (`headrace.arrow.open`). Below `end` all
+is on the platter and below the high watermark. A log has a slot of 48 bytes, overwritten in
+place after each flush, with a checksum of its own: a reader that meets a slot half written reads it
+again. The file is made durable with the checkpoints; whatever older state a power cut brings back
+was true once and still is, since what was flushed is never shortened.
+
+Slots go by topic id: a topic that was deleted and made again under its name is another one. After a
+clean stop the file is gone, for the clean-shutdown marker says more. Kafka ignores the file.
+"""
+
+from collections.abc import Collection, Iterable
+from struct import Struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.log import file_names, text_files
+from headrace.log.directory.log_dir_context import Shared
+from headrace.log.recovery.recover import read_file
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.ports.disk import Disk, DiskFile
+from headrace.record.crc32c import crc32c
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
+
+NAME = "durable-read-bounds"
+SLOT = Struct(">I16siqqq")
+"""CRC32C of what follows, topic id, partition, start, end, last stable offset."""
+_BODY_AT = 4
+_KEY = Struct(">16si")
+_pack_crc = Struct(">I").pack
+_pack_said = Struct(">qqq").pack
+_HEADER = b"headrace durable read bounds, version 1\n".ljust(SLOT.size, b"\0")
+_READS_MAX = 50
+
+Key = tuple[bytes, int]
+"""Topic id and partition."""
+Said = tuple[int, int, int]
+"""Start, end, last stable offset."""
+
+
+class ReadBound(NamedTuple):
+    """What of a partition may be read from its files."""
+
+    start: Offset
+    end: Offset | None
+    """None: all there is, for the last stop was clean."""
+    stable: Offset | None
+    """Where readers of committed data end; None where the log itself must tell."""
+
+
+class Slot:
+    """A log's place in the file."""
+
+    __slots__ = ("at", "key", "said")
+
+    def __init__(self, at: int, key: bytes) -> None:
+        self.at = at
+        """Its first byte."""
+        self.key = key
+        """Topic id and partition, packed."""
+        self.said: Said | None = None
+        """What it says now; None: nothing that binds."""
+
+
+class ReadBounds:
+    """The broker's side: keeps the file. On the deciding thread, save `sync`.
+
+    A write that fails fences the log directory.
+    """
+
+    __slots__ = ("_changed", "_file", "_free", "_path", "_shared", "_slots", "_table")
+
+    def __init__(self, shared: Shared, path: str) -> None:
+        """Of the log directory `path`."""
+        self._shared = shared
+        self._path = f"{path}/{NAME}"
+        self._file: DiskFile | None = None
+        self._table = bytearray()
+        self._slots: dict[Key, Slot] = {}
+        self._free: list[int] = []
+        self._changed = False
+
+    def open(self) -> None:
+        """Take over the slots there are, or begin anew. Blocking; OSError."""
+        self._file = self._shared.disk.open(self._path, create=True)
+        self._table = bytearray(self._file.read(0, self._file.size()))
+        if not self._table.startswith(_HEADER):
+            self._table = bytearray(_HEADER)
+            self._file.truncate(0)
+            self._file.write_at(0, (_HEADER,))
+        del self._table[len(self._table) // SLOT.size * SLOT.size :]
+        for at in range(SLOT.size, len(self._table), SLOT.size):
+            body = _body(self._table, at)
+            if body is None:
+                self._free.append(at)
+            else:
+                slot = self._slots[body[0], body[1]] = Slot(at, _KEY.pack(body[0], body[1]))
+                slot.said = body[2:]
+
+    def end_of(self, topic_id: bytes, partition: int) -> Offset:
+        """What was said last to be flushed of a log, 0 where nothing was."""
+        slot = self._slots.get((topic_id, partition))
+        return Offset(0 if slot is None or slot.said is None else slot.said[1])
+
+    def publish(self, logs: Collection["Log"]) -> None:
+        """Say how far these logs may be read now; at once in the page cache."""
+        written = [at for log in logs if (at := self._note(log)) is not None]
+        if not written:
+            return
+        first, last = min(written), max(written)
+        if last - first < 16 * SLOT.size * len(written):
+            self._write(first, last)
+        else:
+            for at in written:
+                self._write(at, at)
+
+    def add(self, topic_id: bytes, partition: int) -> None:
+        """A log is about to be made: nothing of it may be read yet."""
+        slot = self._slot((topic_id, partition))
+        self._say(slot, (0, 0, 0))
+        self._write(slot.at, slot.at)
+
+    def lower(self, log: "Log") -> None:
+        """The log is about to be cut to its flushed offset: the one way back.
+
+        OSError, StorageError: it must not be cut, for a start would take the rest for lost.
+        """
+        slot = self._slots.get((log.topic_id, log.topic_partition.partition))
+        if slot is not None:
+            slot.said = None
+            self.publish((log,))
+            if self._shared.failure is not None:
+                raise self._shared.failure
+            self.sync()
+
+    def forget(self, topic_id: bytes, partition: int) -> None:
+        """The log is deleted."""
+        self._drop((topic_id, partition))
+
+    def keep_only(self, logs: Iterable["Log"]) -> None:
+        """Drop the slots of all others: topics deleted while somebody else had the directory."""
+        known = {(log.topic_id, log.topic_partition.partition) for log in logs}
+        for key in [key for key in self._slots if key not in known]:
+            self._drop(key)
+
+    @property
+    def changed(self) -> bool:
+        """Whether something was published since the last `sync`."""
+        return self._changed
+
+    def sync(self) -> None:
+        """Make what was published durable. Blocking; OSError."""
+        file = self._file
+        if file is not None and self._changed:
+            self._changed = False
+            file.sync()
+
+    def close(self, remove: bool) -> None:
+        """Publish no more; `remove` the file after a clean stop. OSError."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+            if remove:
+                self._shared.disk.remove(self._path)
+
+    def _note(self, log: "Log") -> int | None:
+        if self._file is None or log.closed or log.topic_id == text_files.NO_TOPIC_ID:
+            return None
+        slot = log.bound
+        if slot is None:
+            slot = log.bound = self._slot((log.topic_id, log.topic_partition.partition))
+        end = min(log.high_watermark, log.flushed_offset)
+        said = slot.said
+        if said is not None and said[1] > end:
+            return None  # a log that is loaded, not led yet: what was said before holds
+        now = log.start_offset, end, log.last_stable_offset(end)
+        if now == said:
+            return None
+        self._say(slot, now)
+        return slot.at
+
+    def _slot(self, key: Key) -> Slot:
+        slot = self._slots.get(key)
+        if slot is None:
+            at = self._free.pop() if self._free else len(self._table)
+            slot = self._slots[key] = Slot(at, _KEY.pack(*key))
+        return slot
+
+    def _say(self, slot: Slot, said: Said) -> None:
+        body = slot.key + _pack_said(*said)
+        at = slot.at
+        self._table[at : at + SLOT.size] = _pack_crc(crc32c(body)) + body
+        slot.said = said
+
+    def _drop(self, key: Key) -> None:
+        slot = self._slots.pop(key, None)
+        if slot is not None:
+            self._table[slot.at : slot.at + SLOT.size] = bytes(SLOT.size)
+            self._free.append(slot.at)
+            self._write(slot.at, slot.at)
+
+    def _write(self, first: int, last: int) -> None:
+        if self._file is None or self._shared.failure is not None:
+            return
+        try:
+            self._file.write_at(first, (bytes(self._table[first : last + SLOT.size]),))
+        except OSError as error:
+            self._shared.fail(error, self._path)
+            return
+        self._changed = True
+
+
+def _body(table: bytes | bytearray, at: int) -> tuple[bytes, int, int, int, int] | None:
+    """What the slot at `at` says; None where it is empty, torn or not there."""
+    slot = bytes(table[at : at + SLOT.size])
+    if len(slot) < SLOT.size:
+        return None
+    crc, topic_id, partition, start, end, stable = SLOT.unpack(slot)
+    if crc != crc32c(slot[_BODY_AT:]) or topic_id == text_files.NO_TOPIC_ID:
+        return None
+    return topic_id, partition, start, end, stable
+
+
+def read_slots(content: bytes, path: str) -> dict[Key, Said]:
+    """All that the file says; CorruptLogError where it is none. Torn slots are left out."""
+    if not content.startswith(_HEADER):
+        raise CorruptLogError(f"{path}: no durable read bounds of version 1")
+    bodies = (_body(content, at) for at in range(SLOT.size, len(content), SLOT.size))
+    return {(body[0], body[1]): body[2:] for body in bodies if body is not None}
+
+
+def read_bound(disk: Disk, path: str, place: TopicPartition, topic_id: bytes) -> ReadBound:
+    """How far the log of `place` in the log directory `path` may be read, by what is on disk.
+
+    The slot where there is one; else, as with Kafka's own directories, the checkpoints, which are
+    some seconds old. `end` is None after a clean stop: then ask again (`clean_still`) once the
+    sizes of the files have been looked at. CorruptLogError, OSError.
+    """
+    starts = _checkpoint(disk, path, file_names.LOG_STARTS)
+    start = starts.get(place, Offset(0))
+    if clean_still(disk, path):
+        return ReadBound(start, None, None)
+    said = _slot(disk, path, topic_id, place.partition)
+    if said is not None:
+        return ReadBound(Offset(said[2]), Offset(said[3]), Offset(said[4]))
+    there = disk.list(path) if disk.is_directory(path) else []
+    if file_names.deletion_stem(place) in map(file_names.stem_of, there):
+        # The checkpoints may speak of a deleted log of that name, until the next start.
+        return ReadBound(Offset(0), Offset(0), None)
+    flushed = _checkpoint(disk, path, file_names.RECOVERY_POINTS).get(place, 0)
+    marked = _checkpoint(disk, path, file_names.HIGH_WATERMARKS).get(place, 0)
+    return ReadBound(start, Offset(min(flushed, marked)), None)
+
+
+def clean_still(disk: Disk, path: str) -> bool:
+    """Whether the directory lies as a clean stop left it."""
+    return disk.exists(f"{path}/{file_names.CLEAN_SHUTDOWN}")
+
+
+def _slot(
+    disk: Disk, path: str, topic_id: bytes, partition: int
+) -> tuple[bytes, int, int, int, int] | None:
+    key = _KEY.pack(topic_id, partition)
+    for _ in range(_READS_MAX):
+        content = read_file(disk, f"{path}/{NAME}")
+        if content is None or topic_id == text_files.NO_TOPIC_ID or not content.startswith(_HEADER):
+            return None
+        at = content.find(key)
+        while at >= 0 and at % SLOT.size != _BODY_AT:
+            at = content.find(key, at + 1)
+        if at < 0:
+            return None
+        body = _body(content, at - _BODY_AT)
+        if body is not None:
+            return body
+    return None
+
+
+def _checkpoint(disk: Disk, path: str, name: str) -> dict[TopicPartition, Offset]:
+    content = read_file(disk, f"{path}/{name}")
+    return {} if content is None else text_files.read_offsets(content, f"{path}/{name}")

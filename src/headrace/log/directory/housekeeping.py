@@ -1,0 +1,129 @@
+"""A log directory's periodic duties, on a handful of timers however many partitions there are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import StorageError
+from headrace.model.nouns import Offset, TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.log.directory.log_directory import LogDirectory
+    from headrace.log.log import Log
+    from headrace.ports.clock import Timer
+
+Hold = Callable[[TopicPartition], Offset | None]
+_SLICE_LOGS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """How often what is done, and how long what is kept; milliseconds (Kafka's names beside)."""
+
+    checkpoint_ms: int = 5_000
+    """replica.high.watermark.checkpoint.interval.ms; recovery points are written with it, more
+    often than Kafka's 60 s: the younger they are, the less a start after a kill has to read, and
+    the less can be mistaken for a torn tail."""
+    retention_check_ms: int = 300_000
+    """log.retention.check.interval.ms"""
+    producer_id_expiration_ms: int = 86_400_000
+    """producer.id.expiration.ms"""
+    scrub_bytes_per_second: int = 0
+    """log.scrub.bytes.per.second; 0: no scrub"""
+    scrub_interval_ms: int = 604_800_000
+    """log.scrub.interval.ms"""
+
+
+class Housekeeping:
+    """Timers of one directory."""
+
+    __slots__ = ("_directory", "_removal_timer", "_removals", "_sequence", "_timers")
+
+    def __init__(self, directory: "LogDirectory") -> None:
+        self._directory = directory
+        self._removals: list[tuple[float, int, Callable[[], None]]] = []
+        self._sequence = 0
+        self._removal_timer: Timer | None = None
+        self._timers: dict[str, Timer] = {}
+
+    def start(self) -> None:
+        """Begin the periodic duties."""
+        self._every("checkpoint", self._directory.periods.checkpoint_ms, self._directory.checkpoint)
+        self._every("retention", self._directory.periods.retention_check_ms, self.retain_soon)
+
+    def stop(self) -> None:
+        """End them; removals that wait are left to the next start."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        if self._removal_timer is not None:
+            self._removal_timer.cancel()
+            self._removal_timer = None
+        self._removals.clear()
+
+    def _every(self, name: str, period_ms: int, duty: Callable[[], None]) -> None:
+        def again() -> None:
+            if not self._directory.fenced:
+                self._every(name, period_ms, duty)
+                duty()
+
+        self._timers[name] = self._directory.clock.call_later(period_ms / 1000, again)
+
+    # --- retention ---------------------------------------------------------------------------
+
+    def retain_all(self) -> None:
+        """Retention and producer expiry for every log, in one go."""
+        for log in list(self._directory.logs.values()):
+            self._retain(log)
+
+    def retain_soon(self) -> None:
+        """The same, a slice of the logs in each turn of the loop."""
+        waiting = list(self._directory.logs.values())
+
+        def next_slice() -> None:
+            for log in waiting[:_SLICE_LOGS]:
+                self._retain(log)
+            del waiting[:_SLICE_LOGS]
+            if waiting and not self._directory.fenced:
+                self._timers["slice"] = self._directory.clock.call_later(0, next_slice)
+
+        next_slice()
+
+    def _retain(self, log: "Log") -> None:
+        directory = self._directory
+        if log.closed or directory.fenced:
+            return
+        now_ms = directory.clock.wall_ms()
+        log.producers.expire(now_ms, directory.periods.producer_id_expiration_ms)
+        try:
+            log.apply_retention(now_ms, directory.hold(log.topic_partition))
+        except StorageError:
+            return  # the directory is fenced, and has said so
+
+    # --- removals ----------------------------------------------------------------------------
+
+    def remove_later(self, delay_ms: int, removal: Callable[[], None]) -> None:
+        """Run `removal` after `delay_ms`, when no flush holds its files."""
+        self._sequence += 1
+        due = self._directory.clock.monotonic() + delay_ms / 1000
+        heappush(self._removals, (due, self._sequence, removal))
+        if self._removals[0][1] == self._sequence:
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._removal_timer is not None:
+            self._removal_timer.cancel()
+            self._removal_timer = None
+        if self._removals:
+            clock = self._directory.clock
+            wait = max(0.0, self._removals[0][0] - clock.monotonic())
+            self._removal_timer = clock.call_later(wait, self._remove_due)
+
+    def _remove_due(self) -> None:
+        self._removal_timer = None
+        now = self._directory.clock.monotonic()
+        while self._removals and self._removals[0][0] <= now:
+            _, _, removal = heappop(self._removals)
+            self._directory.flusher.after_current(removal)
+        self._arm()

@@ -1,0 +1,324 @@
+"""A `log.dir`: its lock, its identity, its logs, its checkpoints, its failure.
+
+Life cycle: `open` (blocking: lock, `meta.properties`, checkpoints, clean-shutdown marker), `load`
+(all logs, several at once off the thread), `start` (periodic duties), `close`.
+
+Any error of the disk below fences the directory for good: `failure` is set, every later append
+raises it, `on_failure` is told. What lies in the directory and is none of ours stays untouched:
+plain files, a KRaft broker's `__cluster_metadata-0`, `-stray` and `-future` directories.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+
+from headrace.config.log_config import LogConfig
+from headrace.log import file_names, text_files
+from headrace.log.directory.directory_loader import LoadedDirectory
+from headrace.log.directory.housekeeping import Housekeeping, Periods
+from headrace.log.directory.meta_properties import Identity, read_identity
+from headrace.log.directory.scrub import Scrub
+from headrace.log.flusher import Strategy, fdatasync_each
+from headrace.log.log import Log
+from headrace.log.recovery.recover import create_log
+from headrace.model.errors import ConfigError
+from headrace.model.invariant import invariant
+from headrace.model.nouns import TopicPartition
+from headrace.ports.clock import Clock, Random
+from headrace.ports.disk import Disk
+
+__all__ = ["LogDirectory", "Periods", "read_identity"]
+
+_logger = logging.getLogger(__name__)
+AT_REST_EVERY = 12
+"""With every so many checkpoints it is written which logs are at rest: once a minute."""
+
+
+class LogDirectory(LoadedDirectory):
+    """One log directory. All calls on the deciding thread."""
+
+    scrub: Scrub
+    """Reads what is cold again, a piece at a time, looking for damage."""
+    _housekeeping: Housekeeping
+
+    @classmethod
+    def open(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        path: str,
+        *,
+        broker_id: int,
+        cluster_id: str,
+        periods: Periods | None = None,
+        strategy: Strategy = fdatasync_each,
+    ) -> "LogDirectory":
+        """Take the directory, made where it is missing; no log is loaded yet. Blocking.
+
+        ConfigError: another process holds it, or it belongs to another broker or cluster.
+        CorruptLogError: a checkpoint file that is none. OSError.
+        """
+        self = cls(disk, clock, random, path, periods=periods or Periods(), strategy=strategy)
+        self._housekeeping = Housekeeping(self)
+        self.scrub = Scrub(self)
+        _make_durably(disk, path)
+        try:
+            self._unlock = disk.lock(f"{path}/{file_names.LOCK}")
+        except BlockingIOError:
+            raise ConfigError(f"log.dirs={path}: in use by another process") from None
+        try:
+            self.identity = Identity.claim(disk, path, broker_id, cluster_id)
+            marker = f"{path}/{file_names.CLEAN_SHUTDOWN}"
+            self.was_clean = disk.exists(marker)
+            self.gaps.read()
+            self._know_the_boot()
+            self.checkpoints.read(used_before=self.used_before)
+            self.at_rest.read(clean=self.was_clean)
+            self.bounds.open()
+            if self.was_clean:
+                disk.remove(marker)
+                disk.sync_directory(path)
+        except BaseException:
+            self._unlock()
+            raise
+        self.shared.failed = self._failed
+        self.shared.flush_soon = self.flusher.flush_soon
+        self.shared.delay_removal = self._housekeeping.remove_later
+        self.shared.starts_moved = self.checkpoint
+        self.shared.publish = self.bounds.publish
+        self.shared.lower = self.bounds.lower
+        self.shared.published = self.bounds.end_of
+        self.shared.allow_gap = self.gaps.allow
+        self.shared.gaps_below = self.gaps.below
+        self.shared.checkpoint_now = self._checkpoint_now
+        return self
+
+    def _failed(self, error: OSError, path: str) -> None:
+        _logger.critical("%s: %s; the log directory %s is fenced", path, error, self.path)
+        if self.shared.unflushed:
+            self.disk.run(self._doubt, lambda _: None)
+        if self.on_failure is not None:
+            self.on_failure(error)
+
+    # --- partitions come and go --------------------------------------------------------------
+
+    def prepare_logs(
+        self,
+        wanted: Sequence[TopicPartition],
+        topic_id: bytes,
+        config: LogConfig,
+        done: Callable[[BaseException | None], None],
+    ) -> None:
+        """Make the files of new logs off the thread, for `create_log` to take up.
+
+        Making a file may wait for the file system's journal. What could not be made is tried again
+        by `create_log`, which says why not.
+        """
+        missing = [
+            one for one in wanted if one not in self.logs and not self.refused(one, topic_id)
+        ]
+        for one in missing:
+            # Before the directory is there: nobody takes a former topic's checkpoints for its.
+            self.bounds.add(topic_id, one.partition)
+
+        def make() -> list[Log]:
+            made = []
+            with suppress(OSError):
+                for one in missing:
+                    at = f"{self.path}/{one}"
+                    made.append(create_log(self.shared, at, one, topic_id, config))
+            return made
+
+        def made(result: list[Log] | BaseException) -> None:
+            if isinstance(result, BaseException):
+                done(result)
+                return
+            self._prepared.update((log.topic_partition, log) for log in result)
+            done(None)
+
+        if self.fenced or not missing:
+            done(None)
+        else:
+            self.disk.run(make, made)
+
+    def prepared(self, partition: TopicPartition) -> bool:
+        """Whether `prepare_logs` has made the files of this partition."""
+        return partition in self._prepared
+
+    def create_log(
+        self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig
+    ) -> Log:
+        """A new, empty log; durable with its first flush, which is asked for here.
+
+        StorageError: the directory has failed. CorruptLogError: the partition is out of service.
+        """
+        if self.shared.failure is not None:
+            raise self.shared.failure
+        refused = self.refused(topic_partition, topic_id)
+        if refused is not None:
+            raise refused
+        invariant(topic_partition not in self.logs, f"{topic_partition} exists already")
+        path = f"{self.path}/{topic_partition}"
+        log = self._prepared.pop(topic_partition, None)
+        if log is None:
+            # Before the directory is there: nobody takes a former topic's checkpoints for its.
+            self.bounds.add(topic_id, topic_partition.partition)
+            if self.shared.failure is not None:
+                raise self.shared.failure
+            try:
+                log = create_log(self.shared, path, topic_partition, topic_id, config)
+            except OSError as error:
+                raise self.shared.fail(error, path) from error
+        self.checkpoints.forget(topic_partition)
+        self.logs[topic_partition] = log
+        self.flusher.flush_soon(log)
+        return log
+
+    def delete_log(self, topic_partition: TopicPartition) -> None:
+        """Take the partition out and rename its directory away; it is removed after its delay.
+
+        A quarantined partition goes too. StorageError.
+        """
+        log = self.logs.pop(topic_partition, None)
+        damaged = self.quarantined.pop(topic_partition, None)
+        if log is None and damaged is None:
+            return
+        self.checkpoints.forget(topic_partition)
+        if log is not None:
+            log.retire()
+            if self.shared.before_cut is not None:
+                self.shared.before_cut(log, None)
+            self.bounds.forget(log.topic_id, topic_partition.partition)
+        self.gaps.forget(topic_partition)
+        source = f"{self.path}/{topic_partition}"
+        if log is None and not self.disk.exists(source):
+            self.checkpoint()
+            return
+        target = f"{self.path}/{file_names.delete_directory(topic_partition, self.random.uuid())}"
+        try:
+            self.disk.rename(source, target)
+        except OSError as error:
+            raise self.shared.fail(error, source) from error
+        # Else a power cut brings the partition back although its topic is gone.
+        self.disk.run(lambda: self.disk.sync_directory(self.path), self._synced)
+        delay_ms = (
+            LogConfig().file_delete_delay_ms if log is None else (log.config.file_delete_delay_ms)
+        )
+        # As long as it lies there a start after a kill believes no checkpoint of that name.
+        self._housekeeping.remove_later(
+            delay_ms, lambda: self.checkpoint(lambda: self._remove(target, log))
+        )
+
+    def _synced(self, result: BaseException | None) -> None:
+        if isinstance(result, OSError):
+            self.shared.fail(result, self.path, flush=True)
+
+    def _remove(self, path: str, log: Log | None) -> None:
+        if log is not None:
+            log.release()
+
+        def removed(result: BaseException | None) -> None:
+            if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
+                _logger.warning("%s: could not be removed: %s", path, result)
+
+        self.disk.run(lambda: self.disk.remove_tree(path), removed)
+
+    # --- duties ------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin the periodic duties: checkpoints, retention, producer expiry, removals, scrub."""
+        for partition in self.missing:
+            self.checkpoints.forget(partition)
+        self.missing.clear()
+        if not self.quarantined:
+            self.bounds.keep_only(self.logs.values())
+        self.bounds.publish(self.logs.values())
+        self.at_rest.forget(self.quarantined)
+        if self.quarantined:
+            self.at_rest.write_soon(self.logs.values(), self.clock)
+        self._housekeeping.start()
+        self.scrub.start()
+
+    def end_duties(self) -> None:
+        """No periodic duty begins any more; what runs is over when `writing` is False."""
+        self._housekeeping.stop()
+        self.scrub.stop()
+
+    @property
+    def writing(self) -> bool:
+        """Whether files of the directory's own are being written off the thread.
+
+        `close` writes the same ones: whoever closes cleanly waits until it is False.
+        """
+        return self.checkpoints.writing or self.at_rest.writing
+
+    def apply_retention(self) -> None:
+        """Retention for every log, now."""
+        self._housekeeping.retain_all()
+
+    def checkpoint(self, done: Callable[[], None] | None = None) -> None:
+        """Write the checkpoints that have changed, off the thread."""
+        if self.bounds.changed and not self.fenced:
+            self.disk.run(self.bounds.sync, self._bounds_synced)
+        self.checkpoints.write_soon(self.logs, done)
+        self._checkpoints += 1
+        if self._checkpoints % AT_REST_EVERY == 0 and not self.fenced and not self._closed:
+            self.at_rest.write_soon(self.logs.values(), self.clock)
+
+    def _checkpoint_now(self) -> None:
+        """`Shared.checkpoint_now`."""
+        self.gaps.write(self.gaps.content())
+        self.checkpoints.write_now(self.logs)
+
+    def _bounds_synced(self, result: BaseException | None) -> None:
+        if isinstance(result, OSError) and not self._closed:
+            self.shared.fail(result, self.path)
+
+    def sizes(self) -> Mapping[TopicPartition, int]:
+        """Bytes of each partition's segments (DescribeLogDirs)."""
+        return {at: sum(one.size for one in log.segments) for at, log in self.logs.items()}
+
+    def close(self, clean: bool = True) -> None:
+        """Close all logs, write all checkpoints and, if all went well, the clean-shutdown marker.
+
+        Blocking: for shutdown. With `clean` False, as a kill would leave it.
+        """
+        if self._closed:
+            return
+        self._closed = True
+        self.flusher.close()
+        self.end_duties()
+        try:
+            for log in self.logs.values():
+                log.close(clean)
+            if clean and not self.fenced:
+                self.checkpoints.write_now(self.logs)
+                self.at_rest.write_last(self.logs.values())
+                if not self.quarantined:
+                    # Without it the next start looks at what was damaged again.
+                    marker = f"{self.path}/{file_names.CLEAN_SHUTDOWN}"
+                    self.disk.replace(marker, text_files.write_clean_shutdown())
+                    self.bounds.close(remove=True)
+        except OSError as error:
+            raise self.shared.fail(error, self.path, flush=True) from error
+        finally:
+            for log in self.logs.values():
+                log.close(clean=False)
+            self.bounds.close(remove=False)
+            if clean and self.shared.unflushed:
+                self._doubt()
+            if self._unlock is not None:
+                self._unlock()
+
+
+def _make_durably(disk: Disk, path: str) -> None:
+    """Make a directory and its parents so that a power cut takes none of them back."""
+    missing = []
+    while path and not disk.is_directory(path):
+        missing.append(path)
+        path = path.rpartition("/")[0]
+    if missing:
+        disk.make_directory(missing[0])
+    for made in missing:
+        disk.sync_directory(made.rpartition("/")[0] or ("/" if made.startswith("/") else "."))

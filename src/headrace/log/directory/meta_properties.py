@@ -1,0 +1,63 @@
+"""`meta.properties`: whose log directory this is."""
+
+from dataclasses import dataclass
+
+from headrace.log import file_names, text_files
+from headrace.log.recovery.recover import read_file
+from headrace.model.errors import ConfigError
+from headrace.ports.disk import Disk
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What `meta.properties` says. Version 0 is a ZooKeeper-mode broker's, 1 a KRaft one's."""
+
+    version: int = 0
+    broker_id: int = -1
+    cluster_id: str = ""
+    directory_id: str | None = None
+
+    @classmethod
+    def claim(cls, disk: Disk, path: str, broker_id: int, cluster_id: str) -> "Identity":
+        """The directory's identity, written where it has none. ConfigError where it is another's.
+
+        An existing file is kept byte for byte, version 1 too.
+        """
+        found = read_identity(disk, path)
+        where = f"{path}/{file_names.META_PROPERTIES}"
+        if found is None:
+            disk.replace(where, text_files.write_meta_properties(broker_id, cluster_id))
+            return cls(0, broker_id, cluster_id)
+        if found.cluster_id != cluster_id:
+            raise ConfigError(
+                f"log.dirs={path}: {file_names.META_PROPERTIES} says it belongs to cluster"
+                f" {found.cluster_id!r}, not {cluster_id!r}"
+            )
+        if found.broker_id != broker_id:
+            raise ConfigError(
+                f"broker.id={broker_id}: {where} says it belongs to broker {found.broker_id}"
+            )
+        return found
+
+
+def read_identity(disk: Disk, path: str) -> Identity | None:
+    """What `meta.properties` of the log directory `path` says; None where there is none.
+
+    ConfigError where it makes no sense. For the start: the broker's and the cluster's id come from
+    here where the directory has been used before.
+    """
+    where = f"{path}/{file_names.META_PROPERTIES}"
+    content = read_file(disk, where)
+    if content is None:
+        return None
+    found = text_files.read_properties(content)
+    try:
+        version = int(found["version"])
+        if version not in (0, 1):
+            raise ConfigError(f"{where}: version {version} is not known")
+        broker_id = int(found["broker.id" if version == 0 else "node.id"])
+        return Identity(version, broker_id, found["cluster.id"], found.get("directory.id"))
+    except KeyError as missing:
+        raise ConfigError(f"{where}: {missing.args[0]} is missing") from None
+    except ValueError as wrong:
+        raise ConfigError(f"{where}: {wrong}") from None

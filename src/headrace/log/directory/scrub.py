@@ -1,0 +1,220 @@
+"""The scrub: cold bytes are read again now and then, before somebody needs them.
+
+Reads check every batch anyway; what nobody reads may rot unseen until the replica that held the
+other copy is gone. So each period every batch of every log is read once, a piece at a time, on a
+thread and at a bounded rate (`log.scrub.bytes.per.second`). Pages that were not in the page cache
+are dropped again: the scrub pushes out nothing that readers use. What is in the page cache is
+checked there; the disk below it is looked at once it has gone.
+
+A bad batch is read twice, the second time past the page cache, before it is counted and said once,
+with file, position and offsets (`Log.unreadable`). Nothing is moved, cut or taken out of service
+for it: reads refuse just the damaged batch (KAFKA_STORAGE_ERROR), those before and behind it are
+served, and the partition goes on taking records (ADR 8).
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from headrace.log import file_names
+from headrace.log.log import Log
+from headrace.log.segment.check_segment import Sweep, sound_batch_behind
+from headrace.log.segment.scan import BadBatch
+from headrace.log.segment.segment import Segment
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.ports.disk import DiskFile
+
+if TYPE_CHECKING:
+    from headrace.log.directory.log_directory import LogDirectory
+    from headrace.ports.clock import Timer
+
+_logger = logging.getLogger(__name__)
+FIRST_ROUND_MS = 60_000
+"""After a start others need the disk more."""
+
+
+class Scrub:
+    """The scrub of one log directory. On the deciding thread; reads on others."""
+
+    __slots__ = ("_at", "_directory", "_round_began", "_stopped", "_timer", "_waiting", "scrubbed")
+
+    def __init__(self, directory: "LogDirectory") -> None:
+        """Nothing happens before `start`."""
+        self._directory = directory
+        self._waiting: list[tuple[TopicPartition, Offset]] = []
+        self._at: _Piece | None = None
+        self._round_began = 0.0
+        self._timer: Timer | None = None
+        self._stopped = True
+        self.scrubbed = 0
+        """Bytes checked since the start, for metrics."""
+
+    def start(self) -> None:
+        """Begin the first round a minute from now, if the configuration wants any."""
+        self._stopped = False
+        periods = self._directory.periods
+        if periods.scrub_bytes_per_second > 0:
+            self._later(min(FIRST_ROUND_MS, periods.scrub_interval_ms) / 1000)
+
+    def stop(self) -> None:
+        """End; a read under way ends unheard."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _later(self, seconds: float) -> None:
+        if not self._stopped and not self._directory.fenced:
+            self._timer = self._directory.clock.call_later(seconds, self._next)
+
+    # --- one round after the other -------------------------------------------------------------
+
+    def _next(self) -> None:
+        piece = self._piece()
+        if piece is None:
+            self._begin_round()
+            return
+        before = piece.sweep.found.position
+        disk = self._directory.disk
+
+        def read(result: "BadBatch | BaseException | None") -> None:
+            if self._stopped:
+                return
+            if isinstance(result, FileNotFoundError):
+                self._at = None  # retention or compaction was faster
+            elif isinstance(result, OSError):
+                self._directory.shared.fail(result, piece.path)
+                return
+            elif isinstance(result, BadBatch):
+                self._found_bad(piece, result)
+            elif result is not None:
+                raise result
+            done = max(piece.sweep.found.position - before, 0)
+            self.scrubbed += done
+            rate = self._directory.periods.scrub_bytes_per_second
+            self._later(max(done, 1) / max(rate, 1))
+
+        disk.run(lambda: _read(self._directory, piece), read)
+
+    def _begin_round(self) -> None:
+        """List what there is, from anywhere on: a broker started often shall come to all of it."""
+        directory = self._directory
+        now = directory.clock.monotonic()
+        periods = directory.periods
+        rest = self._round_began + periods.scrub_interval_ms / 1000 - now
+        if self._round_began and rest > 0:
+            self._later(rest)
+            return
+        self._round_began = now
+        places = sorted(directory.logs)
+        middle = int(directory.random.uniform(0, len(places)))
+        listed = (*places[middle:], *places[:middle])
+        self._waiting = [
+            (place, segment.base_offset)
+            for place in reversed(listed)
+            for segment in reversed(directory.logs[place].segments)
+            if segment.size
+        ]
+        self._later(0 if self._waiting else periods.scrub_interval_ms / 1000)
+
+    def _piece(self) -> "_Piece | None":
+        """What to read next: the segment under way, or another one that is still there."""
+        at = self._at
+        if at is not None and not at.done and at.segment in at.log.segments and not at.log.closed:
+            return at
+        self._at = None
+        while self._waiting:
+            place, base = self._waiting.pop()
+            log = self._directory.logs.get(place)
+            if log is None or log.closed:
+                continue
+            for number, segment in enumerate(log.segments):
+                if segment.base_offset == base and segment.size:
+                    self._at = _Piece.of(log, number)
+                    return self._at
+        return None
+
+    def _found_bad(self, piece: "_Piece", bad: BadBatch) -> None:
+        if piece.segment not in piece.log.segments or piece.segment.size < piece.size:
+            self._at = None  # it was swapped, deleted or cut while it was read
+            return
+        piece.segment.sound.lost(0, piece.segment.size)
+        found = piece.sweep.found
+        behind = "" if piece.resume is None else f", sound again from byte {piece.resume} on"
+        piece.log.unreadable(
+            BadBatch(bad.path, bad.position, f"{bad.reason} (offset {found.end}{behind})")
+        )
+        if piece.resume is None:
+            self._at = None
+        else:
+            self._at = _Piece.of(piece.log, piece.log.segments.index(piece.segment), piece)
+
+
+class _Piece:
+    """A segment being read. Made on the deciding thread, read on another."""
+
+    __slots__ = ("done", "limit", "log", "path", "resume", "segment", "size", "sweep")
+
+    def __init__(self, log: Log, segment: Segment, limit: int, position: int, end: Offset) -> None:
+        self.log = log
+        self.segment = segment
+        self.path = segment.path(file_names.LOG)
+        self.size = segment.size
+        self.limit = limit
+        self.sweep = Sweep(segment, end, limit, position=position)
+        self.resume: int | None = None
+        """Where sound batches go on behind a bad one."""
+        self.done = False
+
+    @classmethod
+    def of(cls, log: Log, number: int, after: "_Piece | None" = None) -> "_Piece":
+        """The segment of that number, from its beginning or from where `after` can be resumed."""
+        segment = log.segments[number]
+        following = log.segments[number + 1 : number + 2]
+        limit = following[0].base_offset if following else int(log.end_offset)
+        if after is None or after.resume is None:
+            return cls(log, segment, limit, 0, segment.base_offset)
+        return cls(log, segment, limit, after.resume, after.sweep.found.end)
+
+
+def _read(directory: "LogDirectory", piece: _Piece) -> BadBatch | None:
+    """Check the next batches of a piece, on a thread; the bad one that stopped it. OSError."""
+    file = directory.disk.open(piece.path, writable=False)
+    try:
+        polite = _Polite(file)
+        sweep = piece.sweep
+        piece.done = not sweep.step(polite.read, piece.size)
+        bad = sweep.found.bad
+        if bad is None:
+            return None
+        # Once more, from the disk: it may have been the memory, or a file that changed meanwhile.
+        file.forget(0, piece.size)
+        again = Sweep(piece.segment, sweep.found.end, piece.limit, position=bad.position)
+        again.step(polite.read, piece.size)
+        if again.found.bad is None or again.found.bad.position > bad.position:
+            _logger.warning("%s, and is sound read again: the memory may be at fault", bad)
+            piece.sweep, piece.done = again, again.found.position >= piece.size
+            again.found.bad = None
+            return None
+        piece.resume = sound_batch_behind(
+            polite.read, piece.size, bad.position + 1, piece.segment.base_offset, sweep.found.end
+        )
+        return bad
+    finally:
+        file.close()
+
+
+class _Polite:
+    """Reads that leave the page cache as they found it."""
+
+    __slots__ = ("_file",)
+
+    def __init__(self, file: DiskFile) -> None:
+        self._file = file
+
+    def read(self, position: int, size: int) -> bytes:
+        cached = self._file.read_cached(position, size)
+        if cached is not None:
+            return bytes(cached)
+        data = self._file.read(position, size)
+        self._file.forget(position, size)
+        return data

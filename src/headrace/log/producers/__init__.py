@@ -1,0 +1,1 @@
+"""What a partition remembers of its producers, so that a retry is not written twice."""

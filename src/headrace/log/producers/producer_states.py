@@ -1,0 +1,268 @@
+"""What a partition remembers of its producers, so that a retry is not written twice.
+
+Per producer id: the epoch, the last five batches (Kafka's bound on requests in flight with
+idempotence), the open transaction's first offset. It is snapshotted beside the segments and rebuilt
+from the log's batch headers, so it knows nothing that the log does not say.
+
+`check` comes before the append and decides; `update` comes after it and remembers. `Log.append`
+calls `update` itself; `check` is the partition's to call, for only it can answer a duplicate.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from headrace.log.producers.kept_states import (
+    BATCHES_KEPT,
+    NONE,
+    SEQUENCE_MASK,
+    Batch,
+    KeptProducers,
+    Producer,
+)
+from headrace.log.segment.transaction_index import AbortedTransaction
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import Offset
+from headrace.record.batch import CONTROL, TRANSACTIONAL, BatchHeader, ControlMarker, ControlType
+
+
+class Begins(Enum):
+    """Whether a transactional batch may be the first of its transaction in this partition."""
+
+    NO = 0
+    """Nobody asked the transaction's coordinator."""
+    VERIFIED = 1
+    """The coordinator says that the partition is in the transaction."""
+    FRESH = 2
+    """So it does, and each transaction of this producer has an epoch of its own (KIP-890)."""
+
+
+class Duplicate(NamedTuple):
+    """A batch that is in the log already: the answer is the first one's."""
+
+    base_offset: Offset
+    last_offset: Offset
+    timestamp: int
+
+
+class ProducerStates(KeptProducers):
+    """All producers of one partition."""
+
+    __slots__ = ()
+
+    def check(self, header: BatchHeader, now_ms: int) -> Duplicate | None:
+        """Decide whether a client's batch with a producer id may be appended.
+
+        Returns the first answer to a batch that is among the last five of its producer. ApiError:
+        INVALID_PRODUCER_EPOCH for an epoch that was succeeded, OUT_OF_ORDER_SEQUENCE_NUMBER for a
+        gap or an older duplicate, INVALID_TXN_STATE for a batch outside of the transaction that its
+        producer has open here. A producer that is not known (new, expired or retained away) may
+        start at any sequence, as in Kafka since 2.5.
+        """
+        producer = self._producers.get(header.producer_id)
+        if producer is None:
+            return None
+        first = header.base_sequence
+        if header.producer_epoch != producer.epoch:
+            if header.producer_epoch < producer.epoch:
+                raise ApiError(
+                    ErrorCode.INVALID_PRODUCER_EPOCH,
+                    f"producer {header.producer_id} is at epoch {producer.epoch}, "
+                    f"not {header.producer_epoch}",
+                )
+            if first != 0:
+                raise _out_of_order(header, "0, for its epoch is new")
+            _check_in_open(producer, header)
+            return None
+        last = (first + header.last_offset_delta) & SEQUENCE_MASK
+        for batch in producer.batches:
+            if batch.first_sequence == first and batch.last_sequence == last:
+                return Duplicate(
+                    Offset(batch.base_offset), Offset(batch.last_offset), batch.timestamp
+                )
+        known = producer.batches[-1].last_sequence if producer.batches else NONE
+        expected = (known + 1) & SEQUENCE_MASK
+        if first != expected:
+            raise _out_of_order(header, str(expected))
+        _check_in_open(producer, header)
+        return None
+
+    def is_open(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open here, under this epoch."""
+        producer = self._producers.get(producer_id)
+        return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == epoch
+
+    def check_transactional(self, header: BatchHeader, begins: Begins) -> None:
+        """Decide whether a client's transactional batch may be in a transaction here.
+
+        ApiError: INVALID_TXN_STATE, OUT_OF_ORDER_SEQUENCE_NUMBER.
+        """
+        if self.is_open(header.producer_id, header.producer_epoch):
+            return
+        if begins is Begins.NO:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE, "the partition is in no transaction of the producer"
+            )
+        if begins is Begins.FRESH and header.base_sequence and header.producer_id not in self:
+            raise _out_of_order(header, "0, for its epoch is new")
+
+    def check_epoch(self, producer_id: int, epoch: int, coordinator_epoch: int = NONE) -> None:
+        """Refuse what a coordinator writes for a producer, or as a marker, when it is outdated.
+
+        ApiError: INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+        """
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            return
+        if epoch < producer.epoch:
+            raise ApiError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} is at epoch {producer.epoch}, not {epoch}",
+            )
+        if 0 <= coordinator_epoch < producer.coordinator_epoch:
+            raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+
+    def new_of(self, headers: Sequence[BatchHeader], now_ms: int) -> int:
+        """How many of `headers`, from the first on, surely are new and from one producer, or none.
+
+        Fewer than there are, even 0, is no verdict: `check` decides on the one behind them.
+        """
+        header = headers[0]
+        producer, epoch = header.producer_id, header.producer_epoch
+        expected = header.base_sequence
+        transactional = header[5] & TRANSACTIONAL
+        if producer >= 0:
+            if transactional and not self.is_open(producer, epoch):
+                return 0
+            try:
+                if self.check(header, now_ms) is not None:
+                    return 0
+            except ApiError:
+                return 0
+        for count, header in enumerate(headers):
+            if header[9] != producer:
+                return count
+            if producer >= 0:
+                if header[10] != epoch or header[11] != expected:
+                    return count
+                if header[5] & TRANSACTIONAL != transactional:
+                    return count
+                expected += header[6] + 1
+                if expected > SEQUENCE_MASK:
+                    return count
+        return len(headers)
+
+    def update(self, header: BatchHeader, base_offset: int, heard_ms: int = NONE) -> None:
+        """Remember a data batch that lies at `base_offset` (the header's own one is not read).
+
+        `heard_ms`: when it was written, by the broker's clock, as far as that is known.
+        """
+        producer = self._of_epoch(header.producer_id, header.producer_epoch)
+        producer.heard_ms = heard_ms
+        first = header.base_sequence
+        delta = header.last_offset_delta
+        if first >= 0:
+            last = (first + delta) & SEQUENCE_MASK
+            batches = producer.batches
+            batches.append(
+                Batch(first, last, base_offset, base_offset + delta, header.max_timestamp)
+            )
+            if len(batches) > BATCHES_KEPT:
+                del batches[0]
+        producer.timestamp = header.max_timestamp
+        if header.attributes & TRANSACTIONAL and producer.txn_first_offset < 0:
+            producer.txn_first_offset = base_offset
+            self._ongoing[header.producer_id] = base_offset
+
+    def aborted_by(
+        self, header: BatchHeader, marker: ControlMarker, offset: Offset
+    ) -> AbortedTransaction | None:
+        """The `.txnindex` entry of a marker that is to lie at `offset`, if it aborts anything."""
+        producer_id = header.producer_id
+        first = self._ongoing.get(producer_id)
+        if first is None or marker.type is not ControlType.ABORT:
+            return None
+        others = [at for other, at in self._ongoing.items() if other != producer_id]
+        stable = min(others, default=offset + 1)
+        return AbortedTransaction(producer_id, Offset(first), offset, Offset(stable))
+
+    def update_marker(self, header: BatchHeader, marker: ControlMarker, offset: Offset) -> None:
+        """Remember a transaction marker at `offset`; what it aborts is to be asked for before.
+
+        A marker without an open transaction (empty, or a repeated one) only moves the epochs on.
+        """
+        producer = self._of_epoch(header.producer_id, header.producer_epoch)
+        producer.timestamp = header.max_timestamp
+        producer.coordinator_epoch = max(producer.coordinator_epoch, marker.coordinator_epoch)
+        first = producer.txn_first_offset
+        if first >= 0:
+            producer.txn_first_offset = NONE
+            del self._ongoing[header.producer_id]
+            self._decided.append((first, offset))
+
+    def coordinator_epoch(self, producer_id: int) -> int:
+        """Epoch of the coordinator that wrote the producer's last marker; -1 where none did."""
+        producer = self._producers.get(producer_id)
+        return NONE if producer is None else producer.coordinator_epoch
+
+    def open_transaction(self, producer_id: int) -> Offset | None:
+        """First offset of the producer's open transaction."""
+        first = self._ongoing.get(producer_id)
+        return None if first is None else Offset(first)
+
+    def last_stable_offset(self, high_watermark: Offset) -> Offset:
+        """Where reading committed data ends: nothing below is undecided, as far as is durable.
+
+        A transaction counts as decided once the high watermark has passed its marker.
+        """
+        if self._decided:
+            self._decided = [pair for pair in self._decided if pair[1] >= high_watermark]
+        stable: int = high_watermark
+        if self._ongoing:
+            stable = min(stable, min(self._ongoing.values()))
+        for first, _ in self._decided:
+            stable = min(stable, first)
+        return Offset(stable)
+
+    def first_unstable_offset(self) -> Offset | None:
+        """First offset of the oldest open transaction."""
+        return Offset(min(self._ongoing.values())) if self._ongoing else None
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget who was silent for `expiration_ms` and has no open transaction; how many."""
+        silent = [
+            producer_id
+            for producer_id, producer in self._producers.items()
+            if producer.txn_first_offset < 0
+            and now_ms - max(producer.timestamp, producer.heard_ms) >= expiration_ms
+        ]
+        for producer_id in silent:
+            del self._producers[producer_id]
+        return len(silent)
+
+    def _of_epoch(self, producer_id: int, epoch: int) -> Producer:
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(epoch)
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        return producer
+
+
+def is_control(header: BatchHeader) -> bool:
+    """Whether the batch holds markers instead of data."""
+    return bool(header.attributes & CONTROL)
+
+
+def _check_in_open(producer: Producer, header: BatchHeader) -> None:
+    """Refuse what is new and in no transaction while one is open; what is there already may be."""
+    if producer.txn_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "the producer has a transaction open here")
+
+
+def _out_of_order(header: BatchHeader, expected: str) -> ApiError:
+    return ApiError(
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        f"producer {header.producer_id} sent sequence {header.base_sequence}, expected {expected}",
+    )

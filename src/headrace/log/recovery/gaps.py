@@ -1,0 +1,238 @@
+"""Whether all of a log is there: gaps that compaction left, and gaps that are losses.
+
+Segments of a log join: each begins where the one before ends, save where compaction took the last
+records of the one before. Below which offset that may be so, stands in
+`headrace-gap-offset-checkpoint`, written before the cleaner begins, and in Kafka's
+`cleaner-offset-checkpoint`, written when it has ended. Any other gap is a loss: the log is not
+opened (CorruptLogError names the offsets), where Kafka goes on behind it without a word.
+
+A directory that comes from a Kafka has no such file, and a Kafka killed while it cleaned, or one
+that followed another broker, leaves gaps above its checkpoint. There a gap in a log that is, or
+shows itself to be, compacted is believed, said, and noted in our file.
+"""
+
+import logging
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from headrace.log import file_names, text_files
+from headrace.log.directory.log_dir_context import Known
+from headrace.log.segment.indexes import RELATIVE_OFFSET_MAX
+from headrace.log.segment.scan import BadBatch, headers
+from headrace.log.segment.segment import Segment
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.ports.disk import Disk
+from headrace.record.batch import OVERHEAD_BYTES
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
+
+_logger = logging.getLogger(__name__)
+
+FILE_NAME = "headrace-gap-offset-checkpoint"
+WHAT_TO_DO = (
+    "the partition is out of service and nothing of it was changed: restore its directory from a "
+    "copy, or stop the broker and see `headrace log verify` and `headrace log repair`"
+)
+
+
+class Gaps:
+    """One directory's file of offsets below which a log may have gaps."""
+
+    __slots__ = ("_disk", "_path", "_written", "entries", "known")
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._path = f"{directory}/{FILE_NAME}"
+        self._written: bytes | None = None
+        self.entries: dict[TopicPartition, Offset] = {}
+        self.known = False
+        """Whether the file was there: then all gaps that we made are below what it says."""
+
+    def read(self) -> None:
+        """Read the file, if there is a sound one. Blocking; OSError."""
+        try:
+            file = self._disk.open(self._path, writable=False)
+        except FileNotFoundError:
+            return
+        try:
+            content = file.read(0, file.size())
+            self.entries = text_files.read_offsets(content, self._path)
+        except CorruptLogError as error:
+            _logger.warning("%s; gaps in compacted logs are believed once more", error)
+        else:
+            self._written = content
+            self.known = True
+        finally:
+            file.close()
+
+    def below(self, partition: TopicPartition) -> Offset:
+        """Below this offset the partition may have gaps."""
+        return self.entries.get(partition, Offset(0))
+
+    def allow(self, partition: TopicPartition, offset: Offset) -> None:
+        """From now on it may, below `offset`; durable with `write`."""
+        self.entries[partition] = Offset(max(offset, self.below(partition)))
+
+    def forget(self, partition: TopicPartition) -> None:
+        """The partition is deleted; the file says so when it is next written."""
+        self.entries.pop(partition, None)
+
+    def content(self) -> bytes:
+        """What the file should hold."""
+        return text_files.write_offsets(dict(self.entries))
+
+    def write(self, content: bytes) -> None:
+        """Replace the file where it says anything else. Blocking; OSError."""
+        if content != self._written:
+            self._disk.replace(self._path, content)
+            self._written = content
+            self.known = True
+
+
+def check_whole(log: "Log", known: Known) -> None:
+    """Refuse a log that lacks a segment it had when it was last written down. CorruptLogError.
+
+    After a clean stop of ours that is all it had. Else the first and the last ones may have gone by
+    retention and truncation, and those between unless compaction has begun since.
+    """
+    uncompacted = known.gaps_known and known.seen_gaps == known.gaps_below
+    if not log.segments or not (known.seen_exact or uncompacted):
+        return
+    present = {segment.base_offset: segment for segment in log.segments}
+    first, last = log.segments[0].base_offset, log.segments[-1].base_offset
+    ends = [base for base, _ in known.seen[1:]]
+    for at, (base, size) in enumerate(known.seen):
+        segment = present.get(Offset(base))
+        if segment is None and (known.seen_exact or first < base < last):
+            to = f"{ends[at] - 1}" if at < len(ends) else "the log's end"
+            raise missing(log, base, to, f"{_name(base)} is gone")
+        if segment is not None and segment.size < size and known.seen_exact:
+            raise CorruptLogError(
+                f"{segment.path(file_names.LOG)}: {segment.size} bytes long, it was {size};"
+                f" {WHAT_TO_DO}"
+            )
+
+
+def check_first(log: "Log", known: Known, saved: "list[tuple[LeaderEpoch, Offset]] | None") -> None:
+    """Refuse a log that begins behind its first epoch: its oldest segments are gone.
+
+    What moves a log's start cuts the epochs first.
+    """
+    if not known.own_files or not saved or not log.segments:
+        return
+    first, base = saved[0][1], log.segments[0].base_offset
+    if first < base:
+        raise missing(log, first, base - 1, f"the first segment is {_name(base)}")
+
+
+def check_joined(log: "Log", last: int, known: Known) -> None:
+    """Refuse a log whose segments up to number `last` do not join. CorruptLogError, OSError.
+
+    Where the end of a segment cannot be told for damage, nothing is said: readers meet that.
+    """
+    joined = {pair: other[0] for pair, other in pairwise(known.seen)}
+    for at in range(1, last + 1):
+        before, segment = log.segments[at - 1], log.segments[at]
+        base = segment.base_offset
+        if joined.get((before.base_offset, before.size)) == base:
+            continue
+        end = end_of_sealed(before)
+        if end is None or end == base or gap_allowed(log, end, segment, known):
+            continue
+        raise not_joined(log, end, segment)
+
+
+def not_joined(log: "Log", end: Offset, segment: Segment) -> CorruptLogError:
+    """The error for a segment that begins elsewhere than the log before it ends."""
+    base = segment.base_offset
+    if end > base:
+        return CorruptLogError(
+            f"{segment.path(file_names.LOG)} is to begin at {base}, the segment before it ends at "
+            f"{end}; {WHAT_TO_DO}"
+        )
+    return missing(log, end, base - 1, f"nothing joins {_name(base)}")
+
+
+def missing(log: "Log", first: int, last: object, why: str) -> CorruptLogError:
+    """The error for offsets that are not there."""
+    return CorruptLogError(
+        f"{log.directory}: offsets {first} to {last} are missing: {why}; {WHAT_TO_DO}"
+    )
+
+
+def _name(base: int) -> str:
+    return file_names.segment_file(base, file_names.LOG)
+
+
+def gap_allowed(log: "Log", end: Offset, segment: Segment, known: Known) -> bool:
+    """Whether compaction may have left what is missing between `end` and `segment`."""
+    base = segment.base_offset
+    if end > base:
+        return False
+    if base <= known.gaps_below:
+        return True
+    if known.gaps_known or not (log.config.compacted or known.gaps_below or _thinned(log)):
+        return False
+    _logger.warning(
+        "%s: offsets %d to %d are not there: taken for what compaction has removed",
+        log.directory, end, base - 1,
+    )  # fmt: skip
+    if log.shared.allow_gap is not None:
+        log.shared.allow_gap(log.topic_partition, base)
+    return True
+
+
+def _thinned(log: "Log") -> bool:
+    """Whether any batch shows that compaction was here."""
+    for segment in log.segments:
+        expected = segment.base_offset
+        where = segment.path(file_names.LOG)
+        try:
+            for _, header in headers(segment.file.read, 0, segment.size, where):
+                whole = header.record_count == header.last_offset_delta + 1
+                if header.base_offset > expected or not whole:
+                    return True
+                expected = Offset(header.base_offset + header.last_offset_delta + 1)
+        except BadBatch:
+            continue
+        finally:
+            segment.close()
+    return False
+
+
+def end_of(segment: Segment) -> Offset:
+    """The offset after the last batch: from the last index entry on, as far as the file goes."""
+    if not segment.size:
+        return segment.base_offset
+    last_possible = Offset(segment.base_offset + RELATIVE_OFFSET_MAX)
+    return _walk(segment, segment.start_of(last_possible, segment.file.read))
+
+
+def end_of_sealed(segment: Segment) -> Offset | None:
+    """The same for a segment that takes no more, by one look at its index; None: damaged."""
+    if not segment.size:
+        return segment.base_offset
+    try:
+        indexed, position = segment.index.peek()
+        if 0 < position < segment.size and indexed >= segment.base_offset:
+            try:
+                return _walk(segment, position)
+            except BadBatch:
+                pass
+        return end_of(segment)
+    except BadBatch:
+        return None
+    finally:
+        segment.close()
+
+
+def _walk(segment: Segment, position: int) -> Offset:
+    end, since = segment.base_offset, 0
+    where = segment.path(file_names.LOG)
+    for _, header in headers(segment.file.read, position, segment.size, where):
+        end = Offset(header.base_offset + header.last_offset_delta + 1)
+        since += header.batch_length + OVERHEAD_BYTES
+    segment.bytes_since_index = since
+    return end

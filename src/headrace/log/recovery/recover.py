@@ -1,0 +1,224 @@
+"""From a directory to a Log: after a clean stop, after a kill, after a power cut.
+
+All of it blocks and changes nothing but its own directory: made for `Disk.run`, several at once.
+
+After a clean stop the files are believed. Otherwise everything from the recovery point's segment on
+is read to the last byte: indexes, `.txnindex`, epochs and producers are built again from it
+(`unclean`, which also says what is a torn tail and what is damage). A damaged log is not opened
+(CorruptLogError), and not one byte shorter for it (G12).
+"""
+
+import logging
+from dataclasses import replace
+
+from headrace.config.log_config import LogConfig
+from headrace.log import file_names, text_files
+from headrace.log.directory.log_dir_context import Known, Shared
+from headrace.log.leader_epochs import LeaderEpochs
+from headrace.log.log import Log
+from headrace.log.recovery import after_unclean_stop, gaps, interrupted_operations, replay
+from headrace.log.segment.segment import Segment
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.ports.disk import Disk
+
+_logger = logging.getLogger(__name__)
+
+
+def read_file(disk: Disk, path: str) -> bytes | None:
+    """The whole content of a small file; None where there is none."""
+    try:
+        file = disk.open(path, writable=False)
+    except FileNotFoundError:
+        return None
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+def create_log(
+    shared: Shared,
+    directory: str,
+    topic_partition: TopicPartition,
+    topic_id: bytes,
+    config: LogConfig,
+) -> Log:
+    """Make the directory of a new partition; durable with the log's first flush. OSError."""
+    fresh = shared.disk.stat(directory) is None
+    shared.disk.make_directory(directory)
+    log = Log(shared, directory, topic_partition, topic_id, config)
+    log.new_segment(Offset(0), fresh=fresh)
+    log.write_beside(file_names.PARTITION_METADATA, text_files.write_partition_metadata(topic_id))
+    log.unflushed.add_directory(directory.rpartition("/")[0])
+    return log
+
+
+def open_log(
+    shared: Shared,
+    directory: str,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    known: Known,
+) -> Log:
+    """Open the log in `directory`. CorruptLogError: it is damaged and stays as it is. OSError."""
+    disk = shared.disk
+    present = interrupted_operations.settle(disk, directory)
+    log = Log(shared, directory, topic_partition, _topic_id(disk, directory), config)
+    if not known.clean:
+        said = shared.published(log.topic_id, topic_partition.partition)
+        known = replace(known, published=said)
+    segments = _segments(log, present)
+    log.set_segments(segments)
+    gaps.check_whole(log, known)
+    content = read_file(disk, f"{directory}/{file_names.LEADER_EPOCHS}")
+    saved = _read_epochs(content, directory)
+    gaps.check_first(log, known, saved)
+    log.set_epochs(LeaderEpochs(saved))
+    if not segments:
+        log.end_offset = known.start_offset
+        log.new_segment(known.start_offset)
+    elif known.clean:
+        _believe(log, known)
+    else:
+        after_unclean_stop.recover(log, known)
+    _check_bounds(log, known)
+    if saved is None:
+        replay.rebuild_epochs(log)
+    _settle(log, known, saved)
+    return log
+
+
+def _believe(log: Log, known: Known) -> None:
+    """After a clean stop: take the files for what they say, unless they cannot be what they are."""
+    bounds = [segment.base_offset for segment in log.segments[1:]]
+    for at, segment in enumerate(log.segments):
+        try:
+            segment.txn_index.check(segment.base_offset, bounds[at] if bounds[at:] else 1 << 63)
+        except CorruptLogError as error:
+            # It takes the state of the producers to build it again, hence all that follows.
+            _logger.warning("%s; built again from the log", error)
+            after_unclean_stop.recover(log, known, at)
+            return
+    gaps.check_joined(log, len(log.segments) - 1, known)
+    log.end_offset = gaps.end_of(log.segments[-1])
+    replay.load_producers(log, log.end_offset, known)
+
+
+def _topic_id(disk: Disk, directory: str) -> bytes:
+    path = f"{directory}/{file_names.PARTITION_METADATA}"
+    content = read_file(disk, path)
+    if content is None:
+        return text_files.NO_TOPIC_ID  # older than Kafka 2.8
+    try:
+        return text_files.read_partition_metadata(content, path)
+    except CorruptLogError as error:
+        # Torn before its first flush: the metadata store knows the id, `adopt_topic_id` writes it.
+        _logger.warning("%s; taken as missing", error)
+        return text_files.NO_TOPIC_ID
+
+
+def _read_epochs(content: bytes | None, directory: str) -> list[tuple[LeaderEpoch, Offset]] | None:
+    """Saved epochs; None where they must be read from the batches."""
+    if content is None:
+        return None
+    try:
+        return text_files.read_epochs(content, f"{directory}/{file_names.LEADER_EPOCHS}")
+    except CorruptLogError as error:
+        _logger.warning("%s; built again from the log", error)
+        return None
+
+
+def _segments(log: Log, present: list[str]) -> list[Segment]:
+    """The segments whose `.log` is there, oldest first; index files without one are removed."""
+    bases: set[int] = set()
+    beside: list[tuple[int, str]] = []
+    for name in present:
+        parsed = file_names.parse_segment_file(name)
+        if parsed is None:
+            continue
+        base, suffix = parsed
+        if suffix == file_names.LOG:
+            bases.add(base)
+        elif suffix in file_names.SEGMENT_SUFFIXES:
+            beside.append((base, name))
+    for base, name in beside:
+        if base not in bases:
+            log.shared.disk.remove(f"{log.directory}/{name}")
+    found = []
+    for base in sorted(bases):
+        segment = log.make_segment(Offset(base))
+        segment.load_size()
+        found.append(segment)
+    return found
+
+
+def _check_bounds(log: Log, known: Known) -> None:
+    """Refuse a log that ends before what the checkpoints know of it, or after a clean stop behind.
+
+    Base offsets are under no checksum: that of the last batch nothing else contradicts.
+    """
+    end = log.end_offset
+    if known.clean and known.gaps_known and end > known.recovery_point > 0:
+        raise CorruptLogError(
+            f"{log.directory}: ends at offset {end}, yet at the last stop it ended at "
+            f"{known.recovery_point}; {gaps.WHAT_TO_DO}"
+        )
+    if end < known.start_offset and not (known.clean or known.same_boot):
+        # The start was moved up, then the power cut took the unflushed rest: begin there.
+        _logger.warning(
+            "%s: ends at offset %d and was to start at %d: the rest was not flushed; begun anew",
+            log.directory, end, known.start_offset,
+        )  # fmt: skip
+        for segment in reversed(log.segments):
+            interrupted_operations.remove_segment(log.shared.disk, segment)
+        log.set_segments([])
+        log.producers.clear()
+        log.end_offset = known.start_offset
+        log.new_segment(known.start_offset)
+        return
+    if end < known.flushed:
+        upto, why = known.flushed, f"everything below {known.flushed} was flushed"
+    elif end < known.start_offset:
+        upto, why = known.start_offset, f"it starts at {known.start_offset}"
+    elif end < known.high_watermark and (known.clean or known.same_boot):
+        # After a power cut it may have outrun what was flushed.
+        upto = known.high_watermark
+        why = f"everything below {upto} was committed"
+    else:
+        return
+    raise CorruptLogError(
+        f"{log.directory}: ends at offset {end}, yet {why}: files or parts of them are missing "
+        f"(offsets {end} to {upto - 1}); {gaps.WHAT_TO_DO}"
+    )
+
+
+def _settle(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | None) -> None:
+    """Bring the rest into line with where the log begins and ends."""
+    start = known.start_offset
+    if known.own_files and saved and saved[0][1] < start <= log.end_offset:
+        # Whatever moves the start cuts the epochs first, and neither file has a checksum.
+        _logger.warning(
+            "%s: starts at %d by its checkpoint, at %d by its epochs: the earlier one is taken",
+            log.directory, start, saved[0][1],
+        )  # fmt: skip
+        start = saved[0][1]
+    if known.start_lost and saved:
+        # The first epoch begins where the log does, whenever that was moved.
+        start = Offset(min(max(start, saved[0][1]), log.end_offset))
+    log.start_offset = Offset(max(start, log.segments[0].base_offset))
+    log.flushed_offset = log.end_offset
+    log.high_watermark = Offset(min(max(known.high_watermark, log.start_offset), log.end_offset))
+    replay.complete_epochs(log)
+    log.epochs.truncate_from_end(log.end_offset)
+    log.epochs.truncate_from_start(log.start_offset)
+    if log.epochs.entries != (saved or []):
+        log.save_epochs()
+    log.set_epochs(log.epochs)
+    active = log.segments[-1]
+    active.load_first_timestamp()
+    active.load_indexes()
+    log.producers.expire(known.now_ms, known.producer_expiration_ms)
+    replay.remove_stray_snapshots(log)
+    for segment in log.segments:
+        segment.close()  # at rest a partition holds no descriptor

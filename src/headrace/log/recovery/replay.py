@@ -1,0 +1,214 @@
+"""Producers and epochs, rebuilt from snapshots and batch headers."""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.log import file_names
+from headrace.log.directory.log_dir_context import Known
+from headrace.log.leader_epochs import LeaderEpochs
+from headrace.log.producers.kept_states import BATCHES_KEPT
+from headrace.log.segment.scan import batches, headers
+from headrace.log.segment.transaction_index import AbortedTransaction
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.record.batch import CONTROL, BatchHeader, parse_control, records
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
+    from headrace.log.segment.segment import Segment
+
+_logger = logging.getLogger(__name__)
+_HISTORY_BYTES = 8 << 20
+
+
+def load_producers(log: "Log", end: Offset, known: Known) -> None:
+    """Bring `log.producers` to the state at `end`: newest sound snapshot, then what follows it.
+
+    Snapshots beyond `end` and unreadable ones are removed. `.txnindex` files are left as they are.
+    """
+    log.producers.clear()
+    log.snapshot_offset = Offset(-1)
+    at = _newest_snapshot(log, end, known)
+    if at is None:
+        at = Offset(log.segments[0].base_offset if log.segments else 0)
+    log.producers.expire(known.now_ms, known.producer_expiration_ms)
+    if at < end:
+        for header, view, written_ms in _batches_between(log, at, end):
+            note_batch(log, header, view, written_ms)
+
+
+def _newest_snapshot(log: "Log", end: Offset, known: Known) -> Offset | None:
+    disk = log.shared.disk
+    heard_since = known.now_ms - known.producer_expiration_ms
+    for offset in sorted(snapshot_offsets(log), reverse=True):
+        path = f"{log.directory}/{file_names.segment_file(offset, file_names.SNAPSHOT)}"
+        if offset <= end:
+            file = disk.open(path, writable=False)
+            try:
+                log.producers.load(file.read(0, file.size()), path, partial(_written_ms, log))
+                if not _remember_history(log, Offset(offset), heard_since):
+                    log.producers.clear()
+                    raise CorruptLogError(f"{path}: not what the log says at {offset}")
+                log.snapshot_offset = Offset(offset)
+                return Offset(offset)
+            except CorruptLogError as error:
+                _logger.warning("%s; built again from the log", error)
+            finally:
+                file.close()
+        disk.remove(path)
+    return None
+
+
+def _written_ms(log: "Log", offset: int) -> int:
+    """When the batch with `offset` was written at the latest: its segment's last change."""
+    at = bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1
+    return log.segments[at].mtime_ms() if at >= 0 else -1
+
+
+def snapshot_offsets(log: "Log") -> list[int]:
+    """Offsets of the `.snapshot` files there are."""
+    found = []
+    for name in log.shared.disk.list(log.directory):
+        parsed = file_names.parse_segment_file(name)
+        if parsed is not None and parsed[1] == file_names.SNAPSHOT:
+            found.append(parsed[0])
+    return found
+
+
+def remove_stray_snapshots(log: "Log") -> None:
+    """Keep the snapshots that belong to a segment, and the newest one (as Kafka does)."""
+    offsets = snapshot_offsets(log)
+    keep = {segment.base_offset for segment in log.segments} | {max(offsets, default=0)}
+    for offset in offsets:
+        if offset not in keep:
+            name = file_names.segment_file(offset, file_names.SNAPSHOT)
+            log.shared.disk.remove(f"{log.directory}/{name}")
+
+
+def _remember_history(log: "Log", end: Offset, heard_since: int) -> bool:
+    """Fill in the batches before each producer's last one, which a snapshot does not hold.
+
+    Without them a retry of the last but one batch, answered by nobody before the restart, would
+    look like a gap, and the client would write it again under a new epoch. False: the snapshot
+    knows less than it should, or more (it is another offset's).
+    """
+    if log.producers.last_offset >= end:
+        return False
+    history: dict[int, list[BatchHeader]] = {}
+    for header in _recent_headers(log, end):
+        if header.producer_id < 0 or header.attributes & CONTROL:
+            continue
+        if header.producer_id not in log.producers:
+            if header.max_timestamp > heard_since:
+                return False
+            continue
+        kept = history.setdefault(header.producer_id, [])
+        kept.append(header)
+        del kept[:-BATCHES_KEPT]
+    for producer_id, found in history.items():
+        if not log.producers.knows(found[-1]):
+            return False
+        log.producers.remember(producer_id, found)
+    return True
+
+
+def _recent_headers(log: "Log", end: Offset) -> Iterator[BatchHeader]:
+    """Headers of the last few megabytes below `end`, oldest first."""
+    budget = _HISTORY_BYTES
+    recent: list[tuple[Segment, int]] = []
+    for segment in reversed(log.segments):
+        if segment.base_offset >= end or not segment.size:
+            continue
+        segment.start_of(end, segment.file.read)  # which has the index proved
+        start = segment.index.position_before(max(segment.size - budget, 0))
+        recent.append((segment, start))
+        budget -= segment.size - start
+        if budget <= 0:
+            break
+    for segment, begin in reversed(recent):
+        where = segment.path(file_names.LOG)
+        for _, header in headers(segment.file.read, begin, segment.size, where):
+            if header.base_offset >= end:
+                break
+            yield header
+
+
+def _batches_between(
+    log: "Log", start: Offset, end: Offset
+) -> Iterator[tuple[BatchHeader, memoryview, int]]:
+    """Batches in [start, end), the bytes only of control batches; when their segments changed."""
+    position: int
+    for at, segment in enumerate(log.segments):
+        following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else end
+        if following <= start or not segment.size or segment.base_offset >= end:
+            continue
+        position = segment.start_of(start, segment.file.read)
+        written_ms = segment.mtime_ms()
+        where = segment.path(file_names.LOG)
+        for place, header in headers(segment.file.read, position, segment.size, where):
+            if header.base_offset >= end:
+                break
+            if header.base_offset < start:
+                continue
+            view = memoryview(b"")
+            if header.attributes & CONTROL:
+                until = place + header.batch_length + 12
+                view = next(batches(segment.file.read, place, until, where)).view
+            yield header, view, written_ms
+
+
+def note_batch(
+    log: "Log", header: BatchHeader, view: memoryview, written_ms: int
+) -> AbortedTransaction | None:
+    """Let the producers know of a batch that is in the log; its `.txnindex` entry if it aborts.
+
+    `view`: the whole batch, read of control batches only. `written_ms`: the segment's last change.
+    """
+    if header.producer_id < 0:
+        return None
+    if not header.attributes & CONTROL:
+        log.producers.update(header, header.base_offset, written_ms)
+        return None
+    marker = next(iter(records(view)), None)
+    if marker is None:
+        return None  # compaction has emptied the batch
+    offset, control = Offset(header.base_offset), parse_control(marker)
+    aborted = log.producers.aborted_by(header, control, offset)
+    log.producers.update_marker(header, control, offset)
+    return aborted
+
+
+def rebuild_epochs(log: "Log") -> None:
+    """Read the epochs from all batches: where their file is missing or torn."""
+    log.set_epochs(_epochs_below(log, log.end_offset))
+
+
+def complete_epochs(log: "Log") -> None:
+    """Read from the batches what the epochs lack at the log's start.
+
+    A deletion trims the epochs' file at once; a power cut can take back the deletion alone.
+    """
+    entries = log.epochs.entries
+    first = entries[0][1] if entries else log.end_offset
+    if first > log.start_offset:
+        found = _epochs_below(log, first)
+        for epoch, start in entries:
+            found.assign(epoch, start)
+        log.set_epochs(found)
+
+
+def _epochs_below(log: "Log", end: Offset) -> LeaderEpochs:
+    found = LeaderEpochs()
+    for segment in log.segments:
+        if segment.base_offset >= end:
+            break
+        where = segment.path(file_names.LOG)
+        for _, header in headers(segment.file.read, 0, segment.size, where):
+            if header.base_offset >= end:
+                return found
+            if header.leader_epoch > found.latest:
+                found.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
+    return found

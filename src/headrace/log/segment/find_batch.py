@@ -1,0 +1,107 @@
+"""Where in a segment something lies: from the index to a batch near it, then from batch to batch.
+
+An index has no checksum. What it leads to is believed as far as the batches there agree with it;
+otherwise the segment is asked to build its indexes again, once (`Segment.doubt_indexes`).
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.log import file_names
+from headrace.log.segment.indexes import NO_TIMESTAMP, offset_limit
+from headrace.log.segment.scan import BadBatch, Fetch, contradicted, headers
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import Offset, Position
+from headrace.record.batch import OVERHEAD_BYTES, BatchHeader
+
+if TYPE_CHECKING:
+    from headrace.log.segment.segment import Segment
+
+Found = tuple[Position, BatchHeader]
+
+
+def check_indexes(segment: "Segment") -> None:
+    """CorruptLogError where indexes that were just loaded cannot be this segment's."""
+    offset, position = segment.index.last
+    if position >= segment.size and len(segment.index):
+        raise CorruptLogError(f"{segment.index.path}: points behind the segment's end")
+    if segment.time_index.last[0] == NO_TIMESTAMP and segment.size:
+        # A closed segment always has its last timestamp there, unless no record has one.
+        raise CorruptLogError(f"{segment.time_index.path}: empty beside {segment.size} bytes")
+    if len(segment.index) and offset < segment.base_offset:
+        raise CorruptLogError(f"{segment.index.path}: offsets below the segment's")
+
+
+def newest(segment: "Segment", timestamp: int, offset: Offset) -> tuple[int, Offset]:
+    """The greatest timestamp, and where: that one, or a greater behind `offset`.
+
+    Blocking; BadBatch.
+    """
+    start = segment.start_of(offset, segment.file.read)
+    where, limit = segment.path(file_names.LOG), offset_limit(segment.base_offset)
+    for _, header in headers(segment.file.read, start, segment.size, where, limit=limit):
+        if header.max_timestamp > timestamp:
+            timestamp = header.max_timestamp
+            offset = Offset(header.base_offset + header.last_offset_delta)
+    return timestamp, offset
+
+
+def find(segment: "Segment", target: Offset, fetch: Fetch) -> Found | None:
+    """`Segment.find`, the indexes loaded."""
+    try:
+        return _walk_to(segment, target, fetch)
+    except BadBatch as bad:
+        if not segment.doubt_indexes(bad):
+            raise
+    return _walk_to(segment, target, fetch)
+
+
+def start_of(segment: "Segment", target: Offset, fetch: Fetch) -> Position:
+    """`Segment.start_of`, the indexes loaded."""
+    indexed, start = segment.index.entry_before(target)
+    if start == 0 or _begins_a_batch(segment, indexed, start, fetch):
+        return start
+    problem = CorruptLogError(f"{segment.index.path}: {indexed} is not at byte {start}")
+    return segment.index.lookup(target) if segment.doubt_indexes(problem) else start
+
+
+def _walk_to(segment: "Segment", target: Offset, fetch: Fetch) -> Found | None:
+    indexed, start = segment.index.entry_before(target)
+    found = _walk_from(segment, start, indexed, target, fetch)
+    if found is not None and found[1].base_offset > target:
+        # A gap, or the entry led to a batch whose offset is not its own: then the one before the
+        # entry knows better.
+        start = segment.index.entry_before(Offset(indexed - 1))[1] if start else start
+        found = _walk_from(segment, start, None, target, fetch)
+    return found
+
+
+def _walk_from(
+    segment: "Segment", start: Position, indexed: Offset | None, target: Offset, fetch: Fetch
+) -> Found | None:
+    where = segment.path(file_names.LOG)
+    least = 0 if start else segment.base_offset
+    for position, header in headers(fetch, start, segment.size, where, least):
+        last = header.base_offset + header.last_offset_delta
+        if position == start:
+            if start and indexed is not None and last > indexed:
+                # Reading on from here would skip what lies between.
+                reason = f"entry {indexed} to {start}, where offset {last} ends"
+                raise BadBatch(segment.index.path, start, reason)
+            if start == 0 and header.base_offset > segment.base_offset:
+                behind = header.batch_length + OVERHEAD_BYTES
+                if contradicted(last, fetch, behind, segment.size):
+                    raise BadBatch(where, 0, f"offset {last}, and again behind it")
+        if last >= target:
+            return Position(position), header
+    return None
+
+
+def _begins_a_batch(segment: "Segment", indexed: Offset, start: Position, fetch: Fetch) -> bool:
+    try:
+        found = next(headers(fetch, start, segment.size, segment.path(file_names.LOG)), None)
+    except BadBatch:
+        return False
+    if found is None:  # the file ends before
+        return False
+    _, header = found
+    return segment.base_offset <= header.base_offset <= indexed

@@ -1,0 +1,155 @@
+"""Walking over batches in a segment's file.
+
+`headers` reads as little as it can and believes what it must (length, magic, order of offsets);
+`batches` reads everything and checks every checksum. What makes no sense raises CorruptLogError
+with file and position: a reader reports it, recovery decides whether it is a torn tail.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from headrace.model.errors import CorruptLogError
+from headrace.ports.disk import Buffer
+from headrace.record.batch import HEADER, HEADER_BYTES, BatchHeader, parse_header
+from headrace.record.crc32c import crc32c
+
+Fetch = Callable[[int, int], Buffer | None]
+"""(position, size) to bytes, shorter at the end of the file; None: not in the page cache."""
+
+MAGIC = 2
+LENGTH_MIN = HEADER_BYTES - 12
+CRC_FROM = 21
+NO_LIMIT = 1 << 63
+_WINDOW_BYTES = 8192
+_CHUNK_BYTES = 1 << 20
+
+
+class NotCached(Exception):
+    """What is needed is not in the page cache: do it again where waiting is allowed."""
+
+
+class BadBatch(CorruptLogError):
+    """A batch that is not whole or not sane."""
+
+    def __init__(self, path: str, position: int, reason: str, *, cut_off: bool = False) -> None:
+        super().__init__(f"{path} at byte {position}: {reason}")
+        self.path = path
+        self.position = position
+        self.reason = reason
+        self.cut_off = cut_off
+        """Whether the file ends before the batch does, as a write that was interrupted leaves it.
+        A damaged length looks the same."""
+
+
+class Batch(NamedTuple):
+    """A batch in a file."""
+
+    position: int
+    header: BatchHeader
+    view: memoryview
+    """The whole batch; valid until the next one is asked for."""
+
+
+def check_frame(header: BatchHeader, expected: int, path: str, position: int) -> None:
+    """Refuse a header that cannot be one: magic, length, offsets going backwards."""
+    if header.magic != MAGIC:
+        raise BadBatch(path, position, f"magic {header.magic}, not 2")
+    if header.batch_length < LENGTH_MIN:
+        raise BadBatch(path, position, f"a batch of {header.batch_length} bytes")
+    if header.last_offset_delta < 0 or header.base_offset < expected:
+        raise BadBatch(
+            path,
+            position,
+            f"offset {header.base_offset} (+{header.last_offset_delta}) where {expected} "
+            "or more belongs",
+        )
+
+
+def headers(
+    fetch: Fetch, start: int, end: int, path: str, expected: int = 0, limit: int = NO_LIMIT
+) -> Iterator[tuple[int, BatchHeader]]:
+    """Positions and headers of the batches in [start, end).
+
+    `expected`: the least base offset allowed, 0 where it is not known; `limit`: all offsets are
+    below it. BadBatch for a broken or torn one, and for one after a gap that the batch behind it
+    contradicts; NotCached.
+    """
+    position = start
+    window: Buffer = b""
+    window_at = start
+    while position < end:
+        at = position - window_at
+        if not 0 <= at <= len(window) - HEADER_BYTES:
+            window_at = position
+            window = _fetched(fetch, position, min(_WINDOW_BYTES, end - position))
+            at = 0
+            if len(window) < HEADER_BYTES:
+                raise BadBatch(path, position, f"{end - position} bytes are no batch")
+        header = parse_header(window, at)
+        check_frame(header, expected, path, position)
+        following = position + header.batch_length + 12
+        if following > end:
+            raise BadBatch(path, position, f"runs {following - end} bytes past the end")
+        last = header.base_offset + header.last_offset_delta
+        if last >= limit:
+            raise BadBatch(path, position, f"offset {last} where all are below {limit}")
+        if 0 < expected < header.base_offset and contradicted(last, fetch, following, end):
+            reason = f"offset {header.base_offset} after {expected - 1}, and again behind it"
+            raise BadBatch(path, position, reason)
+        yield position, header
+        expected = last + 1
+        position = following
+
+
+def contradicted(last: int, fetch: Fetch, behind: int, end: int) -> bool:
+    """Whether the batch at `behind` begins at or before `last`, the end of the one before it.
+
+    Base offsets are under no checksum: one that leaves a gap, as compaction does, is believed only
+    if what follows agrees. NotCached.
+    """
+    if behind + HEADER_BYTES > end:
+        return False
+    header = parse_header(_fetched(fetch, behind, HEADER_BYTES))
+    return header.magic == MAGIC and header.base_offset <= last
+
+
+def batches(fetch: Fetch, start: int, end: int, path: str, expected: int = 0) -> Iterator[Batch]:
+    """The batches in [start, end), each checked to the last byte; BadBatch for a bad one."""
+    position = start
+    chunk = memoryview(b"")
+    chunk_at = start
+    while position < end:
+        at = position - chunk_at
+        if len(chunk) - at < HEADER_BYTES:
+            chunk_at, at = position, 0
+            chunk = memoryview(_fetched(fetch, position, min(_CHUNK_BYTES, end - position)))
+            if len(chunk) < HEADER_BYTES:
+                raise BadBatch(path, position, f"{end - position} bytes are no batch")
+        header = parse_header(chunk, at)
+        check_frame(header, expected, path, position)
+        size = header.batch_length + 12
+        if position + size > end:
+            raise BadBatch(path, position, f"runs {position + size - end} bytes past the end")
+        if at + size > len(chunk):
+            wanted = min(max(size, _CHUNK_BYTES), end - position)
+            chunk_at, at = position, 0
+            chunk = memoryview(_fetched(fetch, position, wanted))
+            if len(chunk) < size:
+                raise BadBatch(path, position, "the file ends inside the batch")
+        view = chunk[at : at + size]
+        if crc32c(view[CRC_FROM:]) != header.crc:
+            raise BadBatch(path, position, "the checksum does not match")
+        yield Batch(position, header, view)
+        expected = header.base_offset + header.last_offset_delta + 1
+        position += size
+
+
+def _fetched(fetch: Fetch, position: int, size: int) -> Buffer:
+    data = fetch(position, size)
+    if data is None:
+        raise NotCached
+    return data
+
+
+HEADER_STRUCT = HEADER
+"""For walks too hot for `headers`."""

@@ -1,0 +1,415 @@
+"""One segment: a `.log` file from its base offset on, with its indexes.
+
+The segment does not decide when to roll, flush or delete; it knows what it holds and where. Its
+files are opened when they are first needed and their indexes read when they are first searched.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from headrace.log import file_names
+from headrace.log.segment import find_batch
+from headrace.log.segment.indexes import NO_TIMESTAMP, RELATIVE_OFFSET_MAX, OffsetIndex, TimeIndex
+from headrace.log.segment.scan import BadBatch, Fetch, headers
+from headrace.log.segment.segment_summary import Swept
+from headrace.log.segment.transaction_index import TxnIndex
+from headrace.log.segment.verified_bytes import Sound
+from headrace.model.errors import CorruptLogError
+from headrace.model.nouns import Offset, Position
+from headrace.ports.disk import Buffer, Disk, DiskFile
+from headrace.record.batch import BatchHeader
+
+_logger = logging.getLogger(__name__)
+NOT_KNOWN: Final = -2
+"""In place of a newest timestamp that was not looked up."""
+RENAMED_FILES = file_names.SEGMENT_SUFFIXES
+
+
+class Segment:
+    """A stretch of a partition's log. `size` is what was appended, whatever the file's own says."""
+
+    __slots__ = (
+        "_disk",
+        "_doubted",
+        "_file",
+        "_index_bytes_max",
+        "_indexes",
+        "_max_known",
+        "_max_timestamp",
+        "_max_timestamp_offset",
+        "_sound",
+        "base_offset",
+        "bytes_since_index",
+        "directory",
+        "first_timestamp",
+        "jitter_ms",
+        "size",
+        "suffix",
+        "suspect",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: Offset,
+        *,
+        index_bytes_max: int,
+        jitter_ms: int = 0,
+        suffix: str = "",
+    ) -> None:
+        self._disk = disk
+        self._file: DiskFile | None = None
+        self.directory = directory
+        self.base_offset = base_offset
+        self.suffix = suffix
+        """`.deleted` once the segment has been renamed away, `.cleaned` while it is being made."""
+        self.size = 0
+        self.suspect = False
+        """Damage was met in it: batches are looked at before they are promised to anybody."""
+        self._index_bytes_max = index_bytes_max
+        self._indexes: tuple[OffsetIndex, TimeIndex, TxnIndex] | None = None
+        self.bytes_since_index = 0
+        self.first_timestamp: int | None = None
+        """Greatest timestamp of the first batch: the roll by time is measured from it."""
+        self.jitter_ms = jitter_ms
+        self._max_timestamp = NO_TIMESTAMP
+        self._max_timestamp_offset = base_offset
+        self._max_known = False
+        self._doubted = False
+        self._sound: Sound | None = None
+
+    def __repr__(self) -> str:
+        return f"Segment({self.path(file_names.LOG)!r}, {self.size} bytes)"
+
+    def path(self, suffix: str) -> str:
+        """Path of the segment's file with that suffix."""
+        return f"{self.directory}/{file_names.segment_file(self.base_offset, suffix)}{self.suffix}"
+
+    def _made(self) -> tuple[OffsetIndex, TimeIndex, TxnIndex]:
+        """The indexes, made by their first use: most segments of many partitions never are."""
+        made = self._indexes
+        if made is None:
+            disk, base, most = self._disk, self.base_offset, self._index_bytes_max
+            made = self._indexes = (
+                OffsetIndex(disk, self.path(file_names.INDEX), base, most),
+                TimeIndex(disk, self.path(file_names.TIME_INDEX), base, most),
+                TxnIndex(disk, self.path(file_names.TXN_INDEX)),
+            )
+        return made
+
+    @property
+    def sound(self) -> Sound:
+        """What of the `.log` needs no look before it is sent. For the deciding thread."""
+        sound = self._sound
+        if sound is None:
+            sound = self._sound = Sound()
+        return sound
+
+    @property
+    def index(self) -> OffsetIndex:
+        """Offset to position."""
+        return (self._indexes or self._made())[0]
+
+    @property
+    def time_index(self) -> TimeIndex:
+        """Timestamp to offset."""
+        return (self._indexes or self._made())[1]
+
+    @property
+    def txn_index(self) -> TxnIndex:
+        """Aborted transactions."""
+        return (self._indexes or self._made())[2]
+
+    @property
+    def txn_file(self) -> DiskFile | None:
+        """The file of aborted transactions if it was written to."""
+        return None if self._indexes is None else self._indexes[2].open_file
+
+    @property
+    def file(self) -> DiskFile:
+        """The `.log`, opened by its first use."""
+        file = self._file
+        if file is None:
+            file = self._file = self._disk.open(self.path(file_names.LOG))
+        return file
+
+    @property
+    def written_files(self) -> Sequence[DiskFile]:
+        """The open files that a flush of the segment is about; indexes can be built again."""
+        if self._file is None:
+            return ()
+        txn_file = self.txn_file
+        return (self._file,) if txn_file is None else (self._file, txn_file)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the `.log` is open."""
+        return self._file is not None
+
+    # --- making and loading ------------------------------------------------------------------
+
+    def create(self, *, fresh: bool = False) -> None:
+        """Make the `.log` of a new, empty segment; index files come with their first entries.
+
+        `fresh`: the directory is new, so that no file can be left from before.
+        """
+        self._file = self._disk.open(self.path(file_names.LOG), create=True)
+        if not fresh and self._file.size():
+            self._file.truncate(0)
+        self.index.reset(fresh=fresh)
+        self.time_index.reset(fresh=fresh)
+        if not fresh:
+            self.txn_index.reset()
+        self._max_known = True
+        self.sound.appended_from(0)
+
+    def load_size(self) -> None:
+        """Take the size from the file, and keep it closed if it was."""
+        if self._file is not None:
+            self.size = self._file.size()
+            return
+        file = self._disk.open(self.path(file_names.LOG), writable=False)
+        try:
+            self.size = file.size()
+        finally:
+            file.close()
+
+    def load_indexes(self) -> None:
+        """Have both indexes in memory, built again where they are missing or make no sense."""
+        if self.index.loaded and self.time_index.loaded:
+            return
+        try:
+            self.index.load()
+            self.time_index.load()
+            find_batch.check_indexes(self)
+        except CorruptLogError:
+            self.rebuild_indexes()
+
+    def rebuild_indexes(self) -> None:
+        """Build both indexes again from the batch headers. BadBatch: they are as they were."""
+        path = self.path(file_names.LOG)
+        self.take_swept(Swept.of(self.file.read, self.size, path, self.base_offset))
+        self.write_out_indexes()
+
+    def take_swept(self, swept: Swept) -> None:
+        """Have the indexes and what else is known of the batches be what a sweep found.
+
+        With the last timestamp in, as if the segment had been closed.
+        """
+        swept.note_time(swept.max_timestamp, swept.max_timestamp_offset)
+        self.index.fill(swept.offsets, swept.positions)
+        self.time_index.fill(swept.times, swept.time_offsets)
+        self.bytes_since_index = swept.bytes_since_index
+        self.first_timestamp = swept.first_timestamp
+        self._max_timestamp = swept.max_timestamp
+        self._max_timestamp_offset = swept.max_timestamp_offset
+        self._max_known = True
+
+    # --- appending ---------------------------------------------------------------------------
+
+    def append(
+        self, parts: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int, every: int
+    ) -> None:
+        """Write one batch behind the others; an index entry where `every` bytes went without one.
+
+        OSError: then nothing counts as appended.
+        """
+        position = self.size
+        (self._file or self.file).write_at(position, parts)
+        if max_timestamp > self._max_timestamp or self.bytes_since_index > every or not position:
+            self.note(last_offset, max_timestamp, position, every)
+        self.bytes_since_index += size
+        self.size = position + size
+
+    def append_run(
+        self, batches: Sequence[Buffer], size: int, last_offsets: Sequence[int],
+        newest: Sequence[int], every: int,
+    ) -> None:  # fmt: skip
+        """The same for several at once: `size` bytes in all, to a segment with `room_for` them."""
+        position = self.size
+        (self._file or self.file).write_at(position, batches)
+        for batch, last_offset, timestamp in zip(batches, last_offsets, newest, strict=True):
+            if timestamp > self._max_timestamp or self.bytes_since_index > every:
+                self.note(last_offset, timestamp, position, every)
+            length = len(batch)
+            self.bytes_since_index += length
+            position += length
+        self.size += size
+
+    def room_for(self, batches: int) -> bool:
+        """Whether so many batches could each have index entries, with the indexes at hand.
+
+        No for an empty segment: its first batch is what its time to roll is measured from.
+        """
+        indexes = self._indexes
+        if self.size == 0 or indexes is None or not self._max_known:
+            return False
+        offsets, times, _ = indexes
+        return offsets.loaded and times.loaded and min(offsets.room, times.room) >= batches
+
+    def note(self, last_offset: int, max_timestamp: int, position: int, every: int) -> None:
+        """A batch at `position`: its time if it is the newest, an entry where one is due.
+
+        The caller writes it, and adds its size to the counters.
+        """
+        if position == 0:
+            self.first_timestamp = max_timestamp
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._max_timestamp_offset = Offset(last_offset)
+        if self.bytes_since_index <= every:
+            return
+        indexes = self._indexes
+        if indexes is None or not (self._max_known and indexes[0].loaded and indexes[1].loaded):
+            # The first entry since a start: what came before counts for it as well.
+            self.load_indexes()
+            known, _ = self.max_timestamp
+            if max_timestamp > known:
+                self._max_timestamp = max_timestamp
+                self._max_timestamp_offset = Offset(last_offset)
+        self.index.append(Offset(last_offset), position)
+        self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
+        self.bytes_since_index = 0
+
+    def should_roll(
+        self, size: int, last_offset: int, max_timestamp: int, bytes_max: int, roll_ms: int
+    ) -> bool:
+        """Whether a batch of `size` bytes belongs into a new segment.
+
+        Kafka's LogSegment.shouldRoll. Time is measured between record timestamps: from the first
+        batch's to this one's.
+        """
+        if self.size > bytes_max - size:
+            return True
+        if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return True
+        first = self.first_timestamp
+        if first is not None and first >= 0 and max_timestamp - first > roll_ms - self.jitter_ms:
+            return self.size > 0
+        indexes = self._indexes
+        return indexes is not None and (indexes[0].full or indexes[1].full)
+
+    # --- closing -----------------------------------------------------------------------------
+
+    def finish_timestamps(self) -> None:
+        """Force the greatest timestamp into the time index, as rolling and closing do."""
+        self.time_index.maybe_append(*self.max_timestamp)
+
+    def write_out_indexes(self) -> None:
+        """Hand pending index entries to their files, without preallocating."""
+        self.index.write_out(preallocate=False)
+        self.time_index.write_out(preallocate=False)
+
+    def seal(self) -> list[DiskFile]:
+        """The segment takes no more: index files complete and trimmed. What is to be flushed."""
+        self.load_indexes()
+        self.finish_timestamps()
+        files = [self.file, self.index.trim(), self.time_index.trim()]
+        if self.txn_file is not None:
+            files.append(self.txn_file)
+        return files
+
+    def close(self) -> None:
+        """Close every file; they are opened again where needed."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        self.close_indexes()
+
+    def close_indexes(self) -> None:
+        """Close the index files: once flushed, a sealed segment writes no more to them."""
+        for index in self._indexes or ():
+            index.close()
+
+    def rename_away(self, suffix: str) -> None:
+        """Rename all files to `…<suffix>`. Open descriptors stay valid."""
+        present = [s for s in RENAMED_FILES if self._disk.exists(self.path(s))]
+        pairs = [(self.path(s), self.path(s) + suffix) for s in present]
+        for source, target in pairs:
+            self._disk.rename(source, target)
+        self.suffix = suffix
+        # Another segment may take the old names: what is not loaded yet must not come from there.
+        for beside in self._indexes or ():
+            beside.path += suffix
+
+    # --- at rest -----------------------------------------------------------------------------
+
+    def at_rest(self) -> list[int]:
+        """What `AtRest` keeps of a segment that nobody uses, for `set_at_rest`."""
+        newest = self._max_timestamp if self._max_known else NOT_KNOWN
+        return [self.base_offset, self.size, newest, self._max_timestamp_offset]
+
+    def set_at_rest(self, size: int, newest: int, newest_offset: int) -> None:
+        """Take that over instead of looking at the files."""
+        self.size = size
+        if newest != NOT_KNOWN:
+            self._max_timestamp, self._max_timestamp_offset = newest, Offset(newest_offset)
+            self._max_known = True
+
+    # --- finding -----------------------------------------------------------------------------
+
+    @property
+    def max_timestamp(self) -> tuple[int, Offset]:
+        """Greatest timestamp and the offset up to which it was reached; (-1, …) where none has one.
+
+        Blocking on first use after a start.
+        """
+        if not self._max_known:
+            self.load_indexes()
+            if not self._max_known:
+                newest = find_batch.newest(self, *self.time_index.last)
+                if not self._max_known:  # else the indexes were built again on the way
+                    self._max_timestamp, self._max_timestamp_offset = newest
+                    self._max_known = True
+        return self._max_timestamp, self._max_timestamp_offset
+
+    def load_first_timestamp(self) -> None:
+        """Know when the first batch was written; needed before the segment takes appends."""
+        if self.first_timestamp is None and self.size:
+            for _, header in headers(self.file.read, 0, self.size, self.path(file_names.LOG)):
+                self.first_timestamp = header.max_timestamp
+                break
+
+    def find(self, target: Offset, fetch: Fetch) -> tuple[Position, BatchHeader] | None:
+        """Place and header of the first batch whose last offset is `target` or greater.
+
+        None where the segment ends before. NotCached passes through from `fetch`.
+        """
+        if not self.index.loaded:
+            self.load_indexes()
+        return find_batch.find(self, target, fetch)
+
+    def start_of(self, target: Offset, fetch: Fetch) -> Position:
+        """Where to begin looking for `target`: a batch at or before the one that holds it."""
+        self.load_indexes()
+        return find_batch.start_of(self, target, fetch)
+
+    def doubt_indexes(self, problem: CorruptLogError) -> bool:
+        """Build the indexes again because what they led to was `problem`; whether that was done.
+
+        Once at most: if it does not help, it is the segment that is damaged. Indexes have no
+        checksum, and one that came from another segment looks like any. Blocking.
+        """
+        if self._doubted:
+            return False
+        self._doubted = True
+        try:
+            self.rebuild_indexes()
+        except BadBatch:
+            return False
+        _logger.warning("%s; the indexes were built again from the segment", problem)
+        return True
+
+    def mtime_ms(self) -> int:
+        """When the `.log` was last written."""
+        return self.file.mtime_ms()
+
+    def largest_timestamp(self) -> int:
+        """Greatest record timestamp, the file's own time where no record has one."""
+        timestamp, _ = self.max_timestamp
+        return timestamp if timestamp >= 0 else self.mtime_ms()
+
+
+Opener = Callable[[Offset], Segment]

@@ -1,0 +1,1 @@
+"""Tools for log directories no broker runs on: dump, verify, repair, transfer."""

@@ -1,0 +1,54 @@
+"""The small files: checkpoints, `partition.metadata`, `meta.properties`, markers."""
+
+from collections.abc import Iterator
+
+from headrace.log import text_files
+from headrace.log.directory import durable_read_bounds
+from headrace.logtools.dump.row import Row
+
+
+def dump_offsets(path: str, content: bytes) -> Iterator[Row]:
+    """An `…-offset-checkpoint`, in the order of its lines."""
+    for place, offset in text_files.read_offsets(content, path).items():
+        yield {"topic": place.topic, "partition": place.partition, "offset": offset}
+
+
+def dump_epochs(path: str, content: bytes) -> Iterator[Row]:
+    """`leader-epoch-checkpoint`."""
+    for epoch, start in text_files.read_epochs(content, path):
+        yield {"epoch": epoch, "start_offset": start}
+
+
+def dump_partition_metadata(path: str, content: bytes) -> Iterator[Row]:
+    """`partition.metadata`."""
+    topic_id = text_files.read_partition_metadata(content, path)
+    yield {"version": 0, "topic_id": text_files.encode_uuid(topic_id)}
+
+
+def dump_properties(_path: str, content: bytes) -> Iterator[Row]:
+    """`meta.properties`: one row with all its names."""
+    yield dict(text_files.read_properties(content))
+
+
+def dump_json(path: str, content: bytes) -> Iterator[Row]:
+    """`.kafka_cleanshutdown` and a KRaft broker's `quorum-state`."""
+    yield text_files.read_clean_shutdown(content, path)
+
+
+def dump_bounds(path: str, content: bytes) -> Iterator[Row]:
+    """`durable-read-bounds`, which is none of Kafka's."""
+    for (topic_id, partition), (start, end, stable) in durable_read_bounds.read_slots(
+        content, path
+    ).items():
+        yield {
+            "topic_id": text_files.encode_uuid(topic_id),
+            "partition": partition,
+            "start_offset": start,
+            "end_offset": end,
+            "last_stable_offset": stable,
+        }
+
+
+def dump_nothing(_path: str, _content: bytes) -> Iterator[Row]:
+    """`.lock`, which is empty."""
+    return iter(())

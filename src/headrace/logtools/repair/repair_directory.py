@@ -1,0 +1,148 @@
+"""A log directory: partition by partition, then the checkpoints."""
+
+from itertools import pairwise
+
+from headrace.log import file_names, text_files
+from headrace.log.directory import durable_read_bounds, unchanged_logs
+from headrace.log.directory.meta_properties import read_identity
+from headrace.log.recovery.gaps import Gaps
+from headrace.logtools.repair.plan import Mending
+from headrace.logtools.repair.salvage import salvage
+from headrace.logtools.repair.segment_files import mend_beside, sync_segments
+from headrace.logtools.verify import Finding, Kind, PartitionFacts, Report, verify_partition
+from headrace.logtools.verify.directory import Checkpoints, bounds_of, check_bound, partitions_in
+from headrace.model.errors import ConfigError
+from headrace.model.nouns import Offset, TopicPartition
+
+_OFFSETS = (
+    file_names.RECOVERY_POINTS,
+    file_names.LOG_STARTS,
+    file_names.HIGH_WATERMARKS,
+    file_names.CLEANER_OFFSETS,
+)
+Ends = dict[TopicPartition, int]
+
+
+def repair_directory(
+    mending: Mending, path: str, only: TopicPartition | None = None, report: Report | None = None
+) -> None:
+    """Mend the log directory, or one partition of it. The lock is the caller's to hold. OSError.
+
+    `report` counts what was read.
+    """
+    told = report or Report()
+    checkpoints = Checkpoints(mending.disk, path, told)
+    try:
+        read_identity(mending.disk, path)
+    except ConfigError as error:
+        mending.cannot(
+            f"{path}/{file_names.META_PROPERTIES}",
+            f"{error}; write version=0, broker.id and cluster.id into it by hand",
+        )
+    places = partitions_in(mending.disk, path)
+    said = bounds_of(mending.disk, path, told)
+    ids: dict[str, bytes] = {}
+    ends: Ends = {}
+    for place, end in checkpoints.missing(mending.disk, path, places).items():
+        if only is None or place == only:
+            text = f"is gone, with the offsets up to {end - 1}: nobody has them any more"
+            mending.cannot(f"{path}/{place}", text)
+            ends[place] = 0
+    for place, where in places.items():
+        if only is not None and place != only:
+            continue
+        facts = _partition(mending, place, where, checkpoints, told, ids)
+        check_bound(said, place, facts, path, told)
+        ends[place] = facts.end
+    _gaps(mending, path, checkpoints.gaps)
+    _bounds(mending, path, told)
+    _checkpoints(mending, path, checkpoints, ends, None if only else places)
+
+
+def _partition(
+    mending: Mending,
+    place: TopicPartition,
+    where: str,
+    checkpoints: Checkpoints,
+    told: Report,
+    ids: dict[str, bytes],
+) -> PartitionFacts:
+    around = checkpoints.around(place)
+    facts, findings = _looked_at(mending, where, checkpoints, place, told)
+    bad = {one.path for one in findings if one.damage and one.kind is Kind.BATCH}
+    changed = bool(bad) and salvage(mending, facts, bad)
+    if changed:
+        again = Report()
+        facts = verify_partition(mending.disk, where, again, around)
+        # What salvage could not keep is a hole now, and said: not one more finding.
+        findings = [one for one in again.findings if one.kind is not Kind.GAP]
+    if facts.topic_id is not None:
+        ids.setdefault(place.topic, facts.topic_id)
+    lost = [one for one in findings if _is_loss(one, where)]
+    mend_beside(mending, facts, findings, ids.get(place.topic), begins_later=bool(lost))
+    for one in lost:
+        mending.cannot(one.path, f"{one.text}: nobody has them any more")
+    if lost or changed:
+        for before, segment in pairwise(facts.segments):
+            if segment.base > before.end:
+                # Said now, and from now on as good as compacted away: the next start serves on.
+                checkpoints.gaps.allow(place, Offset(segment.base))
+    if (around.recovery_point > facts.end or changed) and not mending.dry_run:
+        sync_segments(mending, facts)
+    return facts
+
+
+def _looked_at(
+    mending: Mending, where: str, checkpoints: Checkpoints, place: TopicPartition, told: Report
+) -> tuple[PartitionFacts, list[Finding]]:
+    before = len(told.findings)
+    facts = verify_partition(mending.disk, where, told, checkpoints.around(place))
+    return facts, told.findings[before:]
+
+
+def _is_loss(finding: Finding, where: str) -> bool:
+    gap = finding.damage and finding.kind is Kind.GAP
+    return gap and finding.path.endswith((where, file_names.LOG))
+
+
+def _gaps(mending: Mending, path: str, gaps: Gaps) -> None:
+    """Let the next start know what is lost for good, and let it forget what was there before."""
+    if mending.dry_run or not (mending.steps or mending.unmended):
+        return
+    gaps.write(gaps.content())
+    witness = f"{path}/{unchanged_logs.FILE_NAME}"
+    if mending.disk.exists(witness):
+        mending.disk.remove(witness)
+
+
+def _bounds(mending: Mending, path: str, told: Report) -> None:
+    """What readers of the files were told does not hold any more, or never did."""
+    where, text = f"{path}/{durable_read_bounds.NAME}", "moved aside; the next start writes it anew"
+    wrong = mending.steps or any(one.damage and one.path == where for one in told.findings)
+    if wrong and mending.disk.exists(where) and mending.step(where, text):
+        mending.move_aside(where)
+
+
+def _checkpoints(
+    mending: Mending,
+    path: str,
+    checkpoints: Checkpoints,
+    ends: Ends,
+    places: dict[TopicPartition, str] | None,
+) -> None:
+    """Bring the checkpoints into line with logs that end earlier; replace unreadable ones."""
+    if places is not None:
+        for name in checkpoints.broken:
+            text = "moved aside; the next start works out again what it said"
+            if name == file_names.LOG_STARTS:
+                text = "moved aside; records that were deleted below a log's start may reappear"
+            if mending.step(f"{path}/{name}", text):
+                mending.move_aside(f"{path}/{name}")
+    for name in _OFFSETS:
+        said = checkpoints.all_of(name)
+        beyond = {place: end for place, end in ends.items() if said.get(place, -1) > end}
+        if not beyond:
+            continue
+        words = ", ".join(f"{place} {said[place]} -> {end}" for place, end in beyond.items())
+        if mending.step(f"{path}/{name}", f"brought down to where the logs end: {words}"):
+            mending.disk.replace(f"{path}/{name}", text_files.write_offsets(said | beyond))

@@ -1,0 +1,216 @@
+"""One segment: its batches to the last record, and both indexes against them."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from struct import Struct
+
+from headrace.log import file_names
+from headrace.log.recovery.recover import read_file
+from headrace.log.segment.indexes import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY
+from headrace.log.segment.scan import BadBatch, Batch, batches
+from headrace.logtools.verify.report import Kind, Report
+from headrace.ports.disk import Disk
+from headrace.record.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, Codec, CorruptBatch
+from headrace.record.batch import records as records_of
+
+_PROGRESS_BYTES = 1 << 20
+
+
+@dataclass(slots=True)
+class SegmentFacts:
+    """What the walk over a `.log` shows."""
+
+    base: int
+    path: str
+    """Of the `.log`."""
+    size: int = 0
+    end: int = 0
+    """The offset after the last sound batch."""
+    sound_bytes: int = 0
+    bad: BadBatch | None = None
+    max_timestamp: int = NO_TIMESTAMP
+    thinned: bool = False
+    """Whether compaction has been here: offsets without records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What may be expected of a segment's files."""
+
+    beside: bool = True
+    """Whether indexes must be whole and right: not above the recovery point after a kill."""
+    torn_from: int | None = None
+    """From this offset on a bad batch is a torn tail; None: after a clean stop there is none."""
+    last: bool = False
+    """Whether a broker may be writing to it."""
+
+
+class SegmentCheck:
+    """Checks one segment; hands each sound batch to whoever wants more of it."""
+
+    def __init__(
+        self, disk: Disk, directory: str, base: int, report: Report, trust: Trust, expected: int
+    ) -> None:
+        """`expected`: the least offset the segment may begin with."""
+        self._disk = disk
+        self._report = report
+        self._trust = trust
+        self._stem = f"{directory}/{file_names.segment_file(base, '')}"
+        self.facts = SegmentFacts(base, self._stem + file_names.LOG, end=max(base, expected))
+        # Position -> offset, and (timestamp, offset) the next one last: entries not met yet.
+        self._index: dict[int, int] = {}
+        self._times: list[tuple[int, int]] = []
+        self._last_time = NO_TIMESTAMP
+        self._wrong_index: str | None = None
+        self._wrong_time: str | None = None
+
+    def walk(self) -> Iterator[Batch]:
+        """The sound batches, one by one; what is wrong with the segment is reported."""
+        facts, report = self.facts, self._report
+        self._load_indexes()
+        with closing(self._disk.open(facts.path, writable=False)) as file:
+            facts.size = file.size()
+            told = 0
+            try:
+                found = batches(file.read, 0, facts.size, facts.path, facts.end)
+                for batch in found:
+                    self._look_at(batch)
+                    yield batch
+                    if facts.sound_bytes - told >= _PROGRESS_BYTES:
+                        report.read(facts.sound_bytes - told)
+                        told = facts.sound_bytes
+            except BadBatch as bad:
+                facts.bad = bad
+                self._report_bad(bad)
+            report.read(facts.size - told)
+        report.segments += 1
+        self._finish()
+
+    def _load_indexes(self) -> None:
+        index = self._entries(file_names.INDEX, OFFSET_ENTRY, Kind.INDEX)
+        times = self._entries(file_names.TIME_INDEX, TIME_ENTRY, Kind.TIME_INDEX)
+        base = self.facts.base
+        self._index = {position: base + offset for offset, position in index}
+        self._times = [(time, base + offset) for time, offset in times][::-1]
+
+    def _entries(self, suffix: str, entry: Struct, kind: Kind) -> list[tuple[int, int]]:
+        """An index's entries without the preallocated rest; none where it is no index."""
+        path = self._stem + suffix
+        content = read_file(self._disk, path) or b""
+        used = -(-len(content.rstrip(b"\0")) // entry.size) * entry.size
+        wrong = None
+        found: list[tuple[int, int]] = []
+        if len(content) % entry.size:
+            wrong = f"{len(content)} bytes are no whole entries of {entry.size}"
+        else:
+            found = list(entry.iter_unpack(content[:used]))
+            strict = entry is OFFSET_ENTRY
+            growing = all(a[0] < b[0] and a[1] + strict <= b[1] for a, b in pairwise(found))
+            if not growing or (found and min(found[0]) < 0):
+                wrong, found = "its entries do not grow", []
+        if wrong is not None:
+            if kind is Kind.INDEX:
+                self._wrong_index = wrong
+            else:
+                self._wrong_time = wrong
+        return found
+
+    def _look_at(self, batch: Batch) -> None:
+        """Check a batch's inside, and the index entries that speak of it. BadBatch."""
+        header, facts = batch.header, self.facts
+        count = check_records(batch, facts.path)
+        last = header.base_offset + header.last_offset_delta
+        facts.thinned |= (
+            header.base_offset > facts.end
+            or count <= header.last_offset_delta
+            or bool(header.attributes & DELETE_HORIZON)
+        )
+        facts.max_timestamp = max(facts.max_timestamp, header.max_timestamp)
+        said = self._index.pop(batch.position, None)
+        if said is not None and said != last:
+            at = batch.position
+            self._wrong_index = f"says offset {said} at byte {at}, the batch there ends at {last}"
+        self._meet_times(last)
+        facts.end, facts.sound_bytes = last + 1, batch.position + len(batch.view)
+        self._report.batches += 1
+        self._report.records += count
+
+    def _meet_times(self, last: int) -> None:
+        newest = self.facts.max_timestamp
+        while self._times and self._times[-1][1] <= last:
+            timestamp, offset = self._times.pop()
+            self._last_time = timestamp
+            if timestamp != newest and self._wrong_time is None:
+                self._wrong_time = (
+                    f"says {timestamp} for offset {offset}, the greatest up to there is {newest}"
+                )
+
+    def _report_bad(self, bad: BadBatch) -> None:
+        facts, trust = self.facts, self._trust
+        rest = facts.size - bad.position
+        text = f"at byte {bad.position}, after offset {facts.end - 1}: {bad.reason}"
+        if self._report.live and trust.last:
+            self._report.remark(Kind.BATCH, facts.path, f"{text} ({rest} bytes, being written)")
+        elif trust.torn_from is not None and facts.end >= trust.torn_from:
+            text = f"{text}: a torn tail of {rest} bytes, which the next start cuts off"
+            self._report.remark(Kind.BATCH, facts.path, text)
+        else:
+            self._report.damage(Kind.BATCH, facts.path, f"{text}; {rest} bytes lie from there on")
+
+    def _finish(self) -> None:
+        """What the indexes say beyond the batches, and what they lack."""
+        facts, trust = self.facts, self._trust
+        if self._report.live and trust.last:
+            return  # its broker holds in memory what its indexes lack
+        if facts.bad is None:
+            self._find_unmet()
+        for suffix, kind, wrong in (
+            (file_names.INDEX, Kind.INDEX, self._wrong_index),
+            (file_names.TIME_INDEX, Kind.TIME_INDEX, self._wrong_time),
+        ):
+            path = self._stem + suffix
+            if wrong is not None:
+                self._report.doubt(trust.beside, kind, path, wrong)
+            elif facts.size and trust.beside and not self._disk.exists(path):
+                text = f"is missing beside {facts.size} bytes of log"
+                self._report.damage(kind, path, text)
+
+    def _find_unmet(self) -> None:
+        facts = self.facts
+        if self._index and self._wrong_index is None:
+            position, offset = next(iter(self._index.items()))
+            self._wrong_index = f"says offset {offset} at byte {position}, where no batch begins"
+        if self._times and self._wrong_time is None:
+            timestamp, offset = self._times[-1]
+            self._wrong_time = f"says {timestamp} for offset {offset}, which is not in the log"
+        if (
+            facts.max_timestamp > self._last_time
+            and self._wrong_time is None
+            and self._trust.beside
+            and self._disk.exists(self._stem + file_names.TIME_INDEX)
+        ):
+            self._wrong_time = f"ends at {self._last_time}, the log at {facts.max_timestamp}"
+
+
+def check_records(batch: Batch, path: str) -> int:
+    """Unpack the batch; how many records. BadBatch where it is not what its header says."""
+    header = batch.header
+    if header.attributes & CODEC_MASK > Codec.ZSTD:
+        codec = header.attributes & CODEC_MASK
+        raise BadBatch(path, batch.position, f"codec {codec} does not exist")
+    below, count = header.base_offset - 1, 0
+    last = header.base_offset + header.last_offset_delta
+    try:
+        for record in records_of(batch.view):
+            if not below < record.offset <= last:
+                text = f"a record of offset {record.offset} between {below} and {last}"
+                raise BadBatch(path, batch.position, text)
+            below = record.offset
+            count += 1
+    except CorruptBatch as error:
+        raise BadBatch(path, batch.position, f"its records do not unpack: {error}") from None
+    if header.attributes & CONTROL and count > 1:
+        raise BadBatch(path, batch.position, f"a control batch of {count} records")
+    return count

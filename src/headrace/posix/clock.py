@@ -1,0 +1,42 @@
+"""Time and chance of the real world."""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable
+
+from headrace.ports.clock import Timer
+
+
+class RealClock:
+    """The event loop's time. `world.clock.Clock`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.monotonic = time.monotonic
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return time.time_ns() // 1_000_000
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
+        """Call back on the loop; 0: when this turn is over."""
+        if seconds <= 0:
+            return self._loop.call_soon(callback)
+        return self._loop.call_later(seconds, callback)
+
+
+class RealRandom:
+    """`world.clock.Random`."""
+
+    def uuid(self) -> bytes:
+        """A version 4 UUID's 16 bytes."""
+        drawn = bytearray(os.urandom(16))
+        drawn[6] = drawn[6] & 0x0F | 0x40
+        drawn[8] = drawn[8] & 0x3F | 0x80
+        return bytes(drawn)
+
+    def uniform(self, low: float, high: float) -> float:
+        """A float between the two."""
+        # The random module would seed itself through hashlib: 5 ms of start-up for some jitter.
+        return low + (high - low) * int.from_bytes(os.urandom(6), "big") / (1 << 48)

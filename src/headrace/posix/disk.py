@@ -1,0 +1,241 @@
+"""The real file system. `world.disk`.
+
+* Within one pass of a connection (`begin_gather` … `end_gather`) writes to the end of a file are
+  gathered and handed over in one call: a system call that gives up the interpreter's lock costs
+  more than the small batch it writes.
+* Reads that must not wait ask the page cache only (`preadv2` with RWF_NOWAIT).
+* A bounded number of files is open at a time (`open_files`).
+* Flushes run on one thread per kind of work, never on the loop: at most a handful are under way.
+* Results come back on the loop.
+"""
+
+import fcntl
+import os
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from time import perf_counter
+from typing import TypeVar
+
+from headrace.model.invariant import InvariantError
+from headrace.ports.disk import DiskFile
+from headrace.posix.append_writer import SLOW_SECONDS, Failures, Writer
+from headrace.posix.files import RealFile, write_all
+from headrace.posix.flush_strategies import FLUSHES, Fdatasync, Syncfs
+from headrace.posix.open_files import OPEN_MAX, OpenFiles
+from headrace.posix.read_only_disk import LookUps
+from headrace.posix.threads import Workers
+
+T = TypeVar("T")
+
+_BOOT_ID = "/proc/sys/kernel/random/boot_id"
+_DIRECTORIES_FEW = 8
+"""More than so many directories are made durable by what flushes the whole file system."""
+
+
+def in_use(path: str) -> bool:
+    """Whether a process holds the lock file `path`, ours or a Kafka. Writes nothing. OSError."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+class RealDisk(LookUps):
+    """The file system below the log directories. `world.disk.Disk`."""
+
+    def __init__(
+        self, workers: Workers | None, strategy: str = "auto", open_max: int = OPEN_MAX
+    ) -> None:
+        """`strategy` (log.flush.strategy): fdatasync, syncfs, or auto by the number of files.
+
+        `open_max` (log.open.files.max): beyond it, files not used lately have no descriptor.
+
+        Without `workers` (tools, which have no loop) `run` works at once; there is no `flush`.
+        """
+        self._workers = workers
+        self.files = OpenFiles(workers, open_max)
+        self.writer = Writer(workers, self.files)
+        self._strategy = FLUSHES[strategy]()
+        self._all = Syncfs()
+
+    def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
+        """Open, and create where `create`."""
+        flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY)
+        fd = os.open(path, flags | os.O_CREAT if create else flags, 0o644)
+        return RealFile(path, fd, self.files, flags)
+
+    def begin_gather(self) -> None:
+        """From now on hold writes back: the buffers written must stay as they are until the end."""
+        self.files.active = True
+
+    def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
+        """Write all that was held back; what failed, by path, and nothing else was lost.
+
+        None while the disk holds writers up: a thread does it, and `later` is told on the loop.
+        """
+        gather = self.files
+        active, gather.active = gather.active, False
+        if not gather.files and not (active and self.writer.busy):
+            return []  # else an answer may count on what another pass wrote, a retry's does
+        files, gather.files = gather.files, []
+        if self.writer.wanted:
+            return self.writer.hand_over(files, later)
+        failed: Failures = []
+        began = perf_counter()
+        for file in files:
+            try:
+                file.write_held()
+            except OSError as error:
+                failed.append((file.path, error))
+        seconds = perf_counter() - began
+        if seconds > SLOW_SECONDS:
+            self.writer.took(seconds, sum(file.held_bytes for file in files), len(files))
+        return failed
+
+    def make_directory(self, path: str) -> None:
+        """Create it and its parents."""
+        try:
+            os.mkdir(path)
+        except FileNotFoundError:
+            os.makedirs(path, exist_ok=True)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic replace."""
+        os.replace(source, target)
+        self.files.renamed(source, target)
+
+    def remove(self, path: str) -> None:
+        """Unlink a file."""
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory and all that is in it."""
+        import shutil  # rarely needed, and slow to import: start-up counts
+
+        shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        """Make renames and new names in a directory durable."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def sync_directories(self, paths: Collection[str]) -> None:
+        """Many: by what flushes the whole file system, unless the strategy is each by itself."""
+        fds = []
+        try:
+            for path in paths:
+                with suppress(FileNotFoundError):
+                    fds.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+                if len(fds) > _DIRECTORIES_FEW and not isinstance(self._strategy, Fdatasync):
+                    self._all.flush(fds, 0, fds[-1:])
+                    return
+            for fd in fds:
+                os.fsync(fd)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def sync_all(self, path: str) -> None:
+        """syncfs, blocking."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._all.flush([fd], 0, [fd])
+        finally:
+            os.close(fd)
+
+    def boot_id(self) -> str:
+        """The kernel's id of this boot; "" where it has none."""
+        try:
+            with open(_BOOT_ID, encoding="ascii") as file:
+                return file.read().strip()
+        except (OSError, ValueError):
+            return ""
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Atomic and durable replace of a file's content."""
+        temporary = path + ".tmp"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+        try:
+            write_all(fd, 0, [content])
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(temporary, path)
+        self.sync_directory(os.path.dirname(path) or ".")
+
+    def lock(self, path: str) -> Callable[[], None]:
+        """Lock the file exclusively; BlockingIOError where another holds it."""
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Java locks with fcntl records: taking both keeps a Kafka out as well.
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            raise
+        return lambda: os.close(fd)
+
+    def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
+        """Make what was written to `files` durable on the flush thread, then `done` on the loop."""
+        workers = self._workers
+        if workers is None:
+            raise InvariantError("a disk without workers was asked to flush")
+        ours = [file for file in files if isinstance(file, RealFile)]
+        failure: OSError | None = None
+        size = 0
+        if self.files.files:  # within a pass
+            for file in ours:
+                file.write_held()
+        for file in ours:
+            size += file.unflushed
+            file.unflushed = 0
+            if file.failure is not None:
+                failure = file.failure
+        try:
+            fds = self.files.pin_all(ours)
+        except OSError as error:
+            failure, ours, fds = error, [], []
+        devices = self._one_each(ours, fds)
+        handed_over = self.writer.last
+
+        def work() -> None:
+            told = failure
+            if handed_over is not None:
+                handed_over.wait()
+                told = next((file.failure for file in ours if file.failure), told)
+            if told is not None:
+                raise told
+            self._strategy.flush(fds, size, devices)
+
+        def flushed(error: OSError | None) -> None:
+            self.files.unpin_all(ours)
+            done(error)
+
+        workers.flush(work, flushed)
+
+    def _one_each(self, files: list[RealFile], fds: list[int]) -> list[int]:
+        """One of the descriptors for each file system that the files lie on."""
+        if len(self.files.devices) == 1:
+            return fds[:1]
+        return [*{file.device: fd for file, fd in zip(files, fds, strict=True)}.values()]
+
+    def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
+        """Do blocking `work` on a thread, then `done` on the loop with result or error."""
+        if self._workers is None:
+            done(work())
+        else:
+            self._workers.run(work, done)

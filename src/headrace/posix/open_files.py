@@ -1,0 +1,194 @@
+"""Open files, a bounded number of them, however many are in use.
+
+A `RealFile` stands for a file that somebody uses; its descriptor comes and goes. Once more than
+`open_max` are open, those that were not used lately are closed, and opened again by their next use.
+Never closed that way: a file under flush, one a thread reads or writes, one that holds writes back,
+and one with unflushed bytes, for an error of write-back is told to descriptors that were open then.
+Where only such files are left, the oldest are flushed, and then closed.
+"""
+
+import contextlib
+import os
+import resource
+import sys
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock, get_ident
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.posix.files import RealFile
+    from headrace.posix.page_cache import Residency
+    from headrace.posix.threads import Workers
+
+OPEN_MAX = 2000
+_LOOKED_AT_MAX = 64
+"""So many files are looked at, at most, to find one to close for one that is opened."""
+
+
+def raise_limit() -> int:
+    """Let the process have as many open files as the system allows; returns how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            return hard if hard >= 0 else sys.maxsize
+    return soft if soft >= 0 else sys.maxsize
+
+
+def _open_residency() -> "Residency | None":
+    from headrace.posix.page_cache import Residency  # with ctypes, 10 ms: not at start
+
+    return Residency.open()
+
+
+class OpenFiles:
+    """The files of one disk that are open now, and which of them hold writes back."""
+
+    __slots__ = (
+        "_lock", "_named", "_relieving", "_residency", "_residency_asked", "_ring", "_workers",
+        "active", "devices", "files", "open_max", "owner",
+    )  # fmt: skip
+
+    def __init__(self, workers: "Workers | None" = None, open_max: int = OPEN_MAX) -> None:
+        self._workers = workers
+        self.open_max = open_max
+        self.active = False
+        """Whether writes are held back now."""
+        self.owner = get_ident()
+        """The deciding thread: others read what has been flushed, and never write what is held."""
+        self.files: list[RealFile] = []
+        """Those that hold writes back."""
+        self.devices: set[int] = set()
+        """The file systems that files were opened on so far."""
+        self._ring: OrderedDict[RealFile, None] = OrderedDict()
+        # The one looked at longest ago comes first.
+        self._named: dict[str, RealFile] = {}
+        self._lock = Lock()
+        self._relieving = False
+        self._residency: Residency | None = None
+        self._residency_asked = False
+
+    @property
+    def residency(self) -> "Residency | None":
+        """How to ask what the page cache holds; None: not yet, or the system does not tell."""
+        if not self._residency_asked:
+            self._residency_asked = True
+            if self._workers is not None:
+                self._workers.run(_open_residency, self._residency_opened)
+        return self._residency
+
+    def _residency_opened(self, outcome: "Residency | BaseException | None") -> None:
+        if not isinstance(outcome, BaseException):
+            self._residency = outcome
+
+    def __len__(self) -> int:
+        return len(self._ring)
+
+    def opened(self, file: "RealFile") -> None:
+        """`file` has a descriptor now; another loses its own where there are too many."""
+        # Room is made first, so that it is not the file's own descriptor that goes.
+        if len(self._ring) >= self.open_max and get_ident() == self.owner:
+            self._make_room()
+        with self._lock:
+            self._ring[file] = None
+            self.devices.add(file.device)
+            # Whoever only looks on (the scrub) does not stand in for the one in use.
+            if file.writable or file.path not in self._named:
+                self._named[file.path] = file
+
+    def closed(self, file: "RealFile") -> None:
+        """`file` was closed by its user."""
+        with self._lock:
+            self._forget(file)
+
+    def _forget(self, file: "RealFile") -> None:
+        self._ring.pop(file, None)
+        if self._named.get(file.path) is file:
+            del self._named[file.path]
+
+    def renamed(self, source: str, target: str) -> None:
+        """The file `source` is called `target` now: it is opened by that name from now on."""
+        with self._lock:
+            file = self._named.pop(source, None)
+            if file is not None:
+                file.path = target
+                self._named[target] = file
+
+    def pin(self, file: "RealFile") -> int:
+        """The descriptor of `file`, kept open until `unpin`. For other threads, and flushes."""
+        with self._lock:
+            file.pins += 1
+        try:
+            return file.descriptor()
+        except BaseException:
+            self.unpin(file)
+            raise
+
+    def unpin(self, file: "RealFile") -> None:
+        """The end of one `pin`."""
+        with self._lock:
+            file.pins -= 1
+
+    def pin_all(self, files: Sequence["RealFile"]) -> list[int]:
+        """The descriptors of all `files`, kept open until `unpin_all`. OSError: none is pinned."""
+        with self._lock:
+            for file in files:
+                file.pins += 1
+        try:
+            return [file.descriptor() for file in files]
+        except BaseException:
+            self.unpin_all(files)
+            raise
+
+    def unpin_all(self, files: Sequence["RealFile"]) -> None:
+        """The end of one `pin_all`."""
+        with self._lock:
+            for file in files:
+                file.pins -= 1
+
+    def _make_room(self) -> None:
+        ring = self._ring
+        spare = len(ring) + 1 - self.open_max
+        for _ in range(min(2 * len(ring), spare + _LOOKED_AT_MAX)):
+            if spare <= 0:
+                return
+            with self._lock:
+                file = next(iter(ring))
+                fd = file.give_up()
+                if fd < 0:
+                    ring.move_to_end(file)
+                    continue
+                self._forget(file)
+            spare -= 1
+            os.close(fd)
+        if spare > 0:
+            self._relieve()
+
+    def _relieve(self) -> None:
+        """Flush files that wait for nobody's flush, so that they may be closed."""
+        if self._relieving or self._workers is None:
+            return
+        found = [one for one in self._ring if one.unflushed and not one.pins][:_LOOKED_AT_MAX]
+        if not found:
+            return
+        self._relieving = True
+        fds = []
+        for file in found:
+            file.write_held()
+            file.unflushed = 0
+            fds.append(self.pin(file))
+
+        def work() -> None:
+            for file, fd in zip(found, fds, strict=True):
+                try:
+                    os.fdatasync(fd)
+                except OSError as error:  # told to who flushes it: the system tells it once
+                    file.failure = error
+
+        def done(_: BaseException | None) -> None:
+            self._relieving = False
+            for file in found:
+                self.unpin(file)
+
+        self._workers.run(work, done)

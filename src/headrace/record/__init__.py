@@ -1,0 +1,1 @@
+"""Record batches: the storage format of every protocol. Layout, records, compression, CRC."""

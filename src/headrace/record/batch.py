@@ -1,0 +1,396 @@
+"""Record batch v2: the one format of messages, on the wire and on disk (KIP-98).
+
+A batch is its 61-byte header and opaque record bytes. The broker checks it once (`check_produced`),
+stamps it once (`stamp`), and passes the same bytes on. `records` and `build` look inside: for the
+client, the coordinators and the tools, never on the hot path.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.record.compression import (
+    DECOMPRESSED_BYTES_MAX,
+    Codec,
+    CorruptBatch,
+    compress,
+    decompress,
+)
+from headrace.record.crc32c import crc32c
+from headrace.record.record import (
+    ControlMarker,
+    ControlType,
+    Header,
+    Record,
+    control_record,
+    new_record,
+    parse_control,
+    read_records,
+    write_pairs,
+    write_records,
+)
+
+__all__ = [
+    "CONTROL",
+    "DECOMPRESSED_BYTES_MAX",
+    "DELETE_HORIZON",
+    "HEADER",
+    "HEADER_BYTES",
+    "LOG_APPEND_TIME",
+    "TRANSACTIONAL",
+    "BatchHeader",
+    "Codec",
+    "ControlMarker",
+    "ControlType",
+    "CorruptBatch",
+    "Header",
+    "Record",
+    "TimestampType",
+    "build",
+    "build_marker",
+    "build_pairs",
+    "check_produced",
+    "codec_of",
+    "crc_ok",
+    "iterate",
+    "new_record",
+    "next_offset",
+    "parse_control",
+    "parse_header",
+    "records",
+    "size_of",
+    "stamp",
+    "stamp_append_time",
+]
+
+HEADER = struct.Struct(">qiibIhiqqqhii")
+HEADER_BYTES = 61
+OVERHEAD_BYTES = 12
+"""Base offset and length: what `batch_length` does not count."""
+CRC_FROM = 21
+"""The checksum covers everything from the attributes on, so base offset and leader epoch, which
+precede it, are stamped without touching the client's checksum."""
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+
+_INT16 = struct.Struct(">h")
+_INT32 = struct.Struct(">i")
+_UINT32 = struct.Struct(">I")
+_INT64 = struct.Struct(">q")
+_LENGTH_MAGIC = struct.Struct(">i4xb")
+_LENGTH_AT = 8
+_EPOCH_AT = 12
+_MAGIC_AT = 16
+_CRC_AT = 17
+_MAX_TIMESTAMP_AT = 35
+_MAGIC = 2
+_MIN_LENGTH = HEADER_BYTES - OVERHEAD_BYTES
+_ZSTD_SINCE_PRODUCE = 7
+
+Bytes = bytes | bytearray | memoryview
+
+
+class TimestampType(IntEnum):
+    """Who set the records' timestamps: bit 3 of the attributes."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class BatchHeader(NamedTuple):
+    """The fixed part of a batch, in the order of the bytes."""
+
+    base_offset: int
+    batch_length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+
+_unpack = HEADER.unpack_from
+_new = tuple.__new__
+
+
+def parse_header(view: Bytes, at: int = 0) -> BatchHeader:
+    """The header at `at`, unchecked; CorruptBatch where fewer than 61 bytes are left."""
+    try:
+        return _new(BatchHeader, _unpack(view, at))
+    except struct.error:
+        raise CorruptBatch(f"{len(view) - at} bytes are no batch header") from None
+
+
+def size_of(header: BatchHeader) -> int:
+    """Bytes of the whole batch, header included."""
+    return header[1] + OVERHEAD_BYTES
+
+
+def next_offset(header: BatchHeader) -> int:
+    """The offset after the batch's last one."""
+    return header[0] + header[6] + 1
+
+
+def codec_of(header: BatchHeader) -> Codec:
+    """The codec of the batch's records; CorruptBatch for a number that names none."""
+    try:
+        return Codec(header[5] & CODEC_MASK)
+    except ValueError:
+        raise CorruptBatch(f"codec {header[5] & CODEC_MASK} does not exist") from None
+
+
+def crc_ok(view: Bytes, header: BatchHeader) -> bool:
+    """Whether `view`, exactly one batch, still is what its checksum says."""
+    return header[4] == crc32c(memoryview(view)[CRC_FROM:])
+
+
+def check_produced(view: memoryview, produce_version: int = 13) -> BatchHeader:
+    """Check what a client wants appended: exactly one sound batch of its own making.
+
+    Raises ApiError as Kafka 4.3 answers (ProduceRequest.validateRecords, UnifiedLog.append,
+    LogValidator.validateBatch): CORRUPT_MESSAGE for a length or checksum that is wrong,
+    UNSUPPORTED_COMPRESSION_TYPE for zstd before Produce v7 and for codecs unknown, otherwise
+    INVALID_RECORD. The topic's limits and the producer's sequence are for others to check.
+    """
+    try:
+        header: BatchHeader = _new(BatchHeader, _unpack(view, 0))
+    except struct.error:
+        raise _refusal_of_stub(view) from None
+    base, length, _, magic, crc, attributes, last_delta, _, _, producer, _, sequence, count = header
+    if magic != _MAGIC or length + OVERHEAD_BYTES != len(view):
+        raise _refusal_of_frame(view, header)
+    if crc32c(view[CRC_FROM:]) != crc:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the checksum does not match the batch")
+    codec = attributes & CODEC_MASK
+    if (
+        base != 0
+        or count <= 0
+        or count != last_delta + 1
+        or attributes & CONTROL
+        or codec >= Codec.ZSTD
+        or (sequence < 0 if producer >= 0 else attributes & TRANSACTIONAL)
+    ):
+        _refuse_content(header, produce_version)
+    return header
+
+
+def _refusal_of_stub(view: memoryview) -> ApiError:
+    if len(view) > _MAGIC_AT:
+        (magic,) = struct.unpack_from(">b", view, _MAGIC_AT)
+        if magic in (0, 1):
+            return _old_magic()
+    if len(view) == 0:
+        return ApiError(ErrorCode.INVALID_RECORD, "there must be a record batch")
+    return ApiError(ErrorCode.CORRUPT_MESSAGE, "shorter than a batch header")
+
+
+def _old_magic() -> ApiError:
+    return ApiError(ErrorCode.INVALID_RECORD, "only batches of magic 2 are accepted")
+
+
+def _refusal_of_frame(view: memoryview, header: BatchHeader) -> ApiError:
+    if header.magic in (0, 1):
+        return _old_magic()
+    if header.magic != _MAGIC:
+        return ApiError(ErrorCode.CORRUPT_MESSAGE, f"magic {header.magic} does not exist")
+    if size_of(header) > len(view) or header.batch_length < _MIN_LENGTH:
+        return ApiError(ErrorCode.CORRUPT_MESSAGE, "the batch's length is not what was sent")
+    return ApiError(ErrorCode.INVALID_RECORD, "there must be exactly one record batch")
+
+
+def _refuse_content(header: BatchHeader, produce_version: int) -> None:
+    codec = header.attributes & CODEC_MASK
+    if codec > Codec.ZSTD:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"codec {codec} does not exist")
+    if codec == Codec.ZSTD and produce_version < _ZSTD_SINCE_PRODUCE:
+        raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
+    refuse = ErrorCode.INVALID_RECORD
+    if header.attributes & CONTROL:
+        raise ApiError(refuse, "clients are not allowed to write control records")
+    if header.base_offset != 0:
+        raise ApiError(refuse, f"base offset must be 0, not {header.base_offset}")
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+        raise ApiError(
+            refuse,
+            f"{header.record_count} records, but the last one has delta {header.last_offset_delta}",
+        )
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise ApiError(refuse, f"sequence {header.base_sequence} with a producer id")
+    if header.producer_id < 0 and header.attributes & TRANSACTIONAL:
+        raise ApiError(refuse, "transactional without a producer id")
+
+
+_pack_int64_into = _INT64.pack_into
+_pack_int32_into = _INT32.pack_into
+
+
+def stamp(view: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+    """Write the two fields that are the leader's to give, in place. The checksum stays valid."""
+    _pack_int64_into(view, 0, base_offset)
+    _pack_int32_into(view, _EPOCH_AT, leader_epoch)
+
+
+def stamp_append_time(view: bytearray | memoryview, now_ms: int) -> BatchHeader:
+    """Make `now_ms` the time of all records (LogAppendTime) and renew the checksum, in place."""
+    (attributes,) = _INT16.unpack_from(view, CRC_FROM)
+    _INT16.pack_into(view, CRC_FROM, attributes | LOG_APPEND_TIME)
+    _INT64.pack_into(view, _MAX_TIMESTAMP_AT, now_ms)
+    _UINT32.pack_into(view, _CRC_AT, crc32c(memoryview(view)[CRC_FROM:]))
+    return parse_header(view)
+
+
+def iterate(view: Bytes, at: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Position and header of each whole batch from `at` on; a torn last one is left out.
+
+    CorruptBatch for a length no batch has, or another magic. Checksums are not looked at.
+    """
+    end = len(view)
+    while at + HEADER_BYTES <= end:
+        header: BatchHeader = _new(BatchHeader, _unpack(view, at))
+        if header[3] != _MAGIC or header[1] < _MIN_LENGTH:
+            raise CorruptBatch(f"no batch at {at}: magic {header[3]}, length {header[1]}")
+        following = at + header[1] + OVERHEAD_BYTES
+        if following > end:
+            return
+        yield at, header
+        at = following
+
+
+def records(view: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+    """The records of one batch, which starts at the beginning of `view`.
+
+    Unfolds at most `limit` bytes. CorruptBatch (an ApiError) where the batch is torn, lies about
+    its records, or unfolds to more. The checksum is the caller's to look at (`crc_ok`). A control
+    batch's records come as they are: see `parse_control`.
+    """
+    header = parse_header(view)
+    if header.magic != _MAGIC or not HEADER_BYTES <= size_of(header) <= len(view):
+        raise CorruptBatch(f"magic {header.magic}, {size_of(header)} bytes of {len(view)}")
+    payload = memoryview(view)[HEADER_BYTES : size_of(header)]
+    append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
+    return read_records(
+        payload,
+        codec_of(header),
+        count=header.record_count,
+        base_offset=header.base_offset,
+        base_timestamp=header.base_timestamp,
+        append_time=append_time,
+        limit=limit,
+    )
+
+
+def build(
+    batch: "list[Record] | tuple[Record, ...]",
+    *,
+    base_offset: int = 0,
+    compression: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+    control: bool = False,
+    leader_epoch: int = -1,
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME,
+    keep_offsets: bool = False,
+) -> bytes:
+    """One batch of at least one record, sealed with its checksum.
+
+    Records are numbered from `base_offset` on, whatever their `offset` says, unless `keep_offsets`:
+    then their own offsets stay (ascending, none below `base_offset`), as after compaction.
+    """
+    if not batch:
+        raise ValueError("a batch needs a record")
+    base_timestamp = batch[0].timestamp
+    last = batch[-1].offset - base_offset if keep_offsets else len(batch) - 1
+    payload = write_records(
+        batch, compression, base_timestamp, base_offset if keep_offsets else None
+    )
+    attributes = (
+        int(compression)
+        | (LOG_APPEND_TIME if timestamp_type is TimestampType.LOG_APPEND_TIME else 0)
+        | (TRANSACTIONAL if transactional else 0)
+        | (CONTROL if control else 0)
+    )
+    return _sealed(
+        payload, base_offset, leader_epoch, attributes, last, base_timestamp,
+        max(record.timestamp for record in batch), producer_id, producer_epoch, base_sequence,
+        len(batch),
+    )  # fmt: skip
+
+
+def _sealed(
+    payload: bytes, base_offset: int, leader_epoch: int, attributes: int, *rest: int
+) -> bytes:
+    """`payload` behind its header; `rest`: the fields from the last offset's delta on."""
+    out = bytearray(HEADER_BYTES)
+    out += payload
+    HEADER.pack_into(
+        out, 0, base_offset, len(out) - OVERHEAD_BYTES, leader_epoch, _MAGIC, 0, attributes, *rest
+    )
+    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_FROM:]))
+    return bytes(out)
+
+
+def build_pairs(
+    pairs: Sequence[tuple[bytes, bytes | None]],
+    timestamp: int,
+    *,
+    compression: Codec = Codec.NONE,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+) -> bytes:
+    """As `build`, of keys and values that all have one timestamp; transactional with a producer."""
+    if not pairs:
+        raise ValueError("a batch needs a record")
+    attributes = int(compression) | (TRANSACTIONAL if producer_id >= 0 else 0)
+    return _sealed(
+        write_pairs(pairs, compression), 0, -1, attributes, len(pairs) - 1, timestamp, timestamp,
+        producer_id, producer_epoch, -1, len(pairs),
+    )  # fmt: skip
+
+
+def recompress(
+    view: Bytes, codec: Codec, level: int | None = None, limit: int = DECOMPRESSED_BYTES_MAX
+) -> bytearray:
+    """The batch with its records in another codec, all else the same, sealed again. CorruptBatch.
+
+    The records themselves are the same bytes in every codec: none of them is looked at.
+    """
+    header = parse_header(view)
+    packed = memoryview(view)[HEADER_BYTES : size_of(header)]
+    out = bytearray(view[:HEADER_BYTES])
+    out += compress(codec, decompress(codec_of(header), packed, limit), level)
+    _INT32.pack_into(out, 8, len(out) - OVERHEAD_BYTES)
+    _INT16.pack_into(out, CRC_FROM, header.attributes & ~CODEC_MASK | codec)
+    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_FROM:]))
+    return out
+
+
+def build_marker(
+    control_type: ControlType,
+    coordinator_epoch: int,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    timestamp: int,
+) -> bytes:
+    """The control batch that ends a transaction in a partition."""
+    return build(
+        [control_record(control_type, coordinator_epoch, timestamp)],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=True,
+        control=True,
+    )

@@ -1,0 +1,36 @@
+"""CRC32C, without what its package imports beside it.
+
+`crc32c` brings a command and its own version number, and so argparse, importlib.metadata, email and
+zipfile: a tenth of a broker's start. Its extension alone is found and loaded here; where that does
+not work, the package is.
+"""
+
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from headrace.ports.disk import Buffer
+
+
+class Checksum(Protocol):
+    """The checksum of `data`, going on from that of what precedes it."""
+
+    def __call__(self, data: "Buffer", value: int = 0, /) -> int: ...
+
+
+def _load() -> Checksum:
+    package = PathFinder.find_spec("crc32c")
+    places = package.submodule_search_locations if package is not None else None
+    extension = PathFinder.find_spec("_crc32c", places) if places else None
+    if extension is not None and extension.loader is not None:
+        module = module_from_spec(extension)
+        extension.loader.exec_module(module)
+        found: Checksum = module.crc32c
+        return found
+    import crc32c as whole
+
+    return whole.crc32c
+
+
+crc32c = _load()

@@ -1,0 +1,271 @@
+"""The records inside a batch: reading, writing, and what control records say."""
+
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+from headrace.record.compression import Codec, CorruptBatch, compress, decompress
+
+_RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, two lengths, header count: one byte each at least."""
+_HEADER_BYTES_MIN = 2
+_CONTROL_KEY = struct.Struct(">hh")
+_CONTROL_VALUE = struct.Struct(">hi")
+
+VARINT_BYTES_MAX = 5
+VARLONG_BYTES_MAX = 10
+
+Bytes = bytes | bytearray | memoryview
+Header = tuple[str, bytes | None]
+
+
+class Record(NamedTuple):
+    """One message. `timestamp` in milliseconds since 1970, -1 for none."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[Header] = ()
+
+
+class ControlType(IntEnum):
+    """What a control record tells."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+class ControlMarker(NamedTuple):
+    """A control record's type; the coordinator's epoch where it ends a transaction, else -1."""
+
+    type: ControlType
+    coordinator_epoch: int
+
+
+def new_record(
+    value: bytes | None,
+    key: bytes | None = None,
+    timestamp: int = -1,
+    headers: Sequence[Header] = (),
+) -> Record:
+    """A record that has no offset yet: `build` numbers it."""
+    return Record(0, timestamp, key, value, headers)
+
+
+def control_record(control_type: ControlType, coordinator_epoch: int, timestamp: int) -> Record:
+    """The single record of a control batch that ends a transaction."""
+    key = _CONTROL_KEY.pack(0, control_type)
+    return Record(0, timestamp, key, _CONTROL_VALUE.pack(0, coordinator_epoch))
+
+
+def parse_control(record: Record) -> ControlMarker:
+    """What a control batch's record tells; CorruptBatch where it is none."""
+    try:
+        _, number = _CONTROL_KEY.unpack_from(record.key or b"")
+        control_type = ControlType(number)
+        if control_type > ControlType.COMMIT:
+            return ControlMarker(control_type, -1)
+        _, epoch = _CONTROL_VALUE.unpack_from(record.value or b"")
+        return ControlMarker(control_type, epoch)
+    except (struct.error, ValueError):
+        raise CorruptBatch("no control record") from None
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """A zig-zag number and the position after it. IndexError beyond the end."""
+    byte = data[at]
+    at += 1
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at
+    number = byte & 0x7F
+    shift = 7
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (number >> 1) ^ -(number & 1), at
+        shift += 7
+        if shift > 63:
+            raise CorruptBatch("a number of more than 10 bytes")
+
+
+def read_varint_within(
+    data: Bytes, at: int, end: int, bytes_max: int = VARINT_BYTES_MAX
+) -> tuple[int, int]:
+    """A zig-zag number of at most `bytes_max` bytes in [at, end), and the position after it.
+
+    Position -1 where there is none, or one that its type (32 or 64 bits) does not hold.
+    """
+    if at < end and (byte := data[at]) < 0x80:
+        return (byte >> 1) ^ -(byte & 1), at + 1
+    raw = shift = 0
+    for here in range(at, min(end, at + bytes_max)):
+        byte = data[here]
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if raw >> (32 if bytes_max == VARINT_BYTES_MAX else 64):
+                break
+            return (raw >> 1) ^ -(raw & 1), here + 1
+        shift += 7
+    return 0, -1
+
+
+def _read_bytes(data: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    size, at = _read_varint(data, at)
+    if size < 0:
+        return None, at
+    if size > end - at:
+        raise CorruptBatch("a field is longer than its record")
+    return data[at : at + size], at + size
+
+
+def _read_headers(data: bytes, at: int, end: int) -> tuple[Sequence[Header], int]:
+    count, at = _read_varint(data, at)
+    if count == 0:
+        return (), at
+    if not 0 <= count * _HEADER_BYTES_MIN <= end - at:
+        raise CorruptBatch(f"{count} headers announced, {end - at} bytes left")
+    headers = []
+    for _ in range(count):
+        name, at = _read_bytes(data, at, end)
+        value, at = _read_bytes(data, at, end)
+        if name is None:
+            raise CorruptBatch("a header without a name")
+        headers.append((name.decode(), value))
+    return headers, at
+
+
+def read_records(
+    payload: memoryview,
+    codec: Codec,
+    *,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+    limit: int,
+) -> Iterator[Record]:
+    """The records of a batch's payload; CorruptBatch as `batch.records` says."""
+    data = bytes(decompress(codec, payload, limit))
+    if not 0 <= count * _RECORD_BYTES_MIN <= len(data):
+        raise CorruptBatch(f"{count} records announced in {len(data)} bytes")
+    at = 0
+    try:
+        for _ in range(count):
+            size, at = _read_varint(data, at)
+            end = at + size
+            if size < 0 or end > len(data):
+                raise CorruptBatch("a record is longer than its batch")
+            time_delta, at = _read_varint(data, at + 1)
+            offset_delta, at = _read_varint(data, at)
+            key, at = _read_bytes(data, at, end)
+            value, at = _read_bytes(data, at, end)
+            headers, at = _read_headers(data, at, end)
+            if at != end:
+                raise CorruptBatch("a record's length is not that of its fields")
+            timestamp = base_timestamp + time_delta if append_time is None else append_time
+            yield Record(base_offset + offset_delta, timestamp, key, value, headers)
+    except (IndexError, UnicodeDecodeError) as error:
+        raise CorruptBatch(f"a record does not parse: {error}") from None
+    if at != len(data):
+        raise CorruptBatch(f"{len(data) - at} bytes after the last record")
+
+
+def keyless(data: bytes, count: int, breathe: Callable[[int], None]) -> Iterator[int]:
+    """Which of the `count` records in `data` have no key, by number; `breathe` before each record.
+
+    Looks at no more of a record than that. CorruptBatch.
+    """
+    at = 0
+    try:
+        for number in range(count):
+            breathe(number)
+            size = data[at]
+            at += 1
+            if size >= 0x80:
+                size, at = _read_varint(data, at - 1)
+            else:
+                size = (size >> 1) ^ -(size & 1)
+            end = at + size
+            if size < 1 or end > len(data):
+                raise CorruptBatch("a record is longer than its batch")
+            at += 1
+            for _ in range(2):  # the deltas of time and offset
+                while data[at] >= 0x80:
+                    at += 1
+                at += 1
+            if at >= end:
+                raise CorruptBatch("a record ends before its key")
+            if data[at] & 1:  # zig-zag: odd is negative
+                yield number
+            at = end
+    except IndexError:
+        raise CorruptBatch("the records end early") from None
+    if at != len(data):
+        raise CorruptBatch(f"{len(data) - at} bytes after the last record")
+
+
+def write_varint(number: int) -> bytes:
+    """A number of up to 64 bits, zig-zag."""
+    number = (number << 1) ^ (number >> 63)
+    if number < 0x80:
+        return bytes((number,))
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+_KNOWN = tuple(map(write_varint, range(256)))
+"""The numbers that lengths and offsets' deltas mostly are."""
+
+
+def _sized(data: Bytes | None) -> bytes:
+    return b"\x01" if data is None else write_varint(len(data)) + data
+
+
+def write_records(
+    batch: Sequence[Record], codec: Codec, base_timestamp: int, base_offset: int | None
+) -> bytes:
+    """A batch's payload; offsets count from 0, or from `base_offset` where that is given."""
+    out = bytearray()
+    for number, record in enumerate(batch):
+        delta = number if base_offset is None else record.offset - base_offset
+        body = b"".join((
+            b"\x00", write_varint(record.timestamp - base_timestamp), write_varint(delta),
+            _sized(record.key), _sized(record.value), write_varint(len(record.headers)),
+        ))  # fmt: skip
+        for name, value in record.headers:
+            body += _sized(name.encode()) + _sized(value)
+        out += write_varint(len(body))
+        out += body
+    return compress(codec, out)
+
+
+def write_pairs(pairs: Sequence[tuple[bytes, bytes | None]], codec: Codec) -> bytes:
+    """A batch's payload: keys and values without headers, all of the batch's time, from 0 on."""
+    known, few = _KNOWN, len(_KNOWN)
+    out: list[bytes] = []
+    for number, (key, value) in enumerate(pairs):
+        delta = known[number] if number < few else write_varint(number)
+        size = len(key)
+        key_size = known[size] if size < few else write_varint(size)
+        size += 3 + len(delta) + len(key_size)
+        if value is None:
+            value_size, value = b"\x01", b""
+        else:
+            value_size = known[len(value)] if len(value) < few else write_varint(len(value))
+        size += len(value_size) + len(value)
+        whole = known[size] if size < few else write_varint(size)
+        out += (whole, b"\x00\x00", delta, key_size, key, value_size, value, b"\x00")
+    return compress(codec, b"".join(out))

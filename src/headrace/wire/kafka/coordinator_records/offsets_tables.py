@@ -1,0 +1,350 @@
+"""Kafka 4.3's records of `__consumer_offsets`, and KRaft's control records, as tables.
+
+Key type -> (key, value); those of the other coordinators' topics are in `state_tables`.
+What a member of a classic group says inside its record is a consumer's own message
+(`SUBSCRIPTION`, `ASSIGNMENT`).
+"""
+
+from headrace.wire.kafka.coordinator_records.schema import (
+    Field,
+    Message,
+    Uuid,
+    array,
+    binary,
+    int8,
+    int16,
+    int32,
+    int64,
+    nullable_array,
+    nullable_binary,
+    nullable_string,
+    nullable_struct,
+    record,
+    string,
+    struct,
+    tagged_nullable_struct,
+    uint16,
+    uuid,
+)
+
+_NO_UUID = Uuid(16)
+_ABSENT = object()
+"""The default of a field whose null is written: nothing that is read is equal to it."""
+
+_GROUP = Message([Field("groupId", string)])
+_MEMBER = Message([Field("groupId", string), Field("memberId", string)])
+_OFFSET = Message([Field("group", string), Field("topic", string), Field("partition", int32)])
+
+
+_PARTITIONS = array(
+    struct(
+        Field("topicId", uuid),
+        Field("partitions", array(int32)),
+        Field("assignmentEpochs", nullable_array(int32), tag=0),
+    )
+)
+_TASKS = array(
+    struct(
+        Field("subtopologyId", string),
+        Field("partitions", array(int32)),
+        Field("assignmentEpochs", nullable_array(int32), tag=0),
+    )
+)
+_PAIRS = array(struct(Field("key", string), Field("value", string)))
+_STREAMS_TOPICS = array(
+    struct(
+        Field("name", string),
+        Field("partitions", int32),
+        Field("replicationFactor", int16),
+        Field("topicConfigs", _PAIRS),
+    )
+)
+_STATE = (
+    Field("memberEpoch", int32),
+    Field("previousMemberEpoch", int32),
+    Field("state", int8),
+)
+_TARGET = record(
+    Field("assignmentEpoch", int32),
+    Field("assignmentTimestamp", int64, tag=0, default=0),
+)
+_NAMED_TOPICS = array(
+    struct(Field("topicId", uuid), Field("topicName", string), Field("partitions", array(int32)))
+)
+
+_OFFSET_VALUE = Message(
+    [
+        Field("offset", int64),
+        Field("leaderEpoch", int32, since=3),
+        Field("metadata", string),
+        Field("commitTimestamp", int64),
+        Field("expireTimestamp", int64, since=1, until=1),
+        Field("topicId", uuid, tag=0, default=_NO_UUID),
+    ],
+    latest=4,
+    flexible_from=4,
+)
+_LEGACY_OFFSET_VALUE = Message(
+    [Field("offset", int64), Field("metadata", string), Field("commitTimestamp", int64)]
+)
+_GROUP_VALUE = Message(
+    [
+        Field("protocolType", string),
+        Field("generation", int32),
+        Field("protocol", nullable_string),
+        Field("leader", nullable_string),
+        Field("currentStateTimestamp", int64, since=2),
+        Field(
+            "members",
+            array(
+                struct(
+                    Field("memberId", string),
+                    Field("groupInstanceId", nullable_string, since=3),
+                    Field("clientId", string),
+                    Field("clientHost", string),
+                    Field("rebalanceTimeout", int32, since=1),
+                    Field("sessionTimeout", int32),
+                    Field("subscription", binary),
+                    Field("assignment", binary),
+                )
+            ),
+        ),
+    ],
+    latest=4,
+    flexible_from=4,
+)
+_CONSUMER_MEMBER = record(
+    Field("instanceId", nullable_string),
+    Field("rackId", nullable_string),
+    Field("clientId", string),
+    Field("clientHost", string),
+    Field("subscribedTopicNames", array(string)),
+    Field("subscribedTopicRegex", nullable_string),
+    Field("rebalanceTimeoutMs", int32),
+    Field("serverAssignor", nullable_string),
+    Field(
+        "classicMemberMetadata",
+        tagged_nullable_struct(
+            Field("sessionTimeoutMs", int32),
+            Field(
+                "supportedProtocols",
+                array(struct(Field("name", string), Field("metadata", binary))),
+            ),
+        ),
+        tag=0,
+        default=_ABSENT,
+    ),
+)
+_STREAMS_MEMBER = record(
+    Field("instanceId", nullable_string),
+    Field("rackId", nullable_string),
+    Field("clientId", string),
+    Field("clientHost", string),
+    Field("rebalanceTimeoutMs", int32),
+    Field("topologyEpoch", int32),
+    Field("processId", string),
+    Field("userEndpoint", nullable_struct(Field("host", string), Field("port", uint16))),
+    Field("clientTags", _PAIRS),
+)
+_STREAMS_TOPOLOGY = record(
+    Field("epoch", int32),
+    Field(
+        "subtopologies",
+        array(
+            struct(
+                Field("subtopologyId", string),
+                Field("sourceTopics", array(string)),
+                Field("sourceTopicRegex", array(string)),
+                Field("stateChangelogTopics", _STREAMS_TOPICS),
+                Field("repartitionSinkTopics", array(string)),
+                Field("repartitionSourceTopics", _STREAMS_TOPICS),
+                Field(
+                    "copartitionGroups",
+                    array(
+                        struct(
+                            Field("sourceTopics", array(int16)),
+                            Field("sourceTopicRegex", array(int16)),
+                            Field("repartitionSourceTopics", array(int16)),
+                        )
+                    ),
+                ),
+            )
+        ),
+    ),
+)
+
+GROUP_TYPE = 2
+"""Of `__consumer_offsets`: a classic group, whose members' bytes are messages of their own."""
+
+CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
+    0: (_OFFSET, _LEGACY_OFFSET_VALUE),
+    1: (_OFFSET, _OFFSET_VALUE),
+    GROUP_TYPE: (Message([Field("group", string)]), _GROUP_VALUE),
+    3: (
+        _GROUP,
+        record(Field("epoch", int32), Field("metadataHash", int64, tag=0, default=0)),
+    ),
+    4: (
+        _GROUP,
+        record(
+            Field(
+                "topics",
+                array(
+                    struct(
+                        Field("topicId", uuid),
+                        Field("topicName", string),
+                        Field("numPartitions", int32),
+                        Field(
+                            "partitionMetadata",
+                            array(struct(Field("partition", int32), Field("racks", array(string)))),
+                        ),
+                    )
+                ),
+            )
+        ),
+    ),
+    5: (_MEMBER, _CONSUMER_MEMBER),
+    6: (_GROUP, _TARGET),
+    7: (_MEMBER, record(Field("topicPartitions", _PARTITIONS))),
+    8: (
+        _MEMBER,
+        record(
+            *_STATE,
+            Field("assignedPartitions", _PARTITIONS),
+            Field("partitionsPendingRevocation", _PARTITIONS),
+        ),
+    ),
+    10: (
+        _MEMBER,
+        record(
+            Field("rackId", nullable_string),
+            Field("clientId", string),
+            Field("clientHost", string),
+            Field("subscribedTopicNames", array(string)),
+        ),
+    ),
+    11: (_GROUP, record(Field("epoch", int32), Field("metadataHash", int64))),
+    12: (_GROUP, _TARGET),
+    13: (_MEMBER, record(Field("topicPartitions", _PARTITIONS))),
+    14: (_MEMBER, record(*_STATE, Field("assignedPartitions", _PARTITIONS))),
+    15: (
+        _GROUP,
+        record(
+            Field("initializingTopics", _NAMED_TOPICS),
+            Field("initializedTopics", _NAMED_TOPICS),
+            Field(
+                "deletingTopics",
+                array(struct(Field("topicId", uuid), Field("topicName", string))),
+            ),
+        ),
+    ),
+    16: (
+        Message([Field("groupId", string), Field("regularExpression", string)]),
+        record(Field("topics", array(string)), Field("version", int64), Field("timestamp", int64)),
+    ),
+    17: (
+        _GROUP,
+        record(
+            Field("epoch", int32),
+            Field("metadataHash", int64),
+            Field("validatedTopologyEpoch", int32, tag=0, default=-1),
+            Field("lastAssignmentConfigs", _PAIRS, tag=1, default=[]),
+        ),
+    ),
+    19: (_MEMBER, _STREAMS_MEMBER),
+    20: (_GROUP, _TARGET),
+    21: (
+        _MEMBER,
+        record(
+            Field("activeTasks", _TASKS),
+            Field("standbyTasks", _TASKS),
+            Field("warmupTasks", _TASKS),
+        ),
+    ),
+    22: (
+        _MEMBER,
+        record(
+            *_STATE,
+            Field("activeTasks", _TASKS),
+            Field("standbyTasks", _TASKS),
+            Field("warmupTasks", _TASKS),
+            Field("activeTasksPendingRevocation", _TASKS),
+            Field("standbyTasksPendingRevocation", _TASKS),
+            Field("warmupTasksPendingRevocation", _TASKS),
+        ),
+    ),
+    23: (_GROUP, _STREAMS_TOPOLOGY),
+}
+
+_OWNED = array(struct(Field("topic", string), Field("partitions", array(int32))))
+_CONSUMER_PROTOCOL_LATEST = 3
+SUBSCRIPTION = Message(
+    [
+        Field("topics", array(string)),
+        Field("userData", nullable_binary),
+        Field("ownedPartitions", _OWNED, since=1),
+        Field("generationId", int32, since=2),
+        Field("rackId", nullable_string, since=3),
+    ],
+    latest=_CONSUMER_PROTOCOL_LATEST,
+)
+ASSIGNMENT = Message(
+    [Field("assignedPartitions", _OWNED), Field("userData", nullable_binary)],
+    latest=_CONSUMER_PROTOCOL_LATEST,
+)
+
+_VOTERS = array(struct(Field("voterId", int32), Field("voterDirectoryId", uuid, since=1)))
+KRAFT_CONTROLS: dict[int, tuple[str, Message]] = {
+    2: (
+        "LeaderChange:",
+        Message(
+            [
+                Field("version", int16),
+                Field("leaderId", int32),
+                Field("voters", _VOTERS),
+                Field("grantingVoters", _VOTERS),
+            ],
+            latest=1,
+            flexible_from=0,
+        ),
+    ),
+    3: (
+        "SnapshotHeader",
+        record(Field("version", int16), Field("lastContainedLogTimestamp", int64)),
+    ),
+    4: ("SnapshotFooter", record(Field("version", int16))),
+    5: ("KRaftVersion", record(Field("version", int16), Field("kRaftVersion", int16))),
+    6: (
+        "KRaftVoters",
+        record(
+            Field("version", int16),
+            Field(
+                "voters",
+                array(
+                    struct(
+                        Field("voterId", int32),
+                        Field("voterDirectoryId", uuid),
+                        Field(
+                            "endpoints",
+                            array(
+                                struct(
+                                    Field("name", string),
+                                    Field("host", string),
+                                    Field("port", uint16),
+                                )
+                            ),
+                        ),
+                        Field(
+                            "kRaftVersionFeature",
+                            struct(
+                                Field("minSupportedVersion", int16),
+                                Field("maxSupportedVersion", int16),
+                            ),
+                        ),
+                    )
+                ),
+            ),
+        ),
+    ),
+}
+"""Control record type -> the words Kafka's tool prints before it, and the value's fields."""

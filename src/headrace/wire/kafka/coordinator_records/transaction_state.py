@@ -1,0 +1,174 @@
+"""Records of `__transaction_state`: one transactional id each, its last state.
+
+Key: int16 0 and the id. Value v0 is plain; v1 (transaction.version >= 1) is flexible, with the
+producer ids before and after, and the client's transaction version, as tags.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from headrace.model.errors import Malformed
+from headrace.record.compression import CorruptBatch
+from headrace.wire.kafka.coordinator_records.consumer_offsets import Tags, kept_tags, open_value
+from headrace.wire.kafka.primitives import Bytes
+from headrace.wire.kafka.reader import Reader
+from headrace.wire.kafka.writer import Writer, writer_of
+
+VALUE_VERSION_MAX = 1
+_FLEXIBLE_FROM = 1
+_INT64 = struct.Struct(">q")
+_INT16 = struct.Struct(">h")
+_PREVIOUS_TAG, _NEXT_TAG, _CLIENT_TAG = 0, 1, 2
+
+
+class TransactionStatus(IntEnum):
+    """Where a transaction stands."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionKey:
+    """Names a transactional producer."""
+
+    transactional_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class OtherKey:
+    """A key of a type later than this module."""
+
+    type: int
+    rest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitions:
+    """Partitions of one topic that take part in the transaction."""
+
+    topic: str
+    partitions: Sequence[int]
+    tags: Tags = ()
+
+
+class TransactionValue(NamedTuple):
+    """`partitions` None: no transaction is under way. Times in milliseconds since 1970, or -1."""
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    status: TransactionStatus
+    partitions: Sequence[TopicPartitions] | None
+    last_update_timestamp: int
+    start_timestamp: int
+    previous_producer_id: int = -1
+    next_producer_id: int = -1
+    client_transaction_version: int = 0
+    version: int = 0
+    tags: Tags = ()
+
+
+def decode_key(data: Bytes) -> TransactionKey | OtherKey:
+    """Whom the record is about."""
+    reader = Reader(memoryview(data))
+    try:
+        key_type = reader.int16()
+        if key_type == 0:
+            return TransactionKey(reader.string())
+    except Malformed as error:
+        raise CorruptBatch(f"no key of __transaction_state: {error}") from None
+    return OtherKey(key_type, bytes(reader.raw(reader.remaining())))
+
+
+def encode_key(key: TransactionKey | OtherKey) -> bytes:
+    """The key's bytes."""
+    writer = Writer()
+    if isinstance(key, TransactionKey):
+        writer.int16(0)
+        writer.string(key.transactional_id)
+    else:
+        writer.int16(key.type)
+        writer.raw(key.rest)
+    return bytes(writer.out)
+
+
+def decode_value(data: Bytes) -> TransactionValue:
+    """A transaction's state, any version."""
+    try:
+        version, reader = open_value(data, VALUE_VERSION_MAX, _FLEXIBLE_FROM)
+        producer_id, epoch = reader.int64(), reader.int16()
+        timeout_ms, status = reader.int32(), TransactionStatus(reader.int8())
+        partitions = _read_partitions(reader)
+        updated, started = reader.int64(), reader.int64()
+        tags = dict(kept_tags(reader))
+        (before,) = _INT64.unpack(tags.pop(_PREVIOUS_TAG, _INT64.pack(-1)))
+        (after,) = _INT64.unpack(tags.pop(_NEXT_TAG, _INT64.pack(-1)))
+        (client,) = _INT16.unpack(tags.pop(_CLIENT_TAG, _INT16.pack(0)))
+    except (Malformed, ValueError, struct.error) as error:
+        raise CorruptBatch(f"no transaction: {error}") from None
+    return TransactionValue(
+        producer_id,
+        epoch,
+        timeout_ms,
+        status,
+        partitions,
+        updated,
+        started,
+        before,
+        after,
+        client,
+        version,
+        tuple(tags.items()),
+    )
+
+
+def _read_partitions(reader: Reader) -> list[TopicPartitions] | None:
+    count = reader.nullable_count(2)
+    if count < 0:
+        return None
+    return [
+        TopicPartitions(reader.string(), reader.int32s(), kept_tags(reader)) for _ in range(count)
+    ]
+
+
+def encode_value(value: TransactionValue) -> bytes:
+    """The value's bytes, in the version it names."""
+    writer = writer_of(value.version >= _FLEXIBLE_FROM)()
+    writer.int16(value.version)
+    writer.int64(value.producer_id)
+    writer.int16(value.producer_epoch)
+    writer.int32(value.timeout_ms)
+    writer.int8(value.status)
+    if value.partitions is None:
+        writer.count(-1)
+    else:
+        writer.count(len(value.partitions))
+        for topic in value.partitions:
+            writer.string(topic.topic)
+            writer.int32s(topic.partitions)
+            writer.tags(topic.tags)
+    writer.int64(value.last_update_timestamp)
+    writer.int64(value.start_timestamp)
+    writer.tags(_tags_of(value))
+    return bytes(writer.out)
+
+
+def _tags_of(value: TransactionValue) -> list[tuple[int, bytes]]:
+    tags: list[tuple[int, bytes]] = []
+    if value.previous_producer_id != -1:
+        tags.append((_PREVIOUS_TAG, _INT64.pack(value.previous_producer_id)))
+    if value.next_producer_id != -1:
+        tags.append((_NEXT_TAG, _INT64.pack(value.next_producer_id)))
+    if value.client_transaction_version != 0:
+        tags.append((_CLIENT_TAG, _INT16.pack(value.client_transaction_version)))
+    return tags + list(value.tags)

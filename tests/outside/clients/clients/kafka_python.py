@@ -1,0 +1,242 @@
+"""kafka-python: pure Python, Apache-style API."""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka import TopicPartition as Place
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.structs import OffsetAndMetadata
+
+from tests.outside.clients.clients.base import NEWER, Rec
+
+
+def record(message: Any) -> Rec:
+    """The common form of a message."""
+    return Rec(
+        value=message.value,
+        key=message.key,
+        headers=tuple((name, value) for name, value in message.headers),
+        timestamp=message.timestamp,
+        partition=message.partition,
+        offset=message.offset,
+    )
+
+
+class KafkaPythonMember:
+    def __init__(self, consumer: Any, topic: str) -> None:
+        self._topic = topic
+        self._consumer = consumer
+
+    def poll(self, seconds: float) -> list[Rec]:
+        polled = self._consumer.poll(timeout_ms=int(seconds * 1000))
+        return [record(message) for batch in polled.values() for message in batch]
+
+    def assigned(self) -> set[int]:
+        return {place.partition for place in self._consumer.assignment()}
+
+    def commit(self) -> None:
+        self._consumer.commit()
+
+    def group_metadata(self) -> Any:
+        return self._consumer.group_metadata()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class KafkaPythonTransactions:
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._producer = KafkaProducer(**settings)
+        self._producer.init_transactions()
+
+    def begin(self) -> None:
+        self._producer.begin_transaction()
+
+    def send(self, topic: str, records: Sequence[Rec], partition: int = 0) -> None:
+        futures = [
+            self._producer.send(topic, value=each.value, key=each.key, partition=partition)
+            for each in records
+        ]
+        self._producer.flush(30)
+        for future in futures:
+            future.get(30)
+
+    def send_offsets(self, member: Any, topic: str, offsets: dict[int, int]) -> None:
+        places = {
+            Place(topic, index): OffsetAndMetadata(offset, "", -1)
+            for index, offset in offsets.items()
+        }
+        self._producer.send_offsets_to_transaction(places, member.group_metadata())
+
+    def commit(self) -> None:
+        self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        self._producer.abort_transaction()
+
+    def close(self) -> None:
+        self._producer.close(timeout=1)
+
+
+class KafkaPython:
+    name = "kafka-python"
+
+    def __init__(self, bootstrap: str) -> None:
+        self._base: dict[str, Any] = {"bootstrap_servers": bootstrap}
+
+    def unsupported(self) -> Iterable[str]:
+        return NEWER
+
+    def _admin(self) -> Any:
+        return closing(KafkaAdminClient(**self._base))
+
+    def _reader(self, **settings: Any) -> Any:
+        return KafkaConsumer(**(self._base | {"enable_auto_commit": False} | settings))
+
+    def produce(
+        self,
+        topic: str,
+        records: Sequence[Rec],
+        *,
+        codec: str = "none",
+        acks: str = "all",
+        idempotent: bool = False,
+        partition: int | None = 0,
+    ) -> list[int]:
+        settings = self._base | {
+            "compression_type": None if codec == "none" else codec,
+            "acks": acks if acks == "all" else int(acks),
+            "enable_idempotence": idempotent,
+            "linger_ms": 20,
+            "max_request_size": 2_000_000,
+        }
+        producer = KafkaProducer(**settings)
+        try:
+            futures = [
+                producer.send(
+                    topic,
+                    value=each.value,
+                    key=each.key,
+                    headers=list(each.headers),
+                    partition=partition,
+                    timestamp_ms=each.timestamp,
+                )
+                for each in records
+            ]
+            producer.flush(30)
+            return [future.get(30).offset for future in futures]
+        finally:
+            producer.close()
+
+    def consume(
+        self,
+        topic: str,
+        count: int,
+        *,
+        partition: int = 0,
+        offset: int = 0,
+        committed: bool = False,
+    ) -> list[Rec]:
+        isolation = "read_committed" if committed else "read_uncommitted"
+        consumer = self._reader(isolation_level=isolation, max_partition_fetch_bytes=2_000_000)
+        place = Place(topic, partition)
+        consumer.assign([place])
+        consumer.seek(place, offset)
+        found: list[Rec] = []
+        deadline = time.monotonic() + 30
+        while len(found) < count and time.monotonic() < deadline:
+            polled = consumer.poll(timeout_ms=200)
+            found += [record(message) for batch in polled.values() for message in batch]
+        consumer.close()
+        return found
+
+    def offset_for_time(self, topic: str, timestamp: int) -> int | None:
+        with closing(self._reader()) as consumer:
+            found = consumer.offsets_for_times({Place(topic, 0): timestamp})[Place(topic, 0)]
+            return None if found is None or found.offset < 0 else int(found.offset)
+
+    def watermarks(self, topic: str) -> tuple[int, int]:
+        place = Place(topic, 0)
+        with closing(self._reader()) as consumer:
+            return consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+
+    def member(
+        self,
+        topic: str,
+        group: str,
+        *,
+        instance: str | None = None,
+        cooperative: bool = False,
+        session_ms: int = 10_000,
+        newer: bool = False,
+    ) -> KafkaPythonMember:
+        del newer
+        settings: dict[str, Any] = {
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "session_timeout_ms": session_ms,
+            "heartbeat_interval_ms": 300,
+            "group_instance_id": instance,
+        }
+        if cooperative:
+            settings["partition_assignment_strategy"] = [CooperativeStickyAssignor]
+        consumer = self._reader(**settings)
+        consumer.subscribe([topic])
+        return KafkaPythonMember(consumer, topic)
+
+    def transactions(
+        self, transactional_id: str, timeout_ms: int = 60_000
+    ) -> KafkaPythonTransactions:
+        settings = {"transactional_id": transactional_id, "transaction_timeout_ms": timeout_ms}
+        return KafkaPythonTransactions(self._base | settings)
+
+    def create_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None:
+        with self._admin() as admin:
+            admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=config)])
+
+    def delete_topic(self, topic: str) -> None:
+        with self._admin() as admin:
+            admin.delete_topics([topic])
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        with self._admin() as admin:
+            admin.create_partitions({topic: total})
+
+    def topics(self) -> set[str]:
+        with self._admin() as admin:
+            return set(admin.list_topics())
+
+    def partitions(self, topic: str) -> int:
+        with self._admin() as admin:
+            return len(admin.describe_topics([topic])[0]["partitions"])
+
+    def topic_config(self, topic: str) -> dict[str, str]:
+        with self._admin() as admin:
+            resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+            entries = admin.describe_configs([resource], config_filter="all")["topic"][topic]
+            return {name: entry["value"] for name, entry in entries.items()}
+
+    def set_topic_config(self, topic: str, name: str, value: str) -> None:
+        with self._admin() as admin:
+            admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {name: value})])
+
+    def groups(self) -> set[str]:
+        with self._admin() as admin:
+            return {each["group_id"] for each in admin.list_groups()}
+
+    def group_members(self, group: str) -> int:
+        with self._admin() as admin:
+            return len(admin.describe_groups([group])[group]["members"])
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        with self._admin() as admin:
+            found = admin.list_group_offsets([group])[group]
+            return {at.partition: each.offset for at, each in found.items() if at.topic == topic}
+
+    def delete_group(self, group: str) -> None:
+        with self._admin() as admin:
+            admin.delete_groups([group])

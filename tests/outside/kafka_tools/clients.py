@@ -1,0 +1,280 @@
+"""The other languages' clients through named scenarios: Apache's Java client, franz-go, KafkaJS.
+
+Their programs lie in tests/outside/clients/java, go and node; Maven, Go and npm fetch what they
+need the first time. Each scenario is listed by name; those whose APIs are not served are left
+out and said to be. A scenario that prints "restart me" has its broker killed and started.
+
+    python -m tests.outside.kafka_tools.clients [--kafka] [java|go|node …] [scenario …]
+
+`--kafka` has a real Kafka in the broker's place: that is how one learns whether a scenario asks too
+much.
+"""
+
+import argparse
+import contextlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.frontends.kafka.connection.registry import APIS
+from headrace.wire.kafka.api import ApiKey
+from tests.outside.kafka_reads_our_files.brokers import Broker, Headrace, Kafka4
+from tests.outside.kafka_tools import programs
+from tests.outside.kafka_tools.__main__ import SETTINGS
+
+SECONDS_MAX = 420
+"""One program with all its scenarios."""
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+_COMMON = (
+    "headers-tombstones",
+    "group-classic",
+    "commit-and-resume",
+    "admin-topics",
+    "admin-configs",
+    "admin-records",
+    "transactions",
+)
+_NEEDS: dict[str, tuple[ApiKey, ...]] = {
+    "transactions": (ApiKey.END_TXN, ApiKey.LIST_TRANSACTIONS),
+    "exactly-once-copy": (ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT),
+    "group-consumer": (ApiKey.CONSUMER_GROUP_HEARTBEAT,),
+    "share-group": (ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH),
+    "admin-quotas": (ApiKey.ALTER_CLIENT_QUOTAS,),
+}
+NOT_KAFKAS = frozenset({"not-served"})
+"""Scenarios that are about what only we leave out."""
+QUICK = {
+    "group.consumer.min.heartbeat.interval.ms": 200,
+    "group.consumer.heartbeat.interval.ms": 500,
+    "group.consumer.min.session.timeout.ms": 6_000,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
+}
+
+
+@dataclass(frozen=True)
+class Client:
+    """One language's client: how its program is made ready and run, and what it is asked."""
+
+    name: str
+    title: str
+    prepare: Callable[[], list[str]]
+    """Fetch and build what is missing; returns the command line. Missing: a program."""
+    scenarios: tuple[str, ...]
+
+
+CLIENTS = (
+    Client(
+        "java",
+        "Apache Kafka's Java client 4.3.1",
+        lambda: programs.java_program("Scenarios"),
+        (
+            *(f"produce-consume-{codec}" for codec in _CODECS),
+            *_COMMON,
+            "group-consumer",
+            "group-static-classic",
+            "group-static-consumer",
+            "group-cooperative",
+            "group-regex-classic",
+            "group-regex-consumer",
+            "group-upgrade",
+            "group-too-slow",
+            "consumer-places",
+            "producer-refusals",
+            "producer-fenced",
+            "log-append-time",
+            "exactly-once-copy",
+            "transaction-timeout",
+            "share-group",
+            "telemetry",
+            "admin-cluster",
+            "admin-dry-runs",
+            "admin-groups",
+            "admin-ids",
+            "admin-lists",
+            "admin-quotas",
+            "admin-refusals",
+            "admin-transactions",
+            "not-served",
+            "restart",
+            "restart-transactions",
+        ),
+    ),
+    Client(
+        "java",
+        "Apache Kafka's Java client 4.3.1, share groups",
+        lambda: programs.java_program("ShareGroups"),
+        (
+            "implicit",
+            "explicit",
+            "shared",
+            "lease",
+            "renew",
+            "limit",
+            "transactions",
+            "offsets",
+            "restart",
+        ),
+    ),
+    Client(
+        "go",
+        "franz-go 1.22.2",
+        programs.go_program,
+        (
+            *(f"produce-consume-{codec}" for codec in _CODECS),
+            *_COMMON,
+            "group-range",
+            "group-cooperative",
+            "group-consumer",
+            "group-static",
+            "group-regex",
+            "exactly-once-copy",
+            "share-group",
+            "admin-groups",
+            "admin-quotas",
+            "admin-transactions",
+            "refusals",
+            "restart",
+            "restart-transactions",
+        ),
+    ),
+    Client(
+        "node",
+        "KafkaJS 2.2.4",
+        programs.node_program,
+        (
+            *(f"produce-consume-{codec}" for codec in ("none", "gzip", "snappy")),
+            *_COMMON,
+            "each-batch",
+            "group-regex",
+            "seek-and-pause",
+            "exactly-once-copy",
+            "admin-groups",
+            "refusals",
+            "restart",
+        ),
+    ),
+)
+
+
+class Run:
+    """One program's run: its lines as they come, the broker killed where it asks for that."""
+
+    def __init__(self, client: Client, broker: Broker, errors: Path) -> None:
+        self.client = client
+        self.broker = broker
+        self.errors = errors
+        self.passed: list[str] = []
+        self.wrong: list[str] = []
+        self._since = time.monotonic()
+
+    def run(self, wanted: Sequence[str]) -> None:
+        """Have the program go through these scenarios."""
+        try:
+            command = self.client.prepare()
+        except programs.Missing as missing:
+            self.wrong.append(str(missing))
+            return
+        with self.errors.open("wb") as errors:
+            process = subprocess.Popen(
+                [*command, self.broker.bootstrap, *wanted],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                bufsize=1,
+            )
+            late = threading.Timer(SECONDS_MAX, process.kill)
+            late.start()
+            self._since = time.monotonic()
+            try:
+                self._follow(process)
+                status = process.wait()
+            finally:
+                late.cancel()
+                process.kill()
+        done = len(self.passed) + len(self.wrong)
+        if done < len(wanted):
+            text = self.errors.read_text(errors="replace")[-3000:]
+            self.wrong.append(f"ended early, status {status}, after {done} scenarios: {text}")
+
+    def _follow(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        for line in process.stdout:
+            word, _, rest = line.strip().partition(" ")
+            if line.strip() == "restart me":
+                self.broker.kill()
+                self.broker.start()
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+            elif word in {"ok", "failed"}:
+                now = time.monotonic()
+                name, _, why = rest.partition(":")
+                (self.passed if word == "ok" else self.wrong).append(rest)
+                shown = "passed" if word == "ok" else f"FAILED: {why}"
+                seconds = now - self._since
+                print(f"  {self.client.name:5} {name:26} {seconds:5.1f} s  {shown}", flush=True)
+                self._since = now
+
+
+def _settings() -> dict[str, object]:
+    return {name.replace(".", "_"): value for name, value in (SETTINGS | QUICK).items()}
+
+
+def _judge(client: Client, broker: Broker, names: Sequence[str], errors: Path) -> Run:
+    served = {api.key for api in APIS}
+    run = Run(client, broker, errors)
+    wanted = []
+    for name in names:
+        if served.issuperset(_NEEDS.get(name, ())):
+            wanted.append(name)
+        else:
+            print(f"  {client.name:5} {name:26} left out: its APIs are not served", flush=True)
+    run.run(wanted)
+    if run.wrong and errors.exists():
+        print(errors.read_text(errors="replace")[-6000:], file=sys.stderr)
+    return run
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0 where every scenario passed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.outside.kafka_tools.clients")
+    parser.add_argument("names", nargs="*", help="java, go, node, scenarios; all without one")
+    parser.add_argument("--kafka", action="store_true", help="against Apache Kafka, as a control")
+    given = parser.parse_args(arguments)
+    languages = {one.name for one in CLIENTS}
+    asked = set(given.names) & languages or languages
+    scenarios = set(given.names) - languages
+    place = Path(tempfile.mkdtemp(prefix="headrace-clients-"))
+    kind: type[Broker] = Kafka4 if given.kafka else Headrace
+    failed, lines, began = False, [], time.monotonic()
+    try:
+        with kind(place, place / "log", **_settings()) as broker:
+            for client in CLIENTS:
+                names = [one for one in client.scenarios if not scenarios or one in scenarios]
+                names = [one for one in names if not (given.kafka and one in NOT_KAFKAS)]
+                if client.name not in asked or not names:
+                    continue
+                run = _judge(client, broker, names, place / f"{client.name}.err")
+                failed = failed or bool(run.wrong)
+                lines.append(
+                    f"{client.title}: {len(run.passed)} of {len(names)} scenarios passed,"
+                    f" {len(run.wrong)} failed"
+                )
+                lines += [f"    {line}" for line in run.wrong]
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    print("\n".join(lines))
+    print(f"clients: {time.monotonic() - began:.0f} s")
+    return int(failed or not lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Topic settings over the broker's; the generated reference."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.config.broker import load
+from headrace.config.definitions import TOPIC
+from headrace.config.log_config import LogConfig
+from headrace.config.topic_settings import parse_topic_config, parse_topic_configs, topic_log_config
+from headrace.model.errors import ConfigError
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_without_settings_a_topic_is_as_kafka_makes_it() -> None:
+    config, _ = load()
+    assert topic_log_config(config, {}) == LogConfig()
+
+
+def test_a_topic_takes_the_brokers_values_unless_it_has_its_own() -> None:
+    config, _ = load("log.retention.minutes=1\nlog.segment.bytes=2000000\nmessage.max.bytes=77")
+    made = topic_log_config(config, {"segment.bytes": "1000", "cleanup.policy": "compact, delete"})
+    assert made.retention_ms == 60_000
+    assert made.segment_bytes == 1000
+    assert made.max_message_bytes == 77
+    assert made.cleanup_policy == frozenset({"compact", "delete"})
+    assert made.compacted
+
+
+def test_every_setting_in_use_arrives_in_the_log() -> None:
+    config, _ = load()
+    texts = {
+        "boolean": "true",
+        "list": "compact",
+        "double": "0.25",
+        "long": "123456",
+        "int": "4321",
+    }
+    plain = topic_log_config(config, {})
+    for name, definition in TOPIC.items():
+        if not definition.in_use:
+            continue
+        text = texts.get(definition.kind.name.lower(), "LogAppendTime")
+        if name == "compression.type":
+            text = "zstd"
+        elif name.startswith("compression."):
+            text = "7"
+        assert topic_log_config(config, {name: text}) != plain, name
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("retention.ms", "soon", "whole number"),
+        ("retention.ms", "-2", "at least -1"),
+        ("segment.bytes", "13", "at least 14"),
+        ("remote.storage.enable", "true", "one of false"),
+        ("log.retention.ms", "1", "did you mean retention.ms?"),
+        ("retention.msec", "1", "did you mean retention.ms?"),
+        ("message.format.version", "2.0", "no such topic key"),
+    ],
+)
+def test_it_is_refused_in_one_line(name: str, text: str, reason: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_topic_config(name, text)
+    assert str(caught.value).startswith(f"{name}={text}: ")
+    assert reason in str(caught.value)
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_topic_configs({"a": "1", "retention.ms": "x", "segment.ms": "5"})
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_lags_must_agree() -> None:
+    with pytest.raises(ConfigError, match="more than max"):
+        parse_topic_configs({"min.compaction.lag.ms": "2", "max.compaction.lag.ms": "1"})
+
+
+def test_the_reference_in_docs_is_what_the_tables_say() -> None:
+    command = [sys.executable, str(ROOT / "tools" / "gen_config_docs.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

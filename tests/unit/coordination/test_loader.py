@@ -1,0 +1,52 @@
+"""A replay's work is that of the state, in steps between which the loop has its turn."""
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.coordination.runtime.loader import SLICE_RECORDS, Loader
+from headrace.record.batch import build, new_record
+from tests.support.groups_kit import HandClock, HandTimer, InlineDisk, MemoryLog
+
+KEYS = 2 * SLICE_RECORDS + 1
+
+
+class Replay(HandClock):
+    """A target, and the clock that tells how much it is told in one turn of the loop."""
+
+    def __init__(self, *, keyed: bool, rounds: int = 3) -> None:
+        super().__init__()
+        self.told: list[tuple[bytes | None, bytes | None]] = []
+        self.by_turn = [0]
+        self.done: list[Exception | None] = []
+        log = MemoryLog()
+        for number in range(rounds):
+            log.append(build([new_record(b"%d" % number, b"%d" % key) for key in range(KEYS)]))
+        disk: Any = InlineDisk()
+        Loader(log, self, clock=self, disk=disk, keyed=keyed, done=self.done.append).start()
+        self.advance()
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> HandTimer:
+        self.by_turn.append(0)
+        return super().call_later(seconds, callback)
+
+    def replay(
+        self, log_offset: int, producer_id: int | None, key: bytes | None, value: bytes | None
+    ) -> None:
+        self.told.append((key, value))
+        self.by_turn[-1] += 1
+
+    def replay_end(self, producer_id: int, *, committed: bool) -> None:
+        raise AssertionError("there is no transaction")
+
+
+def test_of_each_key_the_last_record_is_applied_a_slice_at_a_time() -> None:
+    replay = Replay(keyed=True)
+    assert replay.done == [None]
+    assert replay.told == [(b"%d" % key, b"2") for key in range(KEYS)]
+    assert max(replay.by_turn) == SLICE_RECORDS
+
+
+def test_where_records_of_a_key_add_up_all_are_applied() -> None:
+    replay = Replay(keyed=False)
+    assert replay.done == [None]
+    assert len(replay.told) == 3 * KEYS

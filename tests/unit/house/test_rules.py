@@ -1,0 +1,73 @@
+"""The rules of the house are enforced: a planted violation of each is found."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+def tidy(directory: Path) -> "subprocess.CompletedProcess[str]":
+    tool = ROOT / "tools" / "tidy.py"
+    return subprocess.run(
+        [sys.executable, str(tool)], cwd=directory, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    (tmp_path / "src/headrace/broker").mkdir(parents=True)
+    return tmp_path
+
+
+def test_a_clean_tree_is_tidy(tree: Path) -> None:
+    (tree / "src/headrace/broker/fine.py").write_text('"""Fine."""\n')
+    assert tidy(tree).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("planted", "finding"),
+    [
+        ("x = 1\n" * 601, "601 lines"),
+        ("def long():\n" + "    x = 1\n" * 70, "long has 71 lines"),
+        ("def f(x):\n    assert x\n", "assert vanishes"),
+        ("# TO" + "DO later\n", "unfinished"),
+        ("async def f():\n    await g()\n", "does not wait"),
+    ],
+)
+def test_a_planted_untidiness_is_found(tree: Path, planted: str, finding: str) -> None:
+    (tree / "src/headrace/broker/planted.py").write_text(planted)
+    result = tidy(tree)
+    assert result.returncode == 1
+    assert finding in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("room", "planted"),
+    [
+        ("log", "import headrace.broker.partition\n"),
+        ("broker", "import asyncio\n"),
+        ("net", "import pyarrow\n"),
+    ],
+)
+def test_a_planted_import_against_the_rules_is_found(
+    tmp_path: Path, room: str, planted: str
+) -> None:
+    shutil.copytree(ROOT / "src", tmp_path / "src")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    (tmp_path / "src" / "headrace" / room / "planted.py").write_text(planted)
+    result = subprocess.run(
+        [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "planted" in result.stdout

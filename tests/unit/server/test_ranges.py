@@ -1,0 +1,254 @@
+"""Large answers of a real broker: the files' bytes, whatever client, disk and log do meanwhile."""
+
+import os
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.log.segment.served_ranges import RANGE_BYTES_MIN
+from headrace.net.outlet import Outlet
+from headrace.posix.files import RealFile
+from headrace.posix.page_cache import Residency
+from headrace.record import batch
+from headrace.record.record import new_record
+from headrace.testing import BrokerThread
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.hot import fetch, metadata, produce
+from tests.support.links import Link
+
+BATCHES = 40
+RECORD_BYTES = 10_000
+SEGMENT_BYTES = 3_000_000
+VERSION = 11
+RESIDENCY = Residency.open()
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[BrokerThread]:
+    settings = {
+        "log.segment.bytes": str(SEGMENT_BYTES),
+        "socket.send.buffer.bytes": "65536",
+        "log.segment.delete.delay.ms": "0",
+    }
+    with BrokerThread(settings) as one:
+        yield one
+
+
+class Reader(Link):
+    """One connection with a small receive buffer."""
+
+    def __init__(self, broker: BrokerThread) -> None:
+        super().__init__(broker, receive_buffer_bytes=1 << 16)
+
+    def ask_fetch(self, topic: str, offset: int, max_bytes: int) -> None:
+        asked = fetch.FetchPartition(0, -1, offset, -1, -1, max_bytes)
+        wanted = [fetch.FetchTopic(topic, bytes(16), [asked])]
+        request = fetch.FetchRequest(0, 1, max_bytes, 0, 0, -1, wanted)
+        self.send(ApiKey.FETCH, VERSION, fetch.encode_request(VERSION, request))
+
+    def fetched(self) -> fetch.FetchedPartition:
+        answer = fetch.decode_response(VERSION, self.receive(ApiKey.FETCH, VERSION))
+        return answer.topics[0].partitions[0]
+
+    def fetch(self, topic: str, offset: int, max_bytes: int = 16 << 20) -> fetch.FetchedPartition:
+        self.ask_fetch(topic, offset, max_bytes)
+        return self.fetched()
+
+
+class Filled:
+    """A topic with `BATCHES` batches, and the bytes of its files."""
+
+    def __init__(self, broker: BrokerThread, name: str) -> None:
+        self.broker = broker
+        self.name = name
+        self.directory = Path(broker.directory) / f"{name}-0"
+        link = Reader(broker)
+        wanted = metadata.MetadataRequest([metadata.TopicRequest(name)])
+        link.send(ApiKey.METADATA, 8, metadata.encode_request(8, wanted))
+        link.receive(ApiKey.METADATA, 8)
+        for number in range(BATCHES):
+            records = [
+                new_record(bytes([number, each]) * (RECORD_BYTES // 2), timestamp=1_780_000_000_000)
+                for each in range(20)
+            ]
+            data = produce.PartitionData(0, batch.build(records))
+            request = produce.ProduceRequest(None, -1, 20_000, [
+                produce.TopicData(name, bytes(16), [data])
+            ])  # fmt: skip
+            link.send(ApiKey.PRODUCE, 8, produce.encode_request(8, request))
+            answer = produce.decode_response(8, link.receive(ApiKey.PRODUCE, 8))
+            assert answer.topics[0].partitions[0].error_code == 0
+        link.socket.close()
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self.directory.glob("*.log"))
+
+    def content(self) -> bytes:
+        return b"".join(path.read_bytes() for path in self.files)
+
+    def cool(self) -> bool:
+        """Out of the page cache with it; whether that is how it came, as far as can be told."""
+        held = []
+        for path in self.files:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                held.append(RESIDENCY is None or RESIDENCY.holds(file.fileno(), 0, 1))
+        return not any(held)
+
+    def read_through(self, link: Reader, max_bytes: int) -> bytes:
+        """All of it, fetch by fetch."""
+        out, offset = b"", 0
+        while offset < BATCHES * 20:
+            found = link.fetch(self.name, offset, max_bytes)
+            assert found.error_code == 0
+            assert isinstance(found.records, memoryview)
+            out += found.records
+            for _, header in batch.iterate(found.records):
+                offset = batch.next_offset(header)
+        return out
+
+
+@pytest.fixture
+def filled(broker: BrokerThread, request: pytest.FixtureRequest) -> Filled:
+    name = f"t-{abs(hash(request.node.name))}"
+    return Filled(broker, name)
+
+
+@pytest.fixture
+def by_range(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of what left by an outlet."""
+    sizes: list[int] = []
+    send = Outlet.send
+
+    def noted(outlet: Outlet, parts: Any) -> None:
+        sizes.append(sum(map(len, parts)))
+        send(outlet, parts)
+
+    monkeypatch.setattr(Outlet, "send", noted)
+    return sizes
+
+
+@pytest.fixture
+def unseen(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of what the system sent past the process."""
+    sizes: list[int] = []
+    send = RealFile.send
+
+    def noted(file: RealFile, position: int, size: int, to: int) -> int:
+        assert RESIDENCY is not None
+        assert RESIDENCY.holds(file.fileno(), position, size), "the loop would wait for the disk"
+        sizes.append(send(file, position, size, to))
+        return sizes[-1]
+
+    monkeypatch.setattr(RealFile, "send", noted)
+    return sizes
+
+
+@pytest.mark.parametrize("max_bytes", [100_000, 300_000, 1_000_000, 16 << 20])
+@pytest.mark.parametrize("cold", [False, True])
+def test_a_client_gets_the_files_bytes(
+    filled: Filled, by_range: list[int], unseen: list[int], max_bytes: int, cold: bool
+) -> None:
+    link = Reader(filled.broker)
+    content = filled.content()
+    cooled = cold and filled.cool()
+    assert filled.read_through(link, max_bytes) == content
+    assert bool(by_range) == (max_bytes >= RANGE_BYTES_MIN)
+    assert not (cooled and unseen), "what was not in memory was not looked at"
+    assert filled.read_through(link, max_bytes) == content
+    if max_bytes >= RANGE_BYTES_MIN and RESIDENCY is not None:
+        # But for what the socket did not take, which went by the transport: a small buffer here.
+        assert sum(unseen) > len(content) // 4, "what was looked at was looked at again"
+    link.socket.close()
+
+
+def test_the_loop_never_waits_for_the_disk(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop_thread = filled.broker.call(lambda _: threading.get_ident())
+    waited: list[str] = []
+    read, preadv = RealFile.read, os.preadv
+
+    def read_noted(file: RealFile, position: int, size: int) -> bytes:
+        if threading.get_ident() == loop_thread and file.path.endswith(".log"):
+            waited.append(f"read {file.path} at {position}")
+        return read(file, position, size)
+
+    def preadv_noted(fd: int, buffers: Any, position: int, flags: int = 0) -> int:
+        if threading.get_ident() == loop_thread and not flags & os.RWF_NOWAIT:
+            waited.append(f"preadv at {position}")
+        return preadv(fd, buffers, position, flags)
+
+    monkeypatch.setattr(RealFile, "read", read_noted)
+    monkeypatch.setattr(os, "preadv", preadv_noted)
+    link = Reader(filled.broker)
+    for _ in range(3):
+        filled.cool()
+        assert filled.read_through(link, 16 << 20) == filled.content()
+    assert waited == []
+    link.socket.close()
+
+
+def test_a_slow_reader_of_a_segment_that_goes_gets_its_bytes_or_the_end(filled: Filled) -> None:
+    content = filled.content()
+    slow = Reader(filled.broker)
+    slow.ask_fetch(filled.name, 0, 16 << 20)
+    begun = slow.raw(1000)
+    other = Reader(filled.broker)
+    other.send(ApiKey.DELETE_TOPICS, 3, _delete_topics(filled.name))
+    other.receive(ApiKey.DELETE_TOPICS, 3)
+    got = bytearray(begun)
+    (size,) = struct.unpack_from(">i", begun)
+    while len(got) < size + 4:
+        try:
+            more = slow.socket.recv(100_000)
+        except ConnectionResetError:
+            break
+        if not more:
+            break
+        got += more
+    records_at = len(got) - got[::-1].index(content[:20][::-1]) - 20  # where the first batch begins
+    assert bytes(got[records_at:]) == content[: len(got) - records_at]
+    slow.socket.close()
+    other.socket.close()
+
+
+def _delete_topics(name: str) -> bytes:
+    text = name.encode()
+    return struct.pack(">ih", 1, len(text)) + text + struct.pack(">i", 10_000)
+
+
+def test_damage_found_while_sending_ends_the_connection_and_is_told_to_who_asks_again(
+    filled: Filled,
+) -> None:
+    first = filled.files[0]
+    with first.open("r+b") as file:
+        file.seek(first.stat().st_size // 2)
+        byte = file.read(1)
+        file.seek(-1, 1)
+        file.write(bytes([byte[0] ^ 1]))
+    # Bytes that were looked at, and stay in memory, are not looked at again.
+    if not filled.cool() and RESIDENCY is not None:
+        pytest.skip("this file system keeps its files in memory")
+    link = Reader(filled.broker)
+    with pytest.raises(ConnectionError):
+        link.fetch(filled.name, 0)
+    link.socket.close()
+    again = Reader(filled.broker)
+    offset = 0
+    while True:
+        found = again.fetch(filled.name, offset)
+        if found.error_code:
+            break
+        assert isinstance(found.records, memoryview)
+        for at, header in batch.iterate(found.records):
+            size = batch.size_of(header)
+            assert batch.crc_ok(found.records[at : at + size], header)
+            offset = batch.next_offset(header)
+    assert found.error_code == 56
+    assert 0 < offset < BATCHES * 20
+    again.socket.close()
