@@ -101,12 +101,12 @@ async def join(here: Room) -> str:
     ask = JoinRequest(
         MEMBER_OF, "", "static", "c", "/127.0.0.1", 30_000, 30_000, "consumer", (("range", b""),)
     )
-    here.broker.groups.join(ask, joined.append)
+    here.coordinators.groups.join(ask, joined.append)
     await until(lambda: joined)
     (answer,) = joined
     synced: list[Any] = []
     sync = SyncRequest(MEMBER_OF, answer.generation, answer.member_id)
-    here.broker.groups.sync(sync, synced.append)
+    here.coordinators.groups.sync(sync, synced.append)
     await until(lambda: synced)
     return answer.member_id
 
@@ -142,7 +142,9 @@ async def play_one(commits: list[Commit], in_runs: bool, fault: bool = False) ->
                     whole_batch = memoryview(found.data)[at : at + size_of(header)]
                     outcome.state += list(records(whole_batch))
             for group in ("g", "h", MEMBER_OF, ""):
-                outcome.state.append((group, here.broker.groups.offsets(group) if not fault else 0))
+                outcome.state.append(
+                    (group, here.coordinators.groups.offsets(group) if not fault else 0)
+                )
             return outcome
 
 

@@ -110,14 +110,14 @@ class Story:
         """Join, or be in the group already."""
         answers: list[HeartbeatAnswer] = []
         one = Heartbeat(GROUP, member, 0, None, (TOPIC,), "c", "/h")
-        self.here.broker.share.heartbeat(one, answers.append)
+        self.here.coordinators.share.heartbeat(one, answers.append)
         await until(lambda: bool(answers))
         return answers[0]
 
     async def partition(self) -> SharePartition:
         """The share partition, loaded."""
         topic = self.here.broker.image.topics[TOPIC]
-        one = self.here.broker.share.partitions.get(ShareKey(GROUP, topic.topic_id, 0))
+        one = self.here.coordinators.share.partitions.get(ShareKey(GROUP, topic.topic_id, 0))
         loaded: list[object] = []
         one.when_loaded(loaded.append)
         await until(lambda: bool(loaded))

@@ -11,14 +11,15 @@ from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint
 from headrace.broker.partition import Appended, Partition
 from headrace.cluster.controller import Controller
+from headrace.cluster.producer_id_source import ProducerIdSource
 from headrace.cluster.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.config.broker import load
+from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.observe.metrics import Metrics
 from headrace.record.batch import Record, build, parse_header
-from headrace.server.coordinators import Coordinators
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import kio_codec
@@ -33,9 +34,15 @@ class Room:
     """One running broker. `clock`, `disk` and `store` are what it stands on."""
 
     def __init__(
-        self, broker: Broker, controller: Controller, disk: SimDisk, store: EmbeddedStore
+        self,
+        broker: Broker,
+        coordinators: Coordinators,
+        controller: Controller,
+        disk: SimDisk,
+        store: EmbeddedStore,
     ) -> None:
         self.broker = broker
+        self.coordinators = coordinators
         self.controller = controller
         self.disk = disk
         self.store = store
@@ -44,6 +51,7 @@ class Room:
         """Of a request through the PLAINTEXT listener."""
         return RequestContext(
             broker=self.broker,
+            coordinators=self.coordinators,
             controller=self.controller,
             api_key=key,
             version=version,
@@ -117,8 +125,9 @@ async def room(
     config_of = await controller.log_configs()
     for directory in opened:
         directory.load_blocking(config_of)
-    coordinators = Coordinators(broker, controller)
-    here = Room(broker, controller, disk, store)
+    producer_ids = ProducerIdSource(controller)
+    coordinators = Coordinators(broker, producer_ids.new_producer_id)
+    here = Room(broker, coordinators, controller, disk, store)
     try:
         await controller.start([ENDPOINT])
         coordinators.begin()
@@ -128,6 +137,7 @@ async def room(
         if kill:
             await here.kill()
         else:
+            producer_ids.close()
             coordinators.close()
             await controller.stop()
             broker.stop()

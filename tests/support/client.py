@@ -19,7 +19,9 @@ class FrameClient:
     """One connection. Requests are kio's entities by their fields."""
 
     def __init__(self, here: Room) -> None:
-        dispatcher = Dispatcher(here.broker, here.controller, APIS, here.broker.metrics)
+        dispatcher = Dispatcher(
+            here.broker, here.coordinators, here.controller, APIS, here.broker.metrics
+        )
         nobody: Any = SimpleNamespace(
             address="127.0.0.1", listener="PLAINTEXT", port=1, waits=False
         )

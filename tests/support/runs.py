@@ -31,7 +31,9 @@ class Outcome:
 
 def session_of(here: Room, api: Api) -> tuple[Dispatcher, KafkaSession]:
     """A connection's session with a front end that serves only `api`; stop the dispatcher."""
-    dispatcher = Dispatcher(here.broker, here.controller, [api], here.broker.metrics)
+    dispatcher = Dispatcher(
+        here.broker, here.coordinators, here.controller, [api], here.broker.metrics
+    )
     nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1)
     return dispatcher, KafkaSession(dispatcher, nobody)
 

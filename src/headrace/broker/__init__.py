@@ -6,10 +6,6 @@
     metadata          the picture of the cluster: immutable, replaced when something changes
     producer_ids      ids for idempotent producers, out of reserved blocks
     flush_intervals   log.flush.interval.ms and flush.ms
-    coordinator/      state that is a partition of an internal topic: load, journal, deadlines
-    groups/           consumer group coordinators
-    txn/              transaction coordinators
-    share/, cursor/   share groups, and the cursor with holes that they stand on
     quotas, telemetry what clients may do in a second, and what they tell of themselves
 
 No asyncio, no threads, no clock of its own: everything is called on one thread, never waits, and

@@ -7,7 +7,7 @@ opens, serves and drops the partitions it is told to.
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from headrace.broker.flush_intervals import FlushIntervals
 from headrace.broker.metadata_image import NO_LEADER, MetadataImage
@@ -29,36 +29,14 @@ from headrace.ports.disk import Disk
 
 if TYPE_CHECKING:
     from headrace.broker.telemetry import Telemetry
-    from headrace.coordination.groups.group_coordinators import GroupCoordinators
-    from headrace.coordination.share.share_service import ShareService
-    from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
 
 _logger = logging.getLogger(__name__)
 
 PartitionWatcher = Callable[[Partition], None]
 
 
-class Coordinators(Protocol):
-    """Who keeps groups and transactions; each is made when it is first asked for."""
-
-    @property
-    def groups(self) -> "GroupCoordinators":
-        """Consumer groups."""
-
-    @property
-    def transactions(self) -> "TransactionCoordinators":
-        """Transactional ids."""
-
-    @property
-    def share(self) -> "ShareService":
-        """Share groups."""
-
-
 class Broker:
     """What this process serves. All calls on the deciding thread."""
-
-    coordinators: Coordinators
-    """Set by the server's wiring."""
 
     def __init__(
         self,
@@ -108,21 +86,6 @@ class Broker:
         self._intervals = FlushIntervals(self)
         for directory in self.directories:
             directory.on_failure = partial(self._directory_failed, directory)
-
-    @property
-    def groups(self) -> "GroupCoordinators":
-        """Consumer groups."""
-        return self.coordinators.groups
-
-    @property
-    def transactions(self) -> "TransactionCoordinators":
-        """Transactional ids."""
-        return self.coordinators.transactions
-
-    @property
-    def share(self) -> "ShareService":
-        """Share groups."""
-        return self.coordinators.share
 
     @cached_property
     def telemetry(self) -> "Telemetry":

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint
 from headrace.cluster.controller import Controller
+from headrace.cluster.producer_id_source import ProducerIdSource
 from headrace.cluster.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import Listener as ConfiguredListener
+from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.log.compaction.cleaner import LogCleaner
@@ -32,7 +34,6 @@ from headrace.posix.disk import RealDisk
 from headrace.posix.open_files import raise_limit
 from headrace.posix.threads import Workers
 from headrace.server.compaction import ProcessWorker, cleaner_settings
-from headrace.server.coordinators import Coordinators
 
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
@@ -89,6 +90,7 @@ class Server:
         self.broker: Broker
         self.controller: Controller
         self.coordinators: Coordinators
+        self.producer_id_source: ProducerIdSource
         self.dispatcher: Dispatcher
         self.table: ConnectionTable
         self.http: HttpEndpoint | None = None
@@ -250,9 +252,10 @@ class Server:
             await loaded
 
     async def _join(self) -> None:
-        self.coordinators = Coordinators(self.broker, self.controller)
+        self.producer_id_source = ProducerIdSource(self.controller)
+        self.coordinators = Coordinators(self.broker, self.producer_id_source.new_producer_id)
         self.dispatcher = Dispatcher(
-            self.broker, self.controller, APIS, self.metrics, _Gathering(self)
+            self.broker, self.coordinators, self.controller, APIS, self.metrics, _Gathering(self)
         )
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
@@ -285,7 +288,7 @@ class Server:
         from headrace.frontends.http import gauges
         from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
 
-        gauges.register(self.broker, self.table)
+        gauges.register(self.broker, self.coordinators, self.table)
         gauges.register_cleaner(self.metrics, self.cleaner)
         self.metrics.gauge(
             "headrace_passes_written_by_thread_total",
@@ -319,6 +322,7 @@ class Server:
         self.table.quiesce()
         await self._until(self._flushed, STOP_FLUSH_SECONDS_MAX)
         await self.dispatcher.stop()
+        self.producer_id_source.close()
         self.coordinators.close()
         self.table.close()
         await self._until(lambda: not self.table, STOP_SEND_SECONDS_MAX)

@@ -100,7 +100,7 @@ def test_who_keeps_the_broker_busy_is_told_so_by_share_apis_too(
 
 def target_epoch(broker: BrokerThread, place: SharePlace) -> int:
     def look(server: Server) -> int:
-        group = server.broker.groups.shard(place.group).share.get(place.group)
+        group = server.coordinators.groups.shard(place.group).share.get(place.group)
         assert group is not None
         return group.target_epoch
 

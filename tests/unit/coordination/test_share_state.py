@@ -42,7 +42,7 @@ class Asked:
 
 async def shard(here: Room) -> StateShard:
     await here.controller.ensure_internal_topic(SHARE_STATE_TOPIC)
-    found = here.broker.share.states.led.at(0)
+    found = here.coordinators.share.states.led.at(0)
     assert found is not None
     return found
 

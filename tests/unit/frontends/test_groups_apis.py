@@ -70,8 +70,6 @@ class Wire:
         image = image.with_topics([topic("t", TOPIC_ID, 2), topic(OFFSETS_TOPIC, bytes(16), 1)])
         transactions = SimpleNamespace(led=self.room.groups.led)
         broker: Any = SimpleNamespace(
-            groups=self.room.groups,
-            transactions=transactions,
             image=image,
             config=load()[0],
             clock=self.room.clock,
@@ -79,15 +77,20 @@ class Wire:
             disk=InlineDisk(),
             partition_by_id=None,
         )
-        broker.share = ShareService(broker)
         self.broker = broker
+        self.coordinators = SimpleNamespace(
+            groups=self.room.groups,
+            transactions=transactions,
+            share=ShareService(broker, lambda: self.room.groups),
+        )
         self.controller = SimpleNamespace()
 
     def context(self, api: Api, version: int) -> RequestContext:
         broker: Any = self.broker
+        coordinators: Any = self.coordinators
         controller: Any = self.controller
         return RequestContext(
-            broker, controller, api.key, version, "client", "127.0.0.1", "PLAINTEXT"
+            broker, coordinators, controller, api.key, version, "client", "127.0.0.1", "PLAINTEXT"
         )
 
     def ask(self, api: Api, version: int, **values: Any) -> Any:

@@ -99,11 +99,11 @@ def test_a_fetch_that_waits_is_given_what_a_lock_gives_back(broker: BrokerThread
     with place.member() as one, place.member() as other:
         assert one.fetch().offsets() == [0, 1]
         assert ack_error(one.acknowledge((0, 0, ACCEPT))) == 0
-        before = broker.call(lambda server: server.broker.share.partitions.counts.timed_out)
+        before = broker.call(lambda server: server.coordinators.share.partitions.counts.timed_out)
         place.configure(share_record_lock_duration_ms="1000")
         assert ack_error(one.acknowledge((1, 1, RENEW), renew=True)) == 0
         assert other.fetch(wait_ms=20_000).counts() == {1: 2}
-        counts = broker.call(lambda server: server.broker.share.partitions.counts)
+        counts = broker.call(lambda server: server.coordinators.share.partitions.counts)
         assert counts.timed_out > before
         assert ack_error(one.acknowledge((1, 1, ACCEPT))) == ErrorCode.INVALID_RECORD_STATE
 

@@ -320,7 +320,7 @@ def test_offsets_count_if_their_transaction_commits(
     tmp_path: Path, version: int, commit: bool
 ) -> None:
     async def story(one: Producer) -> None:
-        groups = one.here.broker.groups
+        groups = one.here.coordinators.groups
         await one.init()
         if version < 5:
             assert await one.commit_offset(5, version) == "INVALID_TXN_STATE"
@@ -350,7 +350,7 @@ def test_offsets_of_a_fenced_producer_are_refused(tmp_path: Path) -> None:
 def test_a_coordinator_that_is_not_here_is_told(tmp_path: Path) -> None:
     async def story(one: Producer) -> None:
         await one.init()
-        led = one.here.broker.transactions.led
+        led = one.here.coordinators.transactions.led
         led.resign(led.partition_for(ID))
         assert await one.init() == "NOT_COORDINATOR"
         assert await one.add(0) == ["NOT_COORDINATOR"]
@@ -407,7 +407,7 @@ def test_a_hanging_transaction_is_found_and_ended(tmp_path: Path, version: int) 
         await one.init()
         await one.add(0)
         await one.write(b"hangs")
-        led = one.here.broker.transactions.led
+        led = one.here.coordinators.transactions.led
         led.of(ID).transactions.clear()  # what a coordinator that lost its log would know
         (found,) = await producers(one, 0)
         assert (found.producer_id, found.current_txn_start_offset) == (one.producer_id, 0)
@@ -501,9 +501,9 @@ def test_a_kill_in_every_phase_leaves_a_transaction_whole(
             assert await one.init() == "NONE"  # whatever was open is aborted by now
             there = [b"v"] if decided else []
             assert (await one.read(), await one.read(1)) == (there, there)
-            found = here.broker.groups.offset(GROUP, TOPIC, 0)
+            found = here.coordinators.groups.offset(GROUP, TOPIC, 0)
             assert (found is not None) is decided
-            assert not here.broker.groups.shard(GROUP).offsets.is_unstable((GROUP, TOPIC, 0))
+            assert not here.coordinators.groups.shard(GROUP).offsets.is_unstable((GROUP, TOPIC, 0))
             for partition in (0, 1):
                 log = here.broker.partition(TOPIC, partition).log
                 assert log.first_unstable_offset() is None

@@ -182,7 +182,7 @@ def test_a_first_request_may_wait_for_its_answer_and_its_client_may_go() -> None
 
 def made(here: Room) -> set[str]:
     """The coordinators there are."""
-    return {"groups", "transactions", "share"} & vars(here.broker.coordinators).keys()
+    return {"groups", "transactions", "share"} & vars(here.coordinators).keys()
 
 
 def test_coordinators_come_with_their_topics_and_those_on_disk_with_the_start(
@@ -201,7 +201,7 @@ def test_coordinators_come_with_their_topics_and_those_on_disk_with_the_start(
     async def after() -> None:
         async with room(tmp_path, disk) as here:
             assert made(here) == {"groups"}
-            assert len(list(here.broker.groups.led)) > 0
+            assert len(list(here.coordinators.groups.led)) > 0
 
     play(before())
     play(after())
@@ -210,7 +210,7 @@ def test_coordinators_come_with_their_topics_and_those_on_disk_with_the_start(
 def members(here: Room) -> list[str] | None:
     """Who is in the group, asked without its service; None while that is not known."""
     try:
-        group = here.broker.groups.shard(GROUP).share.get(GROUP)
+        group = here.coordinators.groups.shard(GROUP).share.get(GROUP)
     except ApiError:
         return None
     return None if group is None else list(group.members)

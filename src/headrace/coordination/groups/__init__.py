@@ -21,6 +21,6 @@ watermark has passed them.
 Nothing here waits, reads a clock of its own or knows a wire format beyond the records' own. Answers
 go out through the callback each request brings. Kafka's classic group coordinator (KIP-62, 345,
 394, 429, 559, 800, 814 and GroupMetadataManager of Kafka 4) settles every behaviour. A group's id
-is in one of the shard's tables: classic, consumer or share (`broker.share`). Records of streams
+is in one of the shard's tables: classic, consumer or share (`groups.share`). Records of streams
 groups are passed over: their seam is `shard.apply`.
 """

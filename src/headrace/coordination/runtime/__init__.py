@@ -11,5 +11,5 @@ changed only by what was appended there, and dropped when leadership goes.
     deadlines   one timer for all deadlines of a shard
     hashing     which partition a key lives in
 
-What the records mean is for those who use this: `broker.groups`, `broker.txn`.
+What the records mean is for those who use this: `groups`, `share`, `transactions` beside it.
 """

@@ -1,4 +1,4 @@
-"""Everything that can be asked of share groups: the facade frontends hold as `broker.share`."""
+"""Everything that can be asked of share groups: what frontends hold as `coordinators.share`."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
     from headrace.coordination.groups.context import ShardContext
+    from headrace.coordination.groups.group_coordinators import GroupCoordinators
 
 PROTOCOL = "share"
 
@@ -36,8 +37,10 @@ class DescribedShareGroup(NamedTuple):
 class ShareService:
     """Share groups on one broker. All calls on the deciding thread."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, broker: "Broker", groups: "Callable[[], GroupCoordinators]") -> None:
+        """`groups`: where their members are kept, made when first asked."""
+        self._clock = broker.clock
+        self._groups = groups
         self._limits = Derived(lambda: broker.config, ShareLimits.of)
         self.settings = GroupSettings(broker)
         self.sessions = ShareSessions()
@@ -77,13 +80,13 @@ class ShareService:
         self.partitions.partition_closed(partition)
         if partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             if not self._deleted:
-                self._broker.clock.call_later(0, self._forget_deleted)
+                self._clock.call_later(0, self._forget_deleted)
             self._deleted.add(partition.topic_id)
 
     def _forget_deleted(self) -> None:
         deleted, self._deleted = frozenset(self._deleted), set()
         self.states.forget_topics(deleted)
-        for shard in self._broker.groups.led:
+        for shard in self._groups().led:
             if shard.state is ShardState.ACTIVE:
                 admin_offsets.forget_topics(shard.context, deleted)
 
@@ -99,7 +102,7 @@ class ShareService:
         try:
             heartbeat.validate(one)
             shard = self._shard(one.group_id)
-            self._broker.groups.check_room(shard, one.group_id)
+            self._groups().check_room(shard, one.group_id)
         except ApiError as error:
             done(heartbeat.HeartbeatAnswer(error.code, error.message))
             return
@@ -154,7 +157,7 @@ class ShareService:
         wanted = {one.lower() for one in states}
         return [
             group
-            for shard in self._broker.groups.led.active()
+            for shard in self._groups().led.active()
             for group in shard.context.share
             if not wanted or group.state.lower() in wanted
         ]
@@ -202,7 +205,7 @@ class ShareService:
         """
         if not group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        return self._broker.groups.shard(group_id)
+        return self._groups().shard(group_id)
 
 
 def _nothing() -> None:

@@ -6,15 +6,20 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
+    from headrace.coordination.groups.group_coordinators import GroupCoordinators
 
 
 class LocalParticipants:
     """`markers.Participants`, for partitions that this broker leads: all there are."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", groups: "Callable[[], GroupCoordinators]") -> None:
+        """`groups`: who is told of markers among offsets, made when first asked."""
         self._broker = broker
+        self._groups = groups
 
     def find(self, partition: TopicPartition) -> "Partition | None":
         """The partition; None where its topic is gone. ApiError where it is not served now."""
@@ -28,5 +33,5 @@ class LocalParticipants:
     def marked(self, partition: TopicPartition, producer_id: int, *, committed: bool) -> None:
         """Tell the group coordinator of a marker among its offsets."""
         if partition.topic == OFFSETS_TOPIC:
-            groups = self._broker.groups
+            groups = self._groups()
             groups.end_transaction(partition.partition, producer_id, committed=committed)

@@ -11,21 +11,22 @@ from headrace.model.nouns import SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+    from headrace.coordination.coordinators import Coordinators
     from headrace.coordination.share.share_service import ShareService
     from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
 
 
-def register(broker: "Broker") -> None:
+def register(broker: "Broker", coordinators: "Coordinators") -> None:
     """Add both to the metrics of `broker`."""
-    _register_transactions(broker)
-    _register_share_groups(broker)
+    _register_transactions(broker, coordinators)
+    _register_share_groups(broker, coordinators)
 
 
-def _register_transactions(broker: "Broker") -> None:
+def _register_transactions(broker: "Broker", coordinators: "Coordinators") -> None:
     metrics = broker.metrics
 
     def of(read: "Callable[[TransactionCoordinators], float]") -> float:
-        return read(broker.transactions) if TRANSACTIONS_TOPIC in broker.image.topics else 0
+        return read(coordinators.transactions) if TRANSACTIONS_TOPIC in broker.image.topics else 0
 
     def oldest_seconds(transactions: "TransactionCoordinators") -> float:
         since = min(transactions.open_since_ms(), default=None)
@@ -64,14 +65,14 @@ def _register_transactions(broker: "Broker") -> None:
     )
 
 
-def _register_share_groups(broker: "Broker") -> None:
+def _register_share_groups(broker: "Broker", coordinators: "Coordinators") -> None:
     metrics = broker.metrics
 
     def used() -> bool:
         return SHARE_STATE_TOPIC in broker.image.topics
 
     def of(read: "Callable[[ShareService], float]") -> float:
-        return read(broker.share) if used() else 0
+        return read(coordinators.share) if used() else 0
 
     def groups(share: "ShareService") -> float:
         try:
@@ -81,7 +82,7 @@ def _register_share_groups(broker: "Broker") -> None:
             return float("nan")
 
     def acknowledged() -> Mapping[str, float]:
-        settled = broker.share.partitions.counts.settled if used() else {}
+        settled = coordinators.share.partitions.counts.settled if used() else {}
         return {kind.name.lower(): count for kind, count in settled.items()}
 
     metrics.gauge("headrace_share_groups", "Share groups coordinated", lambda: of(groups))

@@ -9,20 +9,23 @@ from headrace.model.nouns import OFFSETS_TOPIC
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+    from headrace.coordination.coordinators import Coordinators
     from headrace.log.compaction.cleaner import LogCleaner
     from headrace.observe.metrics import Metrics
 
 
-def register(broker: "Broker", connections: Sized) -> None:
+def register(broker: "Broker", coordinators: "Coordinators", connections: Sized) -> None:
     """Add the gauges of `broker` and its open `connections` to its metrics."""
     metrics = broker.metrics
     metrics.gauge("headrace_connections", "Open connections", lambda: len(connections))
     metrics.gauge("headrace_partitions", "Partitions led", lambda: len(broker.partitions))
     metrics.gauge("headrace_topics", "Topics in the cluster", lambda: len(broker.image.topics))
-    metrics.gauge("headrace_groups", "Consumer groups coordinated", lambda: _groups(broker))
+    metrics.gauge(
+        "headrace_groups", "Consumer groups coordinated", lambda: _groups(broker, coordinators)
+    )
     metrics.gauge("headrace_log_bytes", "Bytes on disk", lambda: _log_bytes(broker), label="topic")
     register_clients(broker)
-    coordinator_gauges.register(broker)
+    coordinator_gauges.register(broker, coordinators)
     metrics.gauge(
         "headrace_log_directories_failed",
         "Log directories fenced after an error",
@@ -97,11 +100,11 @@ def healthy(broker: "Broker") -> bool:
     return not all(one.fenced for one in broker.directories)
 
 
-def _groups(broker: "Broker") -> float:
+def _groups(broker: "Broker", coordinators: "Coordinators") -> float:
     if OFFSETS_TOPIC not in broker.image.topics:
         return 0  # nobody has asked for a group: nor is their code loaded
     try:
-        return len(broker.groups.list_groups())
+        return len(coordinators.groups.list_groups())
     except ApiError:
         # Still being read from __consumer_offsets: not known is not none.
         return float("nan")

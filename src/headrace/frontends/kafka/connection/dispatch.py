@@ -35,6 +35,7 @@ from headrace.wire.kafka.frame import parse_request
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller import Controller
+    from headrace.coordination.coordinators import Coordinators
     from headrace.net.connection import Connection
 
 _HEAD_BYTES = 10
@@ -64,6 +65,7 @@ class Dispatcher:
     def __init__(
         self,
         broker: "Broker",
+        coordinators: "Coordinators",
         controller: "Controller",
         apis: Iterable[Api],
         metrics: Metrics,
@@ -71,6 +73,7 @@ class Dispatcher:
     ) -> None:
         """`gathering`: the disk's way to hold the writes of one pass back and then to do them."""
         self.broker = broker
+        self.coordinators = coordinators
         self.controller = controller
         self.apis = tuple(apis)
         self.routes: dict[int, Route] = {
@@ -154,12 +157,15 @@ class KafkaSession:
         self._routes = dispatcher.routes
         self._shared = dispatcher.shared
         self._runs = ProduceRuns(dispatcher.broker, dispatcher.shared, dispatcher.routes)
-        self._commits = OffsetCommitRuns(dispatcher.broker, dispatcher.shared, dispatcher.routes)
+        self._commits = OffsetCommitRuns(
+            dispatcher.broker, dispatcher.coordinators, dispatcher.shared, dispatcher.routes
+        )
         self._connection = connection
         self._quotas = dispatcher.broker.quotas
         self._client_raw = b""
         self._context = RequestContext(
             broker=dispatcher.broker,
+            coordinators=dispatcher.coordinators,
             controller=dispatcher.controller,
             api_key=ApiKey.API_VERSIONS,
             version=0,
@@ -302,6 +308,7 @@ class KafkaSession:
         shared = self._context
         context = RequestContext(
             broker=shared.broker,
+            coordinators=shared.coordinators,
             controller=shared.controller,
             api_key=route.key,
             version=route.version,

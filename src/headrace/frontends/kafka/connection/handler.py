@@ -29,6 +29,7 @@ from headrace.wire.kafka.api import ApiKey
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller import Controller
+    from headrace.coordination.coordinators import Coordinators
     from headrace.frontends.kafka.connection.hot_state import Shared
     from headrace.frontends.kafka.connection.throttling import Throttle
     from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
@@ -52,6 +53,7 @@ class RequestContext:
     """
 
     broker: "Broker"
+    coordinators: "Coordinators"
     controller: "Controller"
     api_key: ApiKey
     version: int

@@ -29,7 +29,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once, for each group."""
     make = maker(context)
     asked = request.include_authorized_operations
-    groups = context.broker.groups
+    groups = context.coordinators.groups
     return make(
         None,
         groups=tuple(

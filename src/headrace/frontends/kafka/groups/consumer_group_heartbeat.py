@@ -40,7 +40,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         owned=_owned(request.topic_partitions),
         needs_member_id=context.version >= _CLIENT_IDS_SINCE,
     )
-    context.broker.groups.consumer_heartbeat(heartbeat, partial(_answer, context, pending))
+    context.coordinators.groups.consumer_heartbeat(heartbeat, partial(_answer, context, pending))
     return pending
 
 

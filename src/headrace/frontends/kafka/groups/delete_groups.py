@@ -27,8 +27,9 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     if not names:
         _answer(context, pending, names, codes)
     for group_id in names:
-        shared = context.broker.share.is_share_group(group_id)
-        delete = context.broker.share.delete_group if shared else context.broker.groups.delete
+        coordinators = context.coordinators
+        shared = coordinators.share.is_share_group(group_id)
+        delete = coordinators.share.delete_group if shared else coordinators.groups.delete
         delete(group_id, partial(deleted, group_id))
     return pending
 

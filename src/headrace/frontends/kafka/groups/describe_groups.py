@@ -22,7 +22,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         operations = ALL_OPERATIONS
     make = maker(context)
     groups = tuple(
-        _group(context, make, context.broker.groups.describe(group_id), operations)
+        _group(context, make, context.coordinators.groups.describe(group_id), operations)
         for group_id in request.groups
     )
     return make(None, groups=groups)

@@ -69,11 +69,11 @@ async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
     broker = context.broker
     led: LedShards[Any]
     if key_type == GROUP:
-        led = broker.groups.led
+        led = context.coordinators.groups.led
     elif key_type == TRANSACTION:
-        led = broker.transactions.led
+        led = context.coordinators.transactions.led
     elif key_type == SHARE and len(key.split(":")) >= _SHARE_KEY_PARTS:
-        led = broker.share.states.led
+        led = context.coordinators.share.states.led
     else:
         return _Found(ErrorCode.INVALID_REQUEST, f"coordinators of type {key_type} are not served")
     if led.topic not in broker.image.topics:

@@ -12,7 +12,7 @@ def handle(context: RequestContext, body: memoryview) -> bytes:
     """Answer at once."""
     version = context.version
     request = codec.decode_request(version, body)
-    error = context.broker.groups.heartbeat(
+    error = context.coordinators.groups.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )
     return codec.encode_response(version, codec.HeartbeatResponse(error))

@@ -44,7 +44,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         skips_assignment=context.version >= _SKIPS_ASSIGNMENT_SINCE,
         reason=getattr(request, "reason", None) or "",
     )
-    context.broker.groups.join(join, partial(_answer, context, pending))
+    context.coordinators.groups.join(join, partial(_answer, context, pending))
     return pending
 
 

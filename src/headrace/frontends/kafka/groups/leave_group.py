@@ -23,7 +23,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         leavers = [Leaver(request.member_id)]
     error = ErrorCode.NONE
     try:
-        left = context.broker.groups.leave(request.group_id, leavers)
+        left = context.coordinators.groups.leave(request.group_id, leavers)
     except ApiError as refused:
         left, error = [], refused.code
     make = maker(context)

@@ -14,10 +14,10 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once; COORDINATOR_LOAD_IN_PROGRESS while any partition is being replayed."""
     try:
         filters = getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
-        listed = context.broker.groups.list_groups(*filters)
+        listed = context.coordinators.groups.list_groups(*filters)
         listed += [
             ListedGroup(one.group_id, PROTOCOL, one.state, PROTOCOL)
-            for one in context.broker.share.list_groups(*filters)
+            for one in context.coordinators.share.list_groups(*filters)
         ]
         error = ErrorCode.NONE
     except ApiError as refused:

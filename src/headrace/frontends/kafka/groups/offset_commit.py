@@ -30,10 +30,9 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             return again
     places: list[int] = []
     request = codec.decode_request(version, body, places)
-    groups = context.broker.groups
-    offsets, refused = _sorted(
-        request, context.broker.image, version, groups.limits.offset_metadata_max_bytes
-    )
+    groups = context.coordinators.groups
+    image, limits = context.broker.image, groups.limits
+    offsets, refused = _sorted(request, image, version, limits.offset_metadata_max_bytes)
     if not offsets and _TOO_LARGE not in refused.values():
         return encode_answer(version, request, refused, _NONE)
     pending = Pending()
@@ -47,7 +46,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         version,
     )
     if runs is not None and not refused and runs.curious():
-        runs.learn(pattern_of(context.broker, version, body, places, request, commit))
+        runs.learn(pattern_of(image, limits, version, body, places, request, commit))
     groups.commit(commit, partial(_answer, pending, version, request, refused))
     return pending
 

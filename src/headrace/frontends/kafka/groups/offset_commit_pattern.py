@@ -15,7 +15,8 @@ from headrace.wire.kafka.hot import offset_commit as codec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from headrace.broker.broker import Broker
+    from headrace.broker.metadata_image import MetadataImage
+    from headrace.coordination.groups.limits import GroupLimits
     from headrace.coordination.groups.messages import CommitRequest
 
 _LEAD_BYTES = 8
@@ -81,7 +82,8 @@ class Pattern:
 
     def __init__(
         self,
-        broker: "Broker",
+        image: "MetadataImage",
+        limits: "GroupLimits",
         version: int,
         body: memoryview,
         places: "Sequence[int]",
@@ -107,16 +109,16 @@ class Pattern:
         self.words: tuple[bytes, ...] = self._unpack(body)[:: self.step]
         self._none = () if epochs else (-1,) * len(places)
         # What the request was held against: topics that are there, and how long a note may be.
-        self._image = broker.image
-        self._limits = broker.groups.limits
+        self._image = image
+        self._limits = limits
 
     def frames(self, frame: memoryview) -> Frames:
         """How its requests look with the header that `frame` has, length first."""
         return Frames(self, frame)
 
-    def holds(self, broker: "Broker") -> bool:
+    def holds(self, image: "MetadataImage", limits: "GroupLimits") -> bool:
         """Whether nothing has changed that could have a request refused for what it names."""
-        return self._image is broker.image and self._limits is broker.groups.limits
+        return self._image is image and self._limits is limits
 
     def match(self, body: memoryview) -> "tuple[Sequence[int], Sequence[int]] | None":
         """The offsets and leader epochs of a request that is like the others; None: it is not."""
@@ -139,7 +141,8 @@ class Pattern:
 
 
 def pattern_of(
-    broker: "Broker",
+    image: "MetadataImage",
+    limits: "GroupLimits",
     version: int,
     body: memoryview,
     places: "Sequence[int]",
@@ -155,7 +158,7 @@ def pattern_of(
     names = len(commit.group_id) * len(places) + sum(len(one.topic) for one in commit.offsets)
     if names > NAMES_BYTES_MAX:
         return None
-    return Pattern(broker, version, body, places, request, commit)
+    return Pattern(image, limits, version, body, places, request, commit)
 
 
 def encode_answer(

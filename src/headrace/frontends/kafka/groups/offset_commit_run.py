@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from headrace.broker.broker import Broker
+    from headrace.coordination.coordinators import Coordinators
     from headrace.frontends.kafka.connection.hot_state import Shared
     from headrace.frontends.kafka.groups.offset_commit_pattern import Found, Frames, Pattern
     from headrace.frontends.kafka.produce.produce_pattern import Route
@@ -40,10 +41,20 @@ _unpack_head = struct.Struct(">ii").unpack_from
 class OffsetCommitRuns:
     """The OffsetCommits of one connection."""
 
-    __slots__ = ("_broker", "_frames", "_let_pass", "_patience", "_pattern", "_routes", "_shared")
+    __slots__ = (
+        "_broker", "_coordinators", "_frames", "_let_pass", "_patience", "_pattern", "_routes",
+        "_shared",
+    )  # fmt: skip
 
-    def __init__(self, broker: "Broker", shared: "Shared", routes: "Mapping[int, Route]") -> None:
+    def __init__(
+        self,
+        broker: "Broker",
+        coordinators: "Coordinators",
+        shared: "Shared",
+        routes: "Mapping[int, Route]",
+    ) -> None:
         self._broker = broker
+        self._coordinators = coordinators
         self._shared = shared
         self._routes = routes
         self._pattern: Pattern | None = None
@@ -66,10 +77,13 @@ class OffsetCommitRuns:
         """Expect requests like this from now on; None: any."""
         self._pattern, self._frames = pattern, None
 
+    def _holds(self, pattern: "Pattern") -> bool:
+        return pattern.holds(self._broker.image, self._coordinators.groups.limits)
+
     def again(self, version: int, body: memoryview) -> Pending | None:
         """Answer a request that is like the last one learned. None: it goes the ordinary way."""
         pattern = self._pattern
-        if pattern is None or pattern.version != version or not pattern.holds(self._broker):
+        if pattern is None or pattern.version != version or not self._holds(pattern):
             return None
         found = pattern.match(body)
         if found is None:
@@ -77,13 +91,13 @@ class OffsetCommitRuns:
         self._let_pass, self._patience = 0, 1
         pending = Pending()
         answer = partial(_answer, pending, pattern)
-        self._broker.groups.commit_repeated(pattern.repeated, *found, answer)
+        self._coordinators.groups.commit_repeated(pattern.repeated, *found, answer)
         return pending
 
     def take(self, view: memoryview, at: int, filled: int) -> Run | None:
         """Answer several requests from `at` on at once. None: the next goes the ordinary way."""
         pattern = self._pattern
-        if pattern is None or not pattern.holds(self._broker):
+        if pattern is None or not self._holds(pattern):
             return None
         size, code = _unpack_head(view, at)
         frame_bytes = LENGTH_BYTES + size
@@ -123,7 +137,7 @@ class OffsetCommitRuns:
         timed = stats.requests // _LATENCY_SAMPLE - before // _LATENCY_SAMPLE
         pending = Pending()
         answer = partial(_answer_all, pending, pattern, route, ids, timed, began)
-        self._broker.groups.commit_repeated(pattern.repeated, offsets, leader_epochs, answer)
+        self._coordinators.groups.commit_repeated(pattern.repeated, offsets, leader_epochs, answer)
         return pending
 
 

@@ -30,7 +30,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         if 0 <= one.partition_index < sizes.get(asked.name, 0)
     ]
     done = partial(_answer, context, request, pending, wanted)
-    context.broker.groups.delete_offsets(request.group_id, wanted, done)
+    context.coordinators.groups.delete_offsets(request.group_id, wanted, done)
     return pending
 
 

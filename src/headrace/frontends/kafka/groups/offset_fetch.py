@@ -74,7 +74,7 @@ def _when_all_settled(
 
     for group_id in group_ids:
         try:
-            context.broker.groups.when_settled(group_id, one_more)
+            context.coordinators.groups.when_settled(group_id, one_more)
         except ApiError:
             one_more()
     one_more()
@@ -115,9 +115,11 @@ def _topics(
     stable: bool,
 ) -> tuple[ErrorCode, tuple[Entity, ...]]:
     try:
-        offsets = context.broker.groups.shard(asked.group_id).offsets
+        offsets = context.coordinators.groups.shard(asked.group_id).offsets
         if context.version >= _MEMBER_EPOCHS_SINCE:
-            context.broker.groups.check_fetch(asked.group_id, asked.member_id, asked.member_epoch)
+            context.coordinators.groups.check_fetch(
+                asked.group_id, asked.member_id, asked.member_epoch
+            )
         wanted = _wanted(context, asked, offsets)
         read = [(topic, _read(offsets, asked.group_id, topic, stable)) for topic in wanted]
     except ApiError as error:

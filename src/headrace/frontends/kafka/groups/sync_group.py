@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         # Both are mandatory from v5 on, nullable only for the wire's sake.
         _answer(context, pending, SyncAnswer(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         return pending
-    context.broker.groups.sync(sync, partial(_answer, context, pending))
+    context.coordinators.groups.sync(sync, partial(_answer, context, pending))
     return pending
 
 

@@ -50,7 +50,7 @@ def verify(context: RequestContext, transactional_id: str, batches: list[First])
     found = Begun({}, {})
     for one in batches:
         try:
-            context.broker.transactions.verify(transactional_id, one.producer, one.partition)
+            context.coordinators.transactions.verify(transactional_id, one.producer, one.partition)
             found.begins[one.place] = Begins.VERIFIED
         except ApiError as error:
             found.refused[one.place] = _refusal(context.version, error)
@@ -82,7 +82,7 @@ def add(
         done(found)
 
     partitions = [one.partition for one in mine]
-    context.broker.transactions.add(transactional_id, producer, partitions, TV2, added)
+    context.coordinators.transactions.add(transactional_id, producer, partitions, TV2, added)
 
 
 def _refusal(version: int, error: ApiError) -> ApiError:

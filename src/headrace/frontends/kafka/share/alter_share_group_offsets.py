@@ -38,7 +38,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         return maker(context)(None, responses=(), **error_fields(unavailable))
 
     def ask(done: "Callable[[Outcome], None]") -> None:
-        context.broker.share.alter_offsets(
+        context.coordinators.share.alter_offsets(
             request.group_id, wanted, lambda error, outcomes: done((error, outcomes))
         )
 

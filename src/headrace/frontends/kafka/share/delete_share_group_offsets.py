@@ -28,7 +28,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     names = [topic.topic_name for topic in request.topics]
 
     def ask(done: "Callable[[Outcome], None]") -> None:
-        context.broker.share.delete_offsets(
+        context.coordinators.share.delete_offsets(
             request.group_id, names, lambda error, outcomes: done((error, outcomes))
         )
 

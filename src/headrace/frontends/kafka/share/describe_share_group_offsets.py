@@ -20,7 +20,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         if topics is not None:
             wanted = [(topic.topic_name, tuple(topic.partitions)) for topic in topics]
         try:
-            seen = context.broker.share.describe_offsets(group.group_id, wanted)
+            seen = context.coordinators.share.describe_offsets(group.group_id, wanted)
             error: ApiError | None = None
         except ApiError as refused:
             seen, error = [], refused

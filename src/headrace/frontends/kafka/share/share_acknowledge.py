@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one ShareAcknowledge request."""
-    version, service = context.version, context.broker.share
+    version, service = context.version, context.coordinators.share
     request = decode_request(version, body)
     try:
         key = session_key(request.group_id, request.member_id)

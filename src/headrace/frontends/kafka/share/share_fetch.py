@@ -48,7 +48,7 @@ _NOTHING: dict[TopicPart, Fetched] = {}
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one ShareFetch request."""
-    version, service = context.version, context.broker.share
+    version, service = context.version, context.coordinators.share
     request = decode_request(version, body)
     try:
         key = session_key(request.group_id, request.member_id)
@@ -68,6 +68,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     if not final and request.max_bytes > 0 and request.max_records > 0:
         fetch.reading = ShareReading(
             context.broker,
+            service.partitions,
             context.shared.deadlines,
             fetch.pending,
             key,
@@ -96,7 +97,7 @@ def _check_renewal(request: ShareFetchRequest) -> None:
 
 def _session(context: RequestContext, key: SessionKey, request: ShareFetchRequest) -> ShareSession:
     """The session the request opens, goes on with or ends. ApiError."""
-    service = context.broker.share
+    service = context.coordinators.share
     if request.session_epoch == INITIAL_EPOCH:
         if any(one.acks for topic in request.topics for one in topic.partitions):
             raise ApiError(ErrorCode.INVALID_REQUEST)

@@ -18,7 +18,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once; each group for itself."""
     make = maker(context)
     groups = tuple(
-        _group(context, make, context.broker.share.describe(group_id))
+        _group(context, make, context.coordinators.share.describe(group_id))
         for group_id in dict.fromkeys(request.group_ids)
     )
     return make(None, groups=groups)

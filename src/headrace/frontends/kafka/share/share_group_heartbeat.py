@@ -43,7 +43,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
             return _answer(context, HeartbeatAnswer(error.code, error.message))
 
     def ask(done: "Callable[[HeartbeatAnswer], None]") -> None:
-        context.broker.share.heartbeat(one, done)
+        context.coordinators.share.heartbeat(one, done)
 
     return _answer(context, await answered(ask))
 

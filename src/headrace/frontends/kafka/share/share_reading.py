@@ -16,6 +16,7 @@ from headrace.model.nouns import Offset
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+    from headrace.coordination.share.share_partitions import SharePartitions
     from headrace.frontends.kafka.connection.deadlines import Deadlines
     from headrace.frontends.kafka.connection.throttling import Throttle
     from headrace.net.pending import Pending
@@ -56,6 +57,7 @@ class ShareReading:
     def __init__(
         self,
         broker: "Broker",
+        share_partitions: "SharePartitions",
         deadlines: "Deadlines",
         pending: "Pending",
         key: SessionKey,
@@ -74,6 +76,7 @@ class ShareReading:
         """How long the client has to wait; then nothing is given."""
         self._throttle = throttle
         self._broker = broker
+        self._share_partitions = share_partitions
         self._deadlines = deadlines
         self._pending = pending
         self._key = key
@@ -109,7 +112,7 @@ class ShareReading:
         loaded()
 
     def _share_partition(self, part: TopicPart) -> SharePartition:
-        return self._broker.share.partitions.get(ShareKey(self._key.group, *part))
+        return self._share_partitions.get(ShareKey(self._key.group, *part))
 
     def _go(self, rounds: int) -> None:
         """Look, and answer, read on or wait."""

@@ -17,7 +17,7 @@ _FENCED_SINCE = 2
 
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer when it is committed."""
-    broker = context.broker
+    coordinators = context.coordinators
     if not request.transactional_id:
         return maker(context)(None, error_code=ErrorCode.INVALID_REQUEST)
     pending = Pending()
@@ -25,6 +25,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     def added(error: ApiError | None) -> None:
         resolve(context, pending, error_code=code_for(context, error, _FENCED_SINCE))
 
-    place = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))
-    broker.transactions.add(request.transactional_id, producer_of(request), [place], TV0, added)
+    place = TopicPartition(OFFSETS_TOPIC, coordinators.groups.partition_for(request.group_id))
+    coordinators.transactions.add(
+        request.transactional_id, producer_of(request), [place], TV0, added
+    )
     return pending

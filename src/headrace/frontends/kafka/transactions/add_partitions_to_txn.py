@@ -101,14 +101,15 @@ def _add(
     def added(error: ApiError | None) -> None:
         done(dict.fromkeys(partitions, code_for(context, error, _FENCED_SINCE)))
 
-    context.broker.transactions.add(transactional_id, who, partitions, TV0, added)
+    context.coordinators.transactions.add(transactional_id, who, partitions, TV0, added)
 
 
 def _verified(context: RequestContext, asked: Entity) -> Codes:
     codes: Codes = {}
+    verify, producer = context.coordinators.transactions.verify, producer_of(asked)
     for one in _partitions(asked.topics):
         try:
-            context.broker.transactions.verify(asked.transactional_id, producer_of(asked), one)
+            verify(asked.transactional_id, producer, one)
             codes[one] = ErrorCode.NONE
         except ApiError as error:
             abortable = context.version >= _ABORTABLE_SINCE

@@ -21,7 +21,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 def _state(context: RequestContext, make: Make, transactional_id: str) -> Entity:
     try:
-        found = context.broker.transactions.describe_transaction(transactional_id)
+        found = context.coordinators.transactions.describe_transaction(transactional_id)
     except ApiError as error:
         return make(
             "TransactionState",

@@ -34,7 +34,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     def ended(result: ProducerEpoch | ApiError) -> None:
         resolve_producer(context, pending, result, _FENCED_SINCE)
 
-    context.broker.transactions.end(
+    context.coordinators.transactions.end(
         request.transactional_id,
         producer_of(request),
         request.committed,

@@ -53,7 +53,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     def done(result: ProducerEpoch | ApiError) -> None:
         resolve_producer(context, pending, result, _FENCED_SINCE)
 
-    context.broker.transactions.initialize(
+    context.coordinators.transactions.initialize(
         request.transactional_id,
         round(request.transaction_timeout.total_seconds() * 1000),
         None if former == NO_PRODUCER_ID else ProducerEpoch(former, epoch),

@@ -17,7 +17,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     try:
         wanted = _filter(request)
         unknown = tuple(wanted.unknown)
-        listed = context.broker.transactions.list_transactions(wanted)
+        listed = context.coordinators.transactions.list_transactions(wanted)
         error = ErrorCode.NONE
     except ApiError as refused:
         listed, error = [], refused.code

@@ -24,7 +24,7 @@ _Refused = dict[tuple[int, int], ErrorCode]
 def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the offsets are committed, or refused."""
     pending = Pending()
-    broker = context.broker
+    coordinators = context.coordinators
     offsets, refused = _sorted(context, request)
 
     def done(error: ErrorCode) -> None:
@@ -47,16 +47,16 @@ def handle(context: RequestContext, request: Entity) -> Pending:
 
     def added(error: ApiError | None) -> None:
         if error is None:
-            broker.groups.commit_in_transaction(commit, who.producer_id, who.epoch, done)
+            coordinators.groups.commit_in_transaction(commit, who.producer_id, who.epoch, done)
         else:
             done(error.code)
 
-    place = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))
+    place = TopicPartition(OFFSETS_TOPIC, coordinators.groups.partition_for(request.group_id))
     if context.version >= _ADDS_SINCE:
-        broker.transactions.add(request.transactional_id, who, [place], TV2, added)
+        coordinators.transactions.add(request.transactional_id, who, [place], TV2, added)
         return pending
     try:
-        broker.transactions.verify(request.transactional_id, who, place)
+        coordinators.transactions.verify(request.transactional_id, who, place)
     except ApiError as error:
         done(error.code)
     else:
@@ -69,7 +69,7 @@ def _sorted(context: RequestContext, request: Entity) -> tuple[list[OffsetToComm
     offsets: list[OffsetToCommit] = []
     refused: _Refused = {}
     topics = context.broker.image.topics
-    longest = context.broker.groups.limits.offset_metadata_max_bytes
+    longest = context.coordinators.groups.limits.offset_metadata_max_bytes
     for at, asked in enumerate(request.topics):
         topic = topics.get(asked.name)
         count = 0 if topic is None else len(topic.partitions)

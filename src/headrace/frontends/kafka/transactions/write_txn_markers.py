@@ -9,7 +9,6 @@ v1 flexible · v2 transaction version
 
 from functools import partial
 
-from headrace.coordination.transactions.participants import LocalParticipants
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.transactions.transactional import resolve, when_all
@@ -23,7 +22,7 @@ _Place = tuple[int, TopicPartition]
 def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the last marker is committed or refused."""
     pending = Pending()
-    participants = LocalParticipants(context.broker)
+    participants = context.coordinators.participants
     codes: dict[_Place, ErrorCode] = {}
     wanted: list[tuple[_Place, Entity]] = [
         ((at, TopicPartition(topic.name, index)), marker)

@@ -4,45 +4,42 @@ A broker that nobody asks about groups, share groups or transactions, and that l
 with their state, never imports their code.
 """
 
-import asyncio
-import logging
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from headrace.broker.broker import Broker
-from headrace.broker.partition import Partition
-from headrace.cluster.controller import Controller
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
     from headrace.coordination.groups.context import ShardContext
     from headrace.coordination.groups.group_coordinators import GroupCoordinators
     from headrace.coordination.runtime.led_shards import LedShards
     from headrace.coordination.share.share_service import ShareService
+    from headrace.coordination.transactions.participants import LocalParticipants
     from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
     from headrace.coordination.transactions.transaction_shard import GiveProducerId
 
-log = logging.getLogger(__name__)
-
 
 class Coordinators:
-    """Groups, share groups and transactions, while the broker runs. `broker.Coordinators`."""
+    """Groups, share groups and transactions, while the broker runs."""
 
-    def __init__(self, broker: Broker, controller: Controller) -> None:
-        """Be the broker's coordinators, and follow what the broker leads."""
+    def __init__(
+        self, broker: "Broker", new_producer_id: "Callable[[GiveProducerId], None]"
+    ) -> None:
+        """Follow what `broker` leads. `new_producer_id` gives an id never given before, or why not,
+        at once or later."""
         self._broker = broker
-        self._controller = controller
+        self._new_producer_id = new_producer_id
         self._begun = False
-        self._tasks: set[asyncio.Task[None]] = set()
         self._led: dict[str, Callable[[], LedShards[Any]]] = {
             OFFSETS_TOPIC: lambda: self.groups.led,
             TRANSACTIONS_TOPIC: lambda: self.transactions.led,
             SHARE_STATE_TOPIC: lambda: self.share.states.led,
         }
-        broker.coordinators = self
         broker.opened.append(self._opened)
         broker.closed.append(self._closed)
 
@@ -59,7 +56,6 @@ class Coordinators:
     def transactions(self) -> "TransactionCoordinators":
         """Transactional ids."""
         from headrace.coordination.runtime.shard import World
-        from headrace.coordination.transactions.participants import LocalParticipants
         from headrace.coordination.transactions.transaction_coordinators import (
             TransactionCoordinators,
         )
@@ -69,7 +65,7 @@ class Coordinators:
             world=World(broker.clock, broker.random, broker.disk),
             config=lambda: broker.config,
             image=lambda: broker.image,
-            participants=LocalParticipants(broker),
+            participants=self.participants,
             new_producer_id=self._new_producer_id,
         )
         if self._begun:
@@ -77,11 +73,18 @@ class Coordinators:
         return made
 
     @cached_property
+    def participants(self) -> "LocalParticipants":
+        """The partitions led here, as those who end transactions see them."""
+        from headrace.coordination.transactions.participants import LocalParticipants
+
+        return LocalParticipants(self._broker, lambda: self.groups)
+
+    @cached_property
     def share(self) -> "ShareService":
         """Share groups."""
         from headrace.coordination.share.share_service import ShareService
 
-        return ShareService(self._broker)
+        return ShareService(self._broker, lambda: self.groups)
 
     def _made(self, name: str) -> bool:
         """Whether that coordinator has been needed."""
@@ -95,8 +98,6 @@ class Coordinators:
 
     def close(self) -> None:
         """Whoever waits is told to look for another coordinator."""
-        for task in self._tasks:
-            task.cancel()
         if self._made("transactions"):
             self.transactions.close()
         if self._made("share"):
@@ -104,13 +105,13 @@ class Coordinators:
         if self._made("groups"):
             self.groups.close()
 
-    def _opened(self, partition: Partition) -> None:
+    def _opened(self, partition: "Partition") -> None:
         topic, index = partition.topic_partition
         led = self._led.get(topic)
         if led is not None:
             led().lead(index, partition, partition.leader_epoch)
 
-    def _closed(self, partition: Partition) -> None:
+    def _closed(self, partition: "Partition") -> None:
         topic, index = partition.topic_partition
         led = self._led.get(topic)
         if led is not None:
@@ -123,20 +124,3 @@ class Coordinators:
     def _share_revived(self, shard: "ShardContext") -> None:
         if shard.share:
             self.share.revive(shard)
-
-    def _new_producer_id(self, give: "GiveProducerId") -> None:
-        """At once out of the block at hand; a new block is asked of the metadata store."""
-        taken = self._broker.producer_ids.take()
-        if taken is not None:
-            give(taken)
-            return
-        task = asyncio.get_running_loop().create_task(self._reserve(give))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _reserve(self, give: "GiveProducerId") -> None:
-        try:
-            given: int | ApiError = await self._controller.next_producer_id()
-        except ApiError as error:
-            given = error
-        give(given)

@@ -1,0 +1,41 @@
+"""Where the coordinators of transactions get producer ids: the metadata store, by blocks."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.model.errors import ApiError
+
+if TYPE_CHECKING:
+    from headrace.cluster.controller import Controller
+    from headrace.coordination.transactions.transaction_shard import GiveProducerId
+
+
+class ProducerIdSource:
+    """Gives producer ids to those who cannot await them."""
+
+    def __init__(self, controller: "Controller") -> None:
+        """`controller` reserves the blocks."""
+        self._controller = controller
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def new_producer_id(self, give: "GiveProducerId") -> None:
+        """Give one at once out of the block at hand; a new block is asked of the store."""
+        taken = self._controller.broker.producer_ids.take()
+        if taken is not None:
+            give(taken)
+            return
+        task = asyncio.get_running_loop().create_task(self._reserve(give))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """Nobody is given an id any more."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _reserve(self, give: "GiveProducerId") -> None:
+        try:
+            given: int | ApiError = await self._controller.next_producer_id()
+        except ApiError as error:
+            given = error
+        give(given)
