@@ -13,7 +13,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.api import Api
+from headrace.frontends.kafka.connection.handler import load_handler
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.wire.kafka.api import ADVERTISED_FROM, ApiKey
 
@@ -130,7 +131,7 @@ def reason_of(key: ApiKey) -> str:
 
 def covers(api: Api) -> str:
     """What the implementing module says of itself; "" where it says nothing."""
-    module = inspect.getmodule(api.load())
+    module = inspect.getmodule(load_handler(api))
     paragraphs = inspect.cleandoc((module and module.__doc__) or "").split("\n\n")
     _, _, first = " ".join(paragraphs[0].split()).partition(": ")
     found = [first[:1].upper() + first[1:]] if first else []

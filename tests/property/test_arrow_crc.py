@@ -8,7 +8,8 @@ import pytest
 
 pytest.importorskip("numba")
 
-from headrace.kernels.choose import has_crc32_instruction, prepare_cache
+from headrace.kernels.choose import has_crc32_instruction
+from headrace.kernels.compile_cache import prepare_cache
 
 if not has_crc32_instruction():
     pytest.skip("no crc32 instruction on this processor", allow_module_level=True)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 pytest.importorskip("numba")
 lz4_block = pytest.importorskip("lz4.block")
 
-from headrace.kernels.choose import prepare_cache  # noqa: E402
+from headrace.kernels.compile_cache import prepare_cache  # noqa: E402
 
 prepare_cache()
 

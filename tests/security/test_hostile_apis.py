@@ -25,7 +25,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka.protocol.admin.transactions import DescribeTransactionsResponse
 
 from headrace.broker.quotas import Entity
-from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.model.errors import Malformed
 from headrace.testing import BrokerThread

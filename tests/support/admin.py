@@ -5,7 +5,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.api import Api
+from headrace.frontends.kafka.connection.handler import load_handler
 from headrace.model.errors import ErrorCode
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import kio_codec
@@ -34,7 +35,7 @@ def nested(api: Api, version: int, entity: str, /, **fields: Any) -> Any:
 
 async def ask(here: Room, api: Api, version: int, **fields: Any) -> Any:
     """One request; the answer as a client reads it."""
-    return await here.ask(api.load(), api.key, version, **fields)
+    return await here.ask(load_handler(api), api.key, version, **fields)
 
 
 def versions(api: Api) -> range:

@@ -7,8 +7,8 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.dispatch import Dispatcher, KafkaSession
-from headrace.frontends.kafka.connection.handler import Api
 from headrace.net.pending import Pending
 from headrace.net.session import CloseConnection
 from tests.support.broker import Room, until

@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.registry import APIS
 
 _BY_NAME = {api.key.name.lower(): api for api in APIS}

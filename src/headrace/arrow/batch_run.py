@@ -1,17 +1,16 @@
 """The fast lane of a PartitionDecoder: as many plain batches as there are, in one call."""
 
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
+from headrace.arrow.aborted_transactions import Aborted
 from headrace.arrow.c_data import Array
+from headrace.arrow.columns import Buffers
 from headrace.kernels.choose import RunKernel, runner
 from headrace.kernels.layout import INT64_MAX, INT64_MIN, Lane, Run, Slot
 from headrace.record.batch import CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL
-
-if TYPE_CHECKING:
-    from headrace.arrow.decode import Aborted, PartitionDecoder
 
 SCRATCH_BYTES = 2 * 1024 * 1024
 """Where batches unfold; one that needs more is decoded by itself."""
@@ -20,6 +19,21 @@ _OFFSET_UNTIL = int(Slot.OFFSET_UNTIL)
 _LANES = tuple(Lane)
 _FULL = Lane.FULL
 _pack_run = struct.Struct(f"={len(Run)}q").pack_into
+
+
+class Progress(Protocol):
+    """How far a decoder is, and where its rows go. `decode.PartitionDecoder`."""
+
+    position: int
+    offset_until: int
+    consumed: int
+    limits: tuple[int, int] | None
+    time_type: int
+    source: Array
+
+    @property
+    def buffers(self) -> Buffers:
+        """What is being filled."""
 
 
 class FastLane:
@@ -33,7 +47,7 @@ class FastLane:
         # Written to by raw stores only. Of the same type as `source`: one compilation will do.
         self._scratch.setflags(write=False)
 
-    def run(self, source: Array, decoder: "PartitionDecoder", aborted: "Aborted") -> Lane:
+    def run(self, source: Array, decoder: Progress, aborted: Aborted) -> Lane:
         """Take plain batches from `decoder.consumed` on and move the decoder on behind them.
 
         FULL: flush, and go on in the batch that `decoder.go_on_in` was told of.

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from headrace.arrow.aborted_transactions import NONE_ABORTED, Aborted, AbortedTransactions
 from headrace.arrow.assemble import Assembler
 from headrace.arrow.batch_run import lane
 from headrace.arrow.c_data import Array
@@ -40,12 +41,8 @@ from headrace.record.batch import (
     OVERHEAD_BYTES,
     TRANSACTIONAL,
     BatchHeader,
-    ControlType,
     codec_of,
     iterate,
-    next_offset,
-    parse_control,
-    records,
 )
 from headrace.record.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch
 from headrace.record.crc32c import crc32c
@@ -58,9 +55,6 @@ VALUE_BYTES = 8 * 1024 * 1024
 _KEYS_SHARE, _HEADERS_SHARE = 4, 8
 """Beside it, room for keys and for headers: so many times less."""
 
-Aborted = Sequence[tuple[int, int]]
-"""(producer id, first offset) of the aborted transactions a Fetch response lists."""
-
 # To ask an enumeration for a member takes longer than what most lines here do.
 _DONE, _FULL = Outcome.DONE, Outcome.FULL
 _MORE, _LANE_FULL = Lane.MORE, Lane.FULL
@@ -70,37 +64,6 @@ _CODECS = tuple(Codec)
 _MISSES_MAX = 8
 """Batches in a row that the lane did not take, after which a feed goes on without it."""
 _OF_TRANSACTIONS = CONTROL | TRANSACTIONAL
-
-
-class AbortedTransactions:
-    """Says which batches of one Fetch response belong to aborted transactions.
-
-    A transaction is out from its first offset to its marker. Feed batches in offset order.
-    """
-
-    def __init__(self, aborted: Aborted) -> None:
-        self._to_come = sorted(aborted, key=lambda entry: entry[1], reverse=True)
-        self._open: set[int] = set()
-
-    def leave_out(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether the batch's records are not for read_committed readers."""
-        last_offset = next_offset(header) - 1
-        while self._to_come and self._to_come[-1][1] <= last_offset:
-            self._open.add(self._to_come.pop()[0])
-        if header.attributes & CONTROL:
-            self._close(header, batch)
-            return True
-        return bool(header.attributes & TRANSACTIONAL) and header.producer_id in self._open
-
-    def _close(self, header: BatchHeader, batch: memoryview) -> None:
-        if header.producer_id not in self._open or not header.record_count:
-            return
-        for record in records(batch):
-            if parse_control(record).type is ControlType.ABORT:
-                self._open.discard(header.producer_id)
-
-
-_NONE_ABORTED = AbortedTransactions(())
 
 
 class PartitionDecoder:
@@ -171,7 +134,7 @@ class PartitionDecoder:
         view = memoryview(data)
         source = np.frombuffer(view, np.uint8)
         source.setflags(write=False)
-        transactions = AbortedTransactions(aborted) if aborted else _NONE_ABORTED
+        transactions = AbortedTransactions(aborted) if aborted else NONE_ABORTED
         self.consumed = misses = 0
         # What lies behind the range is not looked at: it may be half written.
         while not self.done:

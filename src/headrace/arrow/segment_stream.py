@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from headrace.arrow.decode import VALUE_BYTES, Aborted, PartitionDecoder
+from headrace.arrow.aborted_transactions import Aborted
+from headrace.arrow.decode import VALUE_BYTES, PartitionDecoder
 from headrace.arrow.partition_files import PartitionFiles, SegmentFile
 from headrace.log.segment.scan import BadBatch
 from headrace.log.segment.transaction_index import AbortedTransaction

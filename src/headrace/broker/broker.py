@@ -83,7 +83,7 @@ class Broker:
         """Called with every partition that we begin to lead."""
         self.closed: list[PartitionWatcher] = []
         """Called with every partition that we cease to serve: dropped, or its directory failed."""
-        self._intervals = FlushIntervals(self)
+        self._intervals = FlushIntervals(clock, self.directories, lambda: self.config)
         for directory in self.directories:
             directory.on_failure = partial(self._directory_failed, directory)
 

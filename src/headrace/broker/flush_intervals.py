@@ -8,8 +8,12 @@ Kafka, an interval that is set does not need the scheduler's to be set too.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
-    from headrace.ports.clock import Timer
+    from collections.abc import Callable, Iterator, Sequence
+
+    from headrace.config.broker import BrokerConfig
+    from headrace.log.directory.log_directory import LogDirectory
+    from headrace.log.log import Log
+    from headrace.ports.clock import Clock, Timer
 
 ROUND_MS_MIN = 50
 ROUND_MS_MAX = 86_400_000
@@ -18,9 +22,16 @@ ROUND_MS_MAX = 86_400_000
 class FlushIntervals:
     """One timer for all logs, none where no log has an interval."""
 
-    def __init__(self, broker: "Broker") -> None:
-        """Nothing happens before `arm`."""
-        self._broker = broker
+    def __init__(
+        self,
+        clock: "Clock",
+        directories: "Sequence[LogDirectory]",
+        config: "Callable[[], BrokerConfig]",
+    ) -> None:
+        """Nothing happens before `arm`. `config`: the present settings."""
+        self._clock = clock
+        self._directories = directories
+        self._config = config
         self._timer: Timer | None = None
         self._armed = False
 
@@ -29,7 +40,7 @@ class FlushIntervals:
         self.stop()
         self._armed = True
         # At the end of the turn: many topics may be configured anew in this one.
-        self._timer = self._broker.clock.call_later(0, self._schedule)
+        self._timer = self._clock.call_later(0, self._schedule)
 
     def stop(self) -> None:
         """End the rounds."""
@@ -38,20 +49,24 @@ class FlushIntervals:
             self._timer.cancel()
             self._timer = None
 
+    def _logs(self) -> "Iterator[Log]":
+        for directory in self._directories:
+            yield from directory.logs.values()
+
     def _schedule(self) -> None:
-        config = self._broker.config
+        config = self._config()
         self._timer = None
         if config.log_flush_on_ack or not self._armed:
             return
-        shortest = min((log.config.flush_ms for log in self._broker.logs()), default=ROUND_MS_MAX)
+        shortest = min((log.config.flush_ms for log in self._logs()), default=ROUND_MS_MAX)
         period = min(shortest, config.log_flush_scheduler_interval_ms)
         if period < ROUND_MS_MAX:
             seconds = max(period, ROUND_MS_MIN) / 1000
-            self._timer = self._broker.clock.call_later(seconds, self._round)
+            self._timer = self._clock.call_later(seconds, self._round)
 
     def _round(self) -> None:
-        now_ms = self._broker.clock.wall_ms()
-        for directory in self._broker.directories:
+        now_ms = self._clock.wall_ms()
+        for directory in self._directories:
             for log in directory.logs.values():
                 waits = log.end_offset > log.flushed_offset
                 if waits and now_ms - log.last_flush_ms >= log.config.flush_ms:

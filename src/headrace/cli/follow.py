@@ -18,7 +18,7 @@ from types import FrameType
 from headrace.cli.broker_options import Cluster
 from headrace.cli.failure import EXIT_FAILED, CommandError
 from headrace.cli.output import note
-from headrace.cli.produce import Records, Sender
+from headrace.cli.record_sending import Records, Sender
 from headrace.cli.tail import Mark, Tail
 from headrace.client.producer import Producer
 from headrace.client.sync import run

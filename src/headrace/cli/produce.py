@@ -1,96 +1,25 @@
 """`headrace produce`: lines of files, of standard input, or of a file that grows."""
 
-import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, BinaryIO, Literal, Protocol
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from headrace.cli.broker_options import Cluster, Json
 from headrace.cli.failure import UsageError
 from headrace.cli.output import counted, note, print_json
-from headrace.cli.record_lines import LineParser, parse_headers, unescape
-from headrace.client.client import Client
+from headrace.cli.record_lines import LineParser
+from headrace.cli.record_sending import CHUNK_BYTES, Progress, Records, Sender, now_ms
 from headrace.client.producer import Producer
 from headrace.client.sync import run
 from headrace.model.errors import HeadraceError
-from headrace.record.compression import Codec
 
-CHUNK_BYTES = 1 << 20
 _PLACES_MAX = 4
-
-Acks = Literal["all", "-1", "1", "0"]
-Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class Records:
-    """What becomes of a line."""
-
-    key: Annotated[str | None, Parameter(name=["-k", "--key"], help="Key of all records.")] = None
-    separator: Annotated[
-        str | None,
-        Parameter(
-            name=["--key-separator", "-K"],
-            help="What parts key from value in a line, \\t for a tab; without it lines are values.",
-        ),
-    ] = None
-    headers: Annotated[
-        tuple[str, ...],
-        Parameter(name=["-H", "--header"], negative=(), help="A header as name=value, repeatable."),
-    ] = ()
-    null: Annotated[
-        str | None,
-        Parameter(name="--null-marker", help="A key or value that is this text is null."),
-    ] = None
-    tombstone: Annotated[
-        bool,
-        Parameter(name="--tombstone", negative=(), help="Send one null value for --key."),
-    ] = False
-    format: Annotated[
-        Literal["lines", "json"],
-        Parameter(name=["-f", "--format"], help="json: as `headrace consume --json` prints them."),
-    ] = "lines"
-    partition: Annotated[
-        int | None,
-        Parameter(name=["-p", "--partition"], help="Where to, instead of by key."),
-    ] = None
-    compression: Annotated[
-        Compression, Parameter(name=["-z", "--compression", "--compression-codec"])
-    ] = "none"
-    acks: Annotated[
-        Acks, Parameter(name=["--acks", "--request-required-acks"], help="Who must have it.")
-    ] = "all"
-
-    def parser(self) -> LineParser:
-        """How to read lines. UsageError."""
-        if self.key is not None and self.separator is not None:
-            raise UsageError("--key and --key-separator: one of them at most")
-        if self.separator == "":
-            raise UsageError("--key-separator: must not be empty")
-        if self.tombstone and self.key is None:
-            raise UsageError("--tombstone: needs --key")
-        return LineParser(
-            None if self.key is None else self.key.encode(),
-            None if self.separator is None else unescape(self.separator).encode(),
-            None if self.null is None else self.null.encode(),
-            parse_headers(self.headers),
-            json=self.format == "json",
-        )
-
-    def producer(self, client: Client) -> Producer:
-        """A producer that does as asked."""
-        return Producer(
-            client,
-            acks=-1 if self.acks in {"all", "-1"} else int(self.acks),
-            compression=Codec[self.compression.upper()],
-        )
 
 
 @Parameter(name="*")
@@ -119,7 +48,7 @@ def produce(
     topic: Annotated[str | None, Parameter(help="Where to.")] = None,
     /,
     *files: Annotated[Path, Parameter(help="Files to read; none or -: standard input.")],
-    records: Records = Records(),
+    records: Records = Records(),  # noqa: B008
     follow: Follow = Follow(),
     topic_flag: Annotated[str | None, Parameter(name="--topic", show=False)] = None,
     json: Json = False,
@@ -190,54 +119,6 @@ def _produce_files(
         run(producer.flush())
 
 
-class Progress(Protocol):
-    """Told of bytes that were read."""
-
-    def __call__(self, size: int, /) -> None: ...
-
-
-class Sender:
-    """Cuts input into lines and hands them to a producer."""
-
-    def __init__(
-        self, producer: Producer, topic: str, parser: LineParser, partition: int | None
-    ) -> None:
-        self.producer = producer
-        self.topic = topic
-        self.parser = parser
-        self.partition = partition
-        self.number = 0
-        """Lines so far."""
-
-    async def read(self, file: BinaryIO, progress: Progress) -> None:
-        """Send all lines of `file`; one without an end at the end of the file too."""
-        rest = b""
-        descriptor = file.fileno()
-        while chunk := os.read(descriptor, CHUNK_BYTES):
-            *lines, rest = (rest + chunk).split(b"\n")
-            await self.send(lines)
-            # What was typed, or came slowly, shall not wait for more.
-            await self.producer.dispatch()
-            progress(len(chunk))
-        if rest:
-            await self.send([rest])
-
-    async def send(self, lines: list[bytes]) -> None:
-        """Send lines that come without their ends."""
-        send, parse, now = self.producer.send, self.parser.parse, now_ms()
-        for line in lines:
-            self.number += 1
-            value, key, headers, timestamp, _ = parse(line.removesuffix(b"\r"), self.number)
-            await send(
-                self.topic,
-                value,
-                key,
-                timestamp=now if timestamp is None else timestamp,
-                headers=headers,
-                partition=self.partition,
-            )
-
-
 @contextmanager
 def _progress(whole: int | None) -> Iterator[Progress]:
     """A bar on a terminal where the size is known, otherwise nothing."""
@@ -280,8 +161,3 @@ def _places(producer: Producer) -> str:
     """Where the last records went, where that is short to say."""
     places = [f"{one}@{offset}" for one, offset in sorted(producer.offsets.items())]
     return f", last at {', '.join(places)}" if 0 < len(places) <= _PLACES_MAX else ""
-
-
-def now_ms() -> int:
-    """The time of records that have none."""
-    return time.time_ns() // 1_000_000

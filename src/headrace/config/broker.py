@@ -197,9 +197,11 @@ class BrokerConfig:
         self.sources = dict(sources)
         for name, value in self.values.items():
             setattr(self, attribute(name), value)
-        problems = combine(self, self.values)
-        if problems:
-            raise ConfigError("\n".join(problems))
+        combined = combine(self.values)
+        for name, outcome in combined.attributes.items():
+            setattr(self, name, outcome)
+        if combined.problems:
+            raise ConfigError("\n".join(combined.problems))
 
     def effective(self, name: str) -> Value:
         """The value of key `name` after coarser keys stood in, as DescribeConfigs shows it."""
@@ -260,7 +262,7 @@ def load(
             problems.append(str(error))
         raise ConfigError("\n".join(problems))
     config = BrokerConfig(values, sources)
-    return config, warnings + doubtful(config)
+    return config, warnings + doubtful(values)
 
 
 def _from_environment(

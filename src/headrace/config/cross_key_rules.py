@@ -1,19 +1,26 @@
 """What keys mean together: coarser ones stand in for finer, and bounds hold between them."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from headrace.config.listeners import LISTENER_KEYS, configured, parse_address
 from headrace.config.value_types import LONG_MAX, Value
 
-if TYPE_CHECKING:
-    from headrace.config.broker import BrokerConfig
-
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
 
 
-def combine(config: "BrokerConfig", values: Mapping[str, Value]) -> list[str]:
-    """Set the attributes that come of several keys; return what is wrong, a line each."""
+class Combined(NamedTuple):
+    """What comes of several keys."""
+
+    attributes: dict[str, object]
+    """By the name that `BrokerConfig` has them by."""
+    problems: list[str]
+    """What is wrong, a line each."""
+
+
+def combine(values: Mapping[str, Value]) -> Combined:
+    """Work out the attributes that come of several keys."""
+    attributes: dict[str, object] = {}
     problems: list[str] = []
     if values["node.id"] is not None:
         if values["broker.id"] not in {-1, values["node.id"]}:
@@ -22,35 +29,41 @@ def combine(config: "BrokerConfig", values: Mapping[str, Value]) -> list[str]:
                     "node.id", str(values["node.id"]), f"but broker.id={values['broker.id']}"
                 )
             )
-        config.broker_id = _int(values["node.id"])
-    config.log_dirs = tuple(filter(None, _words(values["log.dirs"])))
-    if not config.log_dirs:
-        config.log_dirs = (str(values["log.dir"]),)
+        attributes["broker_id"] = _int(values["node.id"])
+    log_dirs = tuple(filter(None, _words(values["log.dirs"])))
+    if not log_dirs:
+        log_dirs = (str(values["log.dir"]),)
         named = "log.dir" if values["log.dirs"] is None else "log.dirs"
         if values["log.dirs"] is not None or not values["log.dir"]:
             problems.append(problem_line(named, "", "names no directory"))
-    if len(set(config.log_dirs)) < len(config.log_dirs):
-        problems.append(problem_line("log.dirs", ",".join(config.log_dirs), "a directory twice"))
-    _combine_times(config, values)
-    if config.group_min_session_timeout_ms > config.group_max_session_timeout_ms:
+    if len(set(log_dirs)) < len(log_dirs):
+        problems.append(problem_line("log.dirs", ",".join(log_dirs), "a directory twice"))
+    attributes["log_dirs"] = log_dirs
+    attributes.update(_combined_times(values))
+    shortest = _int(values["group.min.session.timeout.ms"])
+    longest = _int(values["group.max.session.timeout.ms"])
+    if shortest > longest:
         problems.append(
             problem_line(
                 "group.min.session.timeout.ms",
-                str(config.group_min_session_timeout_ms),
-                f"more than group.max.session.timeout.ms={config.group_max_session_timeout_ms}",
+                str(shortest),
+                f"more than group.max.session.timeout.ms={longest}",
             )
         )
     problems.extend(_outside_bounds(values))
-    problems.extend(_combine_listeners(config, values))
-    config.metrics_address = None
+    given = {key: _words(values[key]) for key in LISTENER_KEYS}
+    listeners, advertised, wrong = configured(given, insecure=bool(values["insecure.listeners"]))
+    attributes |= {"listeners": listeners, "advertised_listeners": advertised}
+    problems.extend(problem_line(*one) for one in wrong)
+    attributes["metrics_address"] = None
     if values["metrics.listener"]:
         try:
-            config.metrics_address = parse_address(str(values["metrics.listener"]))
+            attributes["metrics_address"] = parse_address(str(values["metrics.listener"]))
         except ValueError as error:
             problems.append(
                 problem_line("metrics.listener", str(values["metrics.listener"]), str(error))
             )
-    return problems
+    return Combined(attributes, problems)
 
 
 def _outside_bounds(values: Mapping[str, Value]) -> list[str]:
@@ -72,48 +85,43 @@ def _outside_bounds(values: Mapping[str, Value]) -> list[str]:
     return problems
 
 
-def _combine_times(config: "BrokerConfig", values: Mapping[str, Value]) -> None:
-    """Coarser units stand in for finer ones; -1 stays -1."""
+def _combined_times(values: Mapping[str, Value]) -> dict[str, int]:
+    """What coarser units say where they stand in for finer ones; -1 stays -1."""
+    found: dict[str, int] = {}
     if values["log.retention.ms"] is None:
         if values["log.retention.minutes"] is not None:
-            config.log_retention_ms = _scaled(values["log.retention.minutes"], 60_000)
+            found["log_retention_ms"] = _scaled(values["log.retention.minutes"], 60_000)
         else:
-            config.log_retention_ms = _scaled(values["log.retention.hours"], 3_600_000)
+            found["log_retention_ms"] = _scaled(values["log.retention.hours"], 3_600_000)
     if values["log.roll.ms"] is None:
-        config.log_roll_ms = _scaled(values["log.roll.hours"], 3_600_000)
+        found["log_roll_ms"] = _scaled(values["log.roll.hours"], 3_600_000)
     if values["log.roll.jitter.ms"] is None:
-        config.log_roll_jitter_ms = _scaled(values["log.roll.jitter.hours"], 3_600_000)
+        found["log_roll_jitter_ms"] = _scaled(values["log.roll.jitter.hours"], 3_600_000)
     if values["log.flush.interval.ms"] is None:
-        config.log_flush_interval_ms = _int(values["log.flush.scheduler.interval.ms"])
+        found["log_flush_interval_ms"] = _int(values["log.flush.scheduler.interval.ms"])
+    return found
 
 
-def _combine_listeners(config: "BrokerConfig", values: Mapping[str, Value]) -> list[str]:
-    given = {key: _words(values[key]) for key in LISTENER_KEYS}
-    config.listeners, config.advertised_listeners, wrong = configured(
-        given, insecure=config.insecure_listeners
-    )
-    return [problem_line(*one) for one in wrong]
-
-
-def doubtful(config: "BrokerConfig") -> list[str]:
+def doubtful(values: Mapping[str, Value]) -> list[str]:
     """What is allowed and may not be what was meant, a line each."""
     warnings = []
-    if config.log_segment_bytes < SEGMENT_BYTES_KAFKA_4_MIN:
+    if _int(values["log.segment.bytes"]) < SEGMENT_BYTES_KAFKA_4_MIN:
         warnings.append(
-            f"log.segment.bytes={config.log_segment_bytes}: Kafka 4 refuses less than 1 MiB;"
+            f"log.segment.bytes={values['log.segment.bytes']}: Kafka 4 refuses less than 1 MiB;"
             " many small files cost time"
         )
-    if config.default_replication_factor > 1:
+    factor = _int(values["default.replication.factor"])
+    if factor > 1:
         warnings.append(
-            f"default.replication.factor={config.default_replication_factor}: there is one broker;"
+            f"default.replication.factor={factor}: there is one broker;"
             " topics that name no factor of their own cannot be created"
         )
-    if config.min_insync_replicas > 1:
+    if _int(values["min.insync.replicas"]) > 1:
         warnings.append(
-            f"min.insync.replicas={config.min_insync_replicas}: there is one broker; acks=all is"
+            f"min.insync.replicas={values['min.insync.replicas']}: there is one broker; acks=all is"
             " answered NOT_ENOUGH_REPLICAS"
         )
-    if _words(config.values["controller.listener.names"]):
+    if _words(values["controller.listener.names"]):
         warnings.append(
             "controller.listener.names: there is no KRaft controller here to listen for"
         )

@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import Callable
 
-from headrace.kernels.compile_cache import private_directory
+from headrace.kernels.compile_cache import prepare_cache
 from headrace.log.compaction.clean_segments import keys_max
 from headrace.log.compaction.job import Job
 from headrace.log.compaction.records import (
@@ -70,12 +70,6 @@ def compaction_records(job: Job) -> Records:
 def numba_unwanted() -> bool:
     """Whether the twins in plain Python do the work: asked for, or because there is no numba."""
     return os.environ.get("HEADRACE_NUMBA") == "0" or importlib.util.find_spec("numba") is None
-
-
-def prepare_cache() -> None:
-    """Point numba at a directory that is ours alone, unless the user pointed it somewhere."""
-    if "NUMBA_CACHE_DIR" not in os.environ:
-        os.environ["NUMBA_CACHE_DIR"] = str(private_directory("numba"))
 
 
 def has_crc32_instruction() -> bool:

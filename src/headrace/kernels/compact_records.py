@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.kernels.choose import prepare_cache
+from headrace.kernels.compile_cache import prepare_cache
 from headrace.log.compaction.records import Filtered, Span
 from headrace.ports.disk import Buffer
 from headrace.record.compression import CorruptBatch

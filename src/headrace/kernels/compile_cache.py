@@ -39,3 +39,9 @@ def is_ours(directory: Path) -> bool:
         and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
         and os.access(directory, os.W_OK)
     )
+
+
+def prepare_cache() -> None:
+    """Point numba at a directory that is ours alone, unless the user pointed it somewhere."""
+    if "NUMBA_CACHE_DIR" not in os.environ:
+        os.environ["NUMBA_CACHE_DIR"] = str(private_directory("numba"))

@@ -21,8 +21,7 @@ from headrace.ports.disk import Buffer
 from headrace.posix import files
 
 if TYPE_CHECKING:
-    from headrace.posix.files import RealFile
-    from headrace.posix.open_files import OpenFiles
+    from headrace.posix.open_files import OpenFile, OpenFiles
     from headrace.posix.threads import Workers
 
 SLOW_SECONDS = 0.010
@@ -34,7 +33,7 @@ SLOW_FOR_SECONDS = 5.0
 """How long writes must have been quick until the loop does them again."""
 
 Failures = list[tuple[str, OSError]]
-Job = tuple["RealFile", int, int, Sequence[Buffer]]
+Job = tuple["OpenFile", int, int, Sequence[Buffer]]
 """File, descriptor, position, parts."""
 
 
@@ -74,7 +73,7 @@ class Writer:
             self._slow_until = monotonic() + SLOW_FOR_SECONDS
 
     def hand_over(
-        self, holding: "Sequence[RealFile]", done: Callable[[Failures], None]
+        self, holding: "Sequence[OpenFile]", done: Callable[[Failures], None]
     ) -> Failures | None:
         """Have the thread write what files hold back; `done` on the loop, with what failed.
 

@@ -1,6 +1,6 @@
 """Open files, a bounded number of them, however many are in use.
 
-A `RealFile` stands for a file that somebody uses; its descriptor comes and goes. Once more than
+An `OpenFile` stands for a file that somebody uses; its descriptor comes and goes. Once more than
 `open_max` are open, those that were not used lately are closed, and opened again by their next use.
 Never closed that way: a file under flush, one a thread reads or writes, one that holds writes back,
 and one with unflushed bytes, for an error of write-back is told to descriptors that were open then.
@@ -13,11 +13,10 @@ import resource
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
-from threading import Lock, get_ident
-from typing import TYPE_CHECKING
+from threading import Event, Lock, get_ident
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from headrace.posix.files import RealFile
     from headrace.posix.page_cache import Residency
     from headrace.posix.threads import Workers
 
@@ -42,6 +41,40 @@ def _open_residency() -> "Residency | None":
     return Residency.open()
 
 
+class OpenFile(Protocol):
+    """A file whose descriptor may be given up while nobody uses it. `files.RealFile`."""
+
+    path: str
+    pins: int
+    unflushed: int
+    failure: OSError | None
+    writing: Event | None
+
+    @property
+    def device(self) -> int:
+        """The file system it lies on."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether it was opened for writing."""
+
+    def descriptor(self) -> int:
+        """The descriptor, opened again where it was given up. OSError."""
+
+    def give_up(self) -> int:
+        """The descriptor, for its closing; -1 while it is needed."""
+
+    def write_held(self) -> None:
+        """Write what was held back. OSError."""
+
+    @property
+    def held_bytes(self) -> int:
+        """How many bytes were held back last, written or not."""
+
+    def take_held(self) -> tuple[int, list[bytes]]:
+        """What was held back, for somebody else to write: where, and copies of the parts."""
+
+
 class OpenFiles:
     """The files of one disk that are open now, and which of them hold writes back."""
 
@@ -57,13 +90,13 @@ class OpenFiles:
         """Whether writes are held back now."""
         self.owner = get_ident()
         """The deciding thread: others read what has been flushed, and never write what is held."""
-        self.files: list[RealFile] = []
+        self.files: list[OpenFile] = []
         """Those that hold writes back."""
         self.devices: set[int] = set()
         """The file systems that files were opened on so far."""
-        self._ring: OrderedDict[RealFile, None] = OrderedDict()
+        self._ring: OrderedDict[OpenFile, None] = OrderedDict()
         # The one looked at longest ago comes first.
-        self._named: dict[str, RealFile] = {}
+        self._named: dict[str, OpenFile] = {}
         self._lock = Lock()
         self._relieving = False
         self._residency: Residency | None = None
@@ -85,7 +118,7 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._ring)
 
-    def opened(self, file: "RealFile") -> None:
+    def opened(self, file: OpenFile) -> None:
         """`file` has a descriptor now; another loses its own where there are too many."""
         # Room is made first, so that it is not the file's own descriptor that goes.
         if len(self._ring) >= self.open_max and get_ident() == self.owner:
@@ -97,12 +130,12 @@ class OpenFiles:
             if file.writable or file.path not in self._named:
                 self._named[file.path] = file
 
-    def closed(self, file: "RealFile") -> None:
+    def closed(self, file: OpenFile) -> None:
         """`file` was closed by its user."""
         with self._lock:
             self._forget(file)
 
-    def _forget(self, file: "RealFile") -> None:
+    def _forget(self, file: OpenFile) -> None:
         self._ring.pop(file, None)
         if self._named.get(file.path) is file:
             del self._named[file.path]
@@ -115,7 +148,7 @@ class OpenFiles:
                 file.path = target
                 self._named[target] = file
 
-    def pin(self, file: "RealFile") -> int:
+    def pin(self, file: OpenFile) -> int:
         """The descriptor of `file`, kept open until `unpin`. For other threads, and flushes."""
         with self._lock:
             file.pins += 1
@@ -125,12 +158,12 @@ class OpenFiles:
             self.unpin(file)
             raise
 
-    def unpin(self, file: "RealFile") -> None:
+    def unpin(self, file: OpenFile) -> None:
         """The end of one `pin`."""
         with self._lock:
             file.pins -= 1
 
-    def pin_all(self, files: Sequence["RealFile"]) -> list[int]:
+    def pin_all(self, files: Sequence[OpenFile]) -> list[int]:
         """The descriptors of all `files`, kept open until `unpin_all`. OSError: none is pinned."""
         with self._lock:
             for file in files:
@@ -141,7 +174,7 @@ class OpenFiles:
             self.unpin_all(files)
             raise
 
-    def unpin_all(self, files: Sequence["RealFile"]) -> None:
+    def unpin_all(self, files: Sequence[OpenFile]) -> None:
         """The end of one `pin_all`."""
         with self._lock:
             for file in files:

@@ -15,25 +15,16 @@ import errno
 import os
 from collections.abc import Callable, Collection
 from copy import deepcopy
-from dataclasses import dataclass
 from itertools import count
 from typing import TypeVar
 
 from headrace.ports.disk import DiskFile, Stat
-from headrace.testing.disk_file import CHANGES, Node, Op, SimFile
+from headrace.testing.disk_file import CHANGES, Fault, Node, Op, SimFile
 
 __all__ = ["Node", "Op", "SimDisk", "SimFile"]
 
 T = TypeVar("T")
 _BOOTS = count()
-
-
-@dataclass(slots=True)
-class _Fault:
-    at: int
-    code: int
-    partial: int
-    sticky: bool
 
 
 class SimDisk:
@@ -55,7 +46,7 @@ class SimDisk:
         self.boot = f"boot-{next(_BOOTS)}"
         self.unsaved: set[int] = set()
         """Numbers of the writes that a failed sync took for saved."""
-        self._faults: dict[str, _Fault] = {}
+        self._faults: dict[str, Fault] = {}
         self.counts = {"write": 0, "sync": 0}
         """Operations so far that `fail_writes` and `fail_syncs` count."""
         self._queue: list[Callable[[], None]] = []
@@ -70,7 +61,7 @@ class SimDisk:
 
         `partial` bytes of a failing write are written nevertheless.
         """
-        self._faults["write"] = _Fault(self.counts["write"] + at, code, partial, sticky)
+        self._faults["write"] = Fault(self.counts["write"] + at, code, partial, sticky)
 
     def fail_syncs(self, at: int = 0, code: int = errno.EIO, sticky: bool = False) -> None:
         """Fail the sync after `at` good ones.
@@ -78,13 +69,13 @@ class SimDisk:
         What it should have saved is never saved, as on Linux: the pages count as clean from then
         on, are read as if nothing had happened, and gone once they leave the page cache.
         """
-        self._faults["sync"] = _Fault(self.counts["sync"] + at, code, 0, sticky)
+        self._faults["sync"] = Fault(self.counts["sync"] + at, code, 0, sticky)
 
     def heal(self) -> None:
         """No more faults."""
         self._faults.clear()
 
-    def fault(self, kind: str) -> _Fault | None:
+    def fault(self, kind: str) -> Fault | None:
         """Count an operation; the fault that hits it, if any."""
         count = self.counts[kind]
         self.counts[kind] = count + 1

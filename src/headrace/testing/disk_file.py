@@ -2,15 +2,12 @@
 
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from headrace.ports.disk import Buffer
-
-if TYPE_CHECKING:
-    from headrace.testing.disk import SimDisk
 
 
 class Op(NamedTuple):
@@ -58,10 +55,43 @@ class Node:
     """Another number after each change: what a power cut leaves is never taken for what was."""
 
 
+@dataclass(slots=True)
+class Fault:
+    """An operation that fails: which one, how, and whether all later ones do."""
+
+    at: int
+    code: int
+    partial: int
+    sticky: bool
+
+
+class Store(Protocol):
+    """What an open file is a window on. `disk.SimDisk`."""
+
+    nodes: dict[int, Node]
+    ops: list[Op]
+    now_ms: Callable[[], int]
+    cold: bool
+    open_files: int
+    forgotten: int
+
+    def fault(self, kind: str) -> Fault | None:
+        """Count an operation; the fault that hits it, if any."""
+
+    def record(self, operation: Op) -> None:
+        """Remember an operation."""
+
+    def sync_nodes(self, nodes: Collection[int], upto: int) -> None:
+        """Make the operations before number `upto` on those files durable. OSError by fault."""
+
+    def drop_pages(self, node: int) -> None:
+        """Let the file hold what its disk does, if a sync of it has failed."""
+
+
 class SimFile:
     """An open file of a SimDisk."""
 
-    def __init__(self, disk: "SimDisk", path: str, node: int, writable: bool) -> None:
+    def __init__(self, disk: Store, path: str, node: int, writable: bool) -> None:
         """Opened by `SimDisk.open`."""
         self._disk = disk
         self.path = path

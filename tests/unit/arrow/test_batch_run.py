@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 from crc32c import crc32c
 
+from headrace.arrow.aborted_transactions import Aborted
 from headrace.arrow.batch_run import lane
 from headrace.arrow.columns import COLUMNS, HEADERS
-from headrace.arrow.decode import Aborted, PartitionDecoder
+from headrace.arrow.decode import PartitionDecoder
 from headrace.record.batch import Codec, ControlType, Record, build, build_marker, stamp
 from headrace.record.compression import CorruptBatch
 

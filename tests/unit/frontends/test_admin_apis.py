@@ -17,7 +17,7 @@ from headrace.frontends.kafka.admin import (
     describe_log_dirs,
     incremental_alter_configs,
 )
-from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.metadata import describe_cluster, describe_topic_partitions
 from headrace.frontends.kafka.transactions import init_producer_id
 from headrace.model.errors import ErrorCode

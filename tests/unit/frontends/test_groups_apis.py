@@ -18,7 +18,8 @@ from headrace.broker.metadata_image import (
 )
 from headrace.config.broker import load
 from headrace.coordination.share.share_service import ShareService
-from headrace.frontends.kafka.connection.handler import Api, RequestContext
+from headrace.frontends.kafka.connection.api import Api
+from headrace.frontends.kafka.connection.handler import RequestContext, load_handler
 from headrace.frontends.kafka.groups import (
     delete_groups,
     describe_groups,
@@ -101,7 +102,7 @@ class Wire:
         sent = kio_codec.decode_request(
             api.key, version, memoryview(kio_codec.encode_body(request))
         )
-        answer = api.load()(self.context(api, version), sent)
+        answer = load_handler(api)(self.context(api, version), sent)
         return self.received(api, version, answer)
 
     def received(self, api: Api, version: int, answer: Any) -> Any:
@@ -320,7 +321,7 @@ def test_a_stable_fetch_waits_for_what_is_being_committed() -> None:
         group_id="g", member_id=None, member_epoch=-1, topics=None,
     )  # fmt: skip
     request = kio_codec.request_type(api.key, version)(groups=(asked,), require_stable=True)
-    answer: Any = api.load()(wire.context(api, version), request)
+    answer: Any = load_handler(api)(wire.context(api, version), request)
     assert not answer.done
     wire.room.partition.flush()
     response = wire.received(api, version, answer)

@@ -11,7 +11,7 @@ import pytest
 from headrace.broker.quotas import Entity, QuotaKey, Quotas
 from headrace.frontends.kafka.admin import create_partitions, create_topics, delete_topics
 from headrace.frontends.kafka.admin.delete_topics import BY_ID_SINCE
-from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.api import Api
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.testing import BrokerThread
 from headrace.testing.clock import SimClock

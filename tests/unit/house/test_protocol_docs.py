@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.wire.kafka.api import VERSIONS, ApiKey
 from tools import gen_protocol_docs as docs

@@ -12,7 +12,8 @@ import pytest
 
 from headrace.cluster.topic_creation import NewTopic
 from headrace.frontends.kafka.connection import cold_calls
-from headrace.frontends.kafka.connection.handler import Api, RequestContext
+from headrace.frontends.kafka.connection.api import Api
+from headrace.frontends.kafka.connection.handler import RequestContext, load_handler
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.frontends.kafka.connection.response_entities import maker
 from headrace.frontends.kafka.connection.route import Route
@@ -55,7 +56,7 @@ with BrokerThread() as broker:
 def test_the_code_behind_every_api_can_be_loaded_and_takes_what_it_will_be_given(api: Api) -> None:
     for version in {api.min_version, api.max_version}:
         Route(api, version, Metrics().api(api.key)).load()
-    context, request = inspect.signature(api.load()).parameters.values()
+    context, request = inspect.signature(load_handler(api)).parameters.values()
     assert context.annotation is RequestContext
     assert (request.annotation is memoryview) is api.hot
 

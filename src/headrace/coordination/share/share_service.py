@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.coordination.groups.share import admin_offsets, heartbeat
 from headrace.coordination.groups.share.assignor import NAME as ASSIGNOR
+from headrace.coordination.groups.share.context import ShareContext
 from headrace.coordination.groups.share.group import ShareGroup
 from headrace.coordination.groups.share.limits import ShareLimits
 from headrace.coordination.groups.share.settings import GroupSettings
@@ -53,7 +54,7 @@ class ShareService:
             settings=self.settings,
             find=broker.partition_by_id,
         )
-        self._members = heartbeat.ShareContext(
+        self._members = ShareContext(
             self.states,
             self.settings,
             lambda: broker.image,

@@ -11,22 +11,20 @@ run out. Clients leave and acknowledge at once, on two connections, and either m
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.groups.share import records, target_assignment
 from headrace.coordination.groups.share.assignor import Part
+from headrace.coordination.groups.share.context import ShareContext
 from headrace.coordination.groups.share.group import ShareGroup, ShareMember, with_parts
 from headrace.coordination.share.keys import ShareKey
 from headrace.model.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
     from headrace.coordination.groups.context import ShardContext
-    from headrace.coordination.groups.share.settings import GroupSettings
     from headrace.coordination.runtime.journal import KeyValue
-    from headrace.coordination.share.share_states import ShareStates
 
 _logger = logging.getLogger(__name__)
 JOIN_EPOCH = 0
@@ -60,16 +58,6 @@ class HeartbeatAnswer(NamedTuple):
 
 
 HeartbeatDone = Callable[[HeartbeatAnswer], None]
-
-
-@dataclass(slots=True)
-class ShareContext:
-    """What the verbs need beside the shard that the group lives in."""
-
-    states: "ShareStates"
-    settings: "GroupSettings"
-    image: Callable[[], MetadataImage]
-    members_max: Callable[[], int]
 
 
 def validate(one: Heartbeat) -> None:

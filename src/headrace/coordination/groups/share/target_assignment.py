@@ -16,7 +16,7 @@ from headrace.coordination.groups.share.group import ShareGroup
 
 if TYPE_CHECKING:
     from headrace.coordination.groups.context import ShardContext
-    from headrace.coordination.groups.share.heartbeat import ShareContext
+    from headrace.coordination.groups.share.context import ShareContext
     from headrace.coordination.runtime.journal import KeyValue
     from headrace.model.errors import ErrorCode
 

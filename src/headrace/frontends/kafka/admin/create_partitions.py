@@ -8,13 +8,13 @@ import asyncio
 
 from headrace.cluster.topic_creation import duplicates
 from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,
     error_fields,
     maker,
     timeout_seconds,
 )
-from headrace.frontends.kafka.connection.throttling import mutations, throttled
 from headrace.model.errors import ApiError, ErrorCode
 
 STRICT_SINCE = 3

@@ -18,6 +18,7 @@ from headrace.broker.metadata_image import TopicInfo
 from headrace.cluster.settings.config_descriptions import ConfigEntry
 from headrace.cluster.topic_creation import NewTopic, duplicates
 from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
 from headrace.frontends.kafka.connection.response_entities import (
     NO_UUID,
     Entity,
@@ -26,7 +27,6 @@ from headrace.frontends.kafka.connection.response_entities import (
     maker,
     timeout_seconds,
 )
-from headrace.frontends.kafka.connection.throttling import mutations, throttled
 from headrace.model.errors import ApiError, ErrorCode
 
 CONFIGS_SINCE = 5

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from headrace.cluster.topic_creation import duplicates
 from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
 from headrace.frontends.kafka.connection.response_entities import (
     NO_UUID,
     Entity,
@@ -18,7 +19,6 @@ from headrace.frontends.kafka.connection.response_entities import (
     maker,
     timeout_seconds,
 )
-from headrace.frontends.kafka.connection.throttling import mutations, throttled
 from headrace.model.errors import ApiError, ErrorCode
 
 BY_ID_SINCE = 6

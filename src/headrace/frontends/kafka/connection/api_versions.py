@@ -11,7 +11,8 @@
 
 from collections.abc import Iterable
 
-from headrace.frontends.kafka.connection.handler import Answer, Api, RequestContext
+from headrace.frontends.kafka.connection.api import Api
+from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.api import ADVERTISED_FROM, ApiKey
 from headrace.wire.kafka.hot.api_versions import (

@@ -18,10 +18,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.frontends.kafka.connection import api_versions, cold_calls
-from headrace.frontends.kafka.connection.handler import Api, RequestContext
+from headrace.frontends.kafka.connection.api import Api
+from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.hot_state import Shared
 from headrace.frontends.kafka.connection.route import Route, pack_plain, pack_tagged
-from headrace.frontends.kafka.connection.throttling import Throttle, told
+from headrace.frontends.kafka.connection.throttle import Throttle
+from headrace.frontends.kafka.connection.throttled_answers import told
 from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
 from headrace.frontends.kafka.produce.commit_group import CommitGroup
 from headrace.frontends.kafka.produce.produce_run import ProduceRuns

@@ -1,4 +1,4 @@
-"""What one served API is, and what its handler is handed.
+"""What the handler of a request is handed, and what it gives back.
 
 *Hot* handlers are plain functions `(context, body) -> Answer`. `body` is the request after its
 header, a writable view that is valid only during the call: copy what must outlive it. What they
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.cluster.controller import Controller
     from headrace.coordination.coordinators import Coordinators
+    from headrace.frontends.kafka.connection.api import Api
     from headrace.frontends.kafka.connection.hot_state import Shared
-    from headrace.frontends.kafka.connection.throttling import Throttle
+    from headrace.frontends.kafka.connection.throttle import Throttle
     from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
 
 Answer = Body | Pending
@@ -82,28 +83,8 @@ Handler = HotHandler | Callable[[RequestContext, Any], Any]
 """What answers: `HotHandler`, or one that takes and returns kio's entities."""
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One served API: its key and the versions served (inclusive).
-
-    The code that answers is `handle` in the module of `folder` named as the key is, in lower case.
-    """
-
-    key: ApiKey
-    folder: str
-    """Of `frontends/kafka`: where the module is that answers."""
-    min_version: int
-    max_version: int
-    hot: bool = False
-    """Whether its handler is a `HotHandler`."""
-    in_turn: bool = False
-    """Whether a request waits until all before it on its connection are answered. Cold ones do."""
-    proof: str = ""
-    """The test that shows it, by pytest's id. With the first sentence of its module's docstring
-    it makes the API's line in docs/protocol.md (tools/gen_protocol_docs.py)."""
-
-    def load(self) -> Handler:
-        """The code that answers, imported the first time (1 to 20 ms). Any thread."""
-        module = import_module(f"headrace.frontends.kafka.{self.folder}.{self.key.name.lower()}")
-        handle: Handler = module.handle
-        return handle
+def load_handler(api: "Api") -> Handler:
+    """The code that answers `api`, imported the first time (1 to 20 ms). Any thread."""
+    module = import_module(f"headrace.frontends.kafka.{api.folder}.{api.key.name.lower()}")
+    handle: Handler = module.handle
+    return handle

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.deadlines import Deadlines
-from headrace.frontends.kafka.connection.handler import Api
 from headrace.frontends.kafka.fetch.fetch_sessions import FetchSessions
 from headrace.frontends.kafka.produce.commit_group import CommitGroup
 from headrace.ports.clock import Clock, Random

@@ -5,7 +5,7 @@ One file an API, named as its key is. Its code is imported with the first reques
 table.
 """
 
-from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.api import Api
 from headrace.wire.kafka.api import ApiKey
 
 APIS: tuple[Api, ...] = (

@@ -8,7 +8,8 @@ cold one's by a thread (`cold_calls`).
 import struct
 from typing import TYPE_CHECKING, Any
 
-from headrace.frontends.kafka.connection.handler import Api, Handler, RequestContext
+from headrace.frontends.kafka.connection.api import Api
+from headrace.frontends.kafka.connection.handler import Handler, RequestContext, load_handler
 from headrace.net.pending import Body
 from headrace.observe.metrics import ApiStats
 from headrace.wire.kafka import kio_codec
@@ -57,7 +58,7 @@ class Route:
 
     def load(self) -> None:
         """Import what answers, a cold API's codecs included. Any thread, any number of times."""
-        handle = self._api.load()
+        handle = load_handler(self._api)
         if not self.hot:
             kio_codec.warm(self.key, self.version)
         self.handle, self.loaded = handle, True

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
     from headrace.frontends.kafka.connection.hot_state import Shared
-    from headrace.frontends.kafka.connection.throttling import Throttle
+    from headrace.frontends.kafka.connection.throttle import Throttle
     from headrace.ports.file_ranges import Part
 
 READ_COMMITTED = 1

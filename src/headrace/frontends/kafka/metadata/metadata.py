@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.broker.metadata_image import MetadataImage, PartitionInfo, TopicInfo
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
-from headrace.frontends.kafka.connection.throttling import mutations
+from headrace.frontends.kafka.connection.mutation_quota import mutations
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import topic_name_problem
 from headrace.net.pending import Pending

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.coordination.share.share_partitions import SharePartitions
     from headrace.frontends.kafka.connection.deadlines import Deadlines
-    from headrace.frontends.kafka.connection.throttling import Throttle
+    from headrace.frontends.kafka.connection.throttle import Throttle
     from headrace.net.pending import Pending
 
 _GATHER_SECONDS = 0.002

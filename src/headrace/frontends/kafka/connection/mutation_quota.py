@@ -1,0 +1,26 @@
+"""The quota of what clients change of topics (controller_mutation_rate, KIP-599)."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from headrace.broker.quotas import QuotaKey
+from headrace.frontends.kafka.connection.throttle import ANONYMOUS, milliseconds
+
+if TYPE_CHECKING:
+    from headrace.broker.quotas import Mutations
+    from headrace.frontends.kafka.connection.handler import RequestContext
+
+
+def mutations(context: "RequestContext", strict_since: int) -> "Mutations":
+    """What the request may change of topics; strict in versions that can tell a refusal."""
+    client, strict = context.client_id or "", context.version >= strict_since
+    return context.broker.quotas.mutations(ANONYMOUS, client, strict=strict)
+
+
+def throttled(context: "RequestContext", spent: "Mutations") -> timedelta:
+    """The throttle time to answer with; the client is not read that long."""
+    seconds = spent.wait_seconds()
+    if seconds > 0:
+        context.broker.quotas.throttled[QuotaKey.MUTATION] += 1
+        context.mute(seconds)
+    return timedelta(milliseconds=milliseconds(seconds))

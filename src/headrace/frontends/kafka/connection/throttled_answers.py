@@ -1,0 +1,92 @@
+"""Writes how long a client is to wait into answers that are framed already."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache, partial
+from typing import TYPE_CHECKING, cast
+
+from headrace.frontends.kafka.produce.commit_group import CommitGroup
+from headrace.net.pending import Body, Pending
+from headrace.wire.kafka import kio_codec
+from headrace.wire.kafka.api import ApiKey, is_flexible
+
+if TYPE_CHECKING:
+    from headrace.frontends.kafka.connection.route import Route
+    from headrace.ports.disk import Buffer
+
+_HEAD_BYTES = 8
+"""Length and correlation id; a tagged response header has one byte more."""
+_pack_ms = struct.Struct(">i").pack
+_FIRST: dict[int, int] = {
+    ApiKey.FETCH: 1,
+    ApiKey.LIST_OFFSETS: 2,
+    ApiKey.METADATA: 3,
+    ApiKey.OFFSET_COMMIT: 3,
+    ApiKey.HEARTBEAT: 1,
+    ApiKey.SHARE_FETCH: 1,
+    ApiKey.SHARE_ACKNOWLEDGE: 1,
+}
+"""Hot APIs whose answers begin with the throttle time, and since which version."""
+
+
+def told(
+    route: "Route", answer: Body | Pending, group: CommitGroup | None, ms: int
+) -> Body | Pending:
+    """A framed answer that tells to wait `ms`; one that comes later will.
+
+    `group`: the one that the request's answer is in, if it is in one.
+    """
+    patch = _patcher(route, ms)
+    if patch is None:
+        return answer
+    if group is not None:
+        if group.answers:
+            group.answers[-1] = patch(group.answers[-1])
+        return answer
+    if isinstance(answer, Pending):
+        head = answer.head
+        answer.head = partial(_patched_later, head, patch)
+        return answer
+    return _patched(patch, answer)
+
+
+def _patched_later(
+    head: Callable[[Body], Body] | None, patch: Callable[[bytes], bytes], body: Body
+) -> Body:
+    return _patched(patch, body if head is None else head(body))
+
+
+def _patched(patch: Callable[[bytes], bytes], answer: Body) -> Body:
+    if isinstance(answer, list):
+        # A Fetch: what is before the first records is short.
+        head = b"".join(cast("list[Buffer]", answer[:2]))
+        return [patch(head), *answer[2:]]
+    return None if answer is None else patch(answer)
+
+
+def _patcher(route: "Route", ms: int) -> Callable[[bytes], bytes] | None:
+    """What writes `ms` into a framed answer of this API and version; None where it has no place."""
+    key, version = route.key, route.version
+    if key == ApiKey.PRODUCE:
+        behind = 1 if is_flexible(key, version) else 0
+        return partial(_write_from_end, behind, ms)
+    if _begins_with_wait(key, version, route.hot):
+        return partial(_write_at, _HEAD_BYTES + route.tagged_head, ms)
+    return None
+
+
+@cache
+def _begins_with_wait(key: int, version: int, hot: bool) -> bool:
+    if hot:
+        return version >= _FIRST.get(key, 1 << 15)
+    return fields(kio_codec.response_type(key, version))[0].name == "throttle_time"
+
+
+def _write_from_end(behind: int, ms: int, answer: bytes) -> bytes:
+    return _write_at(len(answer) - behind - 4, ms, answer)
+
+
+def _write_at(at: int, ms: int, answer: bytes) -> bytes:
+    there = int.from_bytes(answer[at : at + 4], "big")  # another quota's, if it is longer
+    return b"".join((answer[:at], _pack_ms(max(ms, there)), answer[at + 4 :]))
