@@ -1,37 +1,68 @@
 """One client's connection: frames in, answers out, in order and bounded.
 
 What receives is here: frames, whether they may be handled now, the connection's beginning. What
-sends is the other half, `answering`.
+is sent is in `answering`.
 """
 
 import struct
-from asyncio import BaseTransport, Transport
-from collections import deque
-from typing import TYPE_CHECKING, cast
+from asyncio import BaseTransport, BufferedProtocol, Transport
+from collections.abc import Callable
+from typing import Protocol, cast
 
 from headrace.model.errors import Malformed
 from headrace.model.invariant import InvariantError
-from headrace.net.answering import Answering
+from headrace.net.answering import Answers, Turns
+from headrace.net.buffers import BufferPool
 from headrace.net.inbox import LENGTH_BYTES, Inbox
 from headrace.net.pending import Pending
 from headrace.net.session import CloseConnection, InTurn, Session
-
-if TYPE_CHECKING:
-    from headrace.net.table import ConnectionTable
+from headrace.ports.clock import Timer
 
 _unpack_length = struct.Struct(">i").unpack_from
 
 
-class Connection(Answering):
-    """Receives frames, hands them to its session, sends the answers in the requests' order."""
+class Admission(Turns, Protocol):
+    """What a connection asks of who keeps them all. `table.ConnectionTable`."""
 
-    def __init__(self, table: "ConnectionTable", listener: str) -> None:
-        super().__init__(table, listener)
+    scratch: memoryview
+    pool: BufferPool
+    blocked: int
+    """How often a connection's requests were held back."""
+
+    def call_later(self, seconds: float, callback: Callable[[], None], /) -> Timer:
+        """Call back in so many seconds."""
+
+    def queues(self, connection: "Connection", /) -> bool:
+        """Whether a new connection must wait for its turn: `let_in` is called then."""
+
+    def holds_off(self, connection: "Connection", /) -> bool:
+        """Whether a new connection comes too soon after others: it is ended in a while."""
+
+    def admit(self, connection: "Connection", /) -> Session | None:
+        """A session for a new connection, or None where a limit refuses it."""
+
+    def leave(self, connection: "Connection", /) -> None:
+        """Forget a connection that is gone."""
+
+    def wait_for_memory(self, connection: "Connection", /) -> None:
+        """Tell it (`memory_freed`) when large frames may be received again."""
+
+
+class Connection(BufferedProtocol):
+    """Receives frames, hands them to its session, has the answers sent in the requests' order."""
+
+    def __init__(self, table: Admission, listener: str) -> None:
+        self._table = table
+        self.listener = listener
+        self.answers = Answers(table, listener, self._unblock)
+        """What it sends."""
+        self.address = ""
+        """The peer's address as text, without port."""
         self.port = -1
         """The peer's port."""
         self.frames = 0
         """Whole frames handled so far."""
-        self.opened = self.last_moved
+        self.opened = self.answers.last_moved
         self.frame_since: float | None = None
         """When the frame being received began, for its deadline."""
         self._inbox = Inbox(table.scratch, table.pool)
@@ -51,20 +82,21 @@ class Connection(Answering):
     def connection_made(self, transport: BaseTransport) -> None:
         """Enter, or wait for that where connections come too fast."""
         peer = transport.get_extra_info("peername")
-        self.address = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.address = self.answers.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.port = int(peer[1]) if isinstance(peer, tuple) else -1
-        self._transport = cast("Transport", transport)
+        made = self.answers.transport = cast("Transport", transport)
         if self._table.queues(self):
             self._queued = True
             self._leave_unread()
         else:
-            self._enter(self._transport)
+            self._enter(made)
 
     def let_in(self) -> None:
         """It has waited for its turn, which has come."""
         self._queued = False
-        if self._transport is not None:
-            self._enter(self._transport)
+        transport = self.answers.transport
+        if transport is not None:
+            self._enter(transport)
             if self._inbox.filled:
                 self._pass()
             if self._session is not None:
@@ -84,7 +116,7 @@ class Connection(Answering):
         if self._table.holds_off(self):
             self._leave_unread()
             return
-        self.opened = self.last_moved = self._table.now()
+        self.opened = self.answers.last_moved = self._table.now()
         self._session = self._table.admit(self)
         if self._session is None:
             transport.abort()
@@ -93,16 +125,9 @@ class Connection(Answering):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Free all that was held for this client."""
-        self._transport = None
         session, self._session = self._session, None
-        waiting, self._waiting = self._waiting, deque()
-        for answer in waiting:
-            if isinstance(answer, Pending):
-                answer.abandon()
-        self._out = []
-        if self._outlet is not None:
-            self._outlet.drop()
-        if not self._in_pass:
+        self.answers.lose()
+        if not self.answers.in_pass:
             self._inbox.release()
         if session is not None:
             self._table.leave(self)
@@ -116,27 +141,48 @@ class Connection(Answering):
         """Handle all whole frames now there."""
         inbox = self._inbox
         inbox.filled += nbytes
-        self.last_moved = self._table.now()
+        self.answers.last_moved = self._table.now()
         if inbox.whole_frame_possible():
             self._pass()
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers."""
+        self.answers.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        self.answers.resume_writing()
 
     def eof_received(self) -> bool:
         """A client that will ask nothing more gets nothing more, as with Kafka."""
         return False
 
+    @property
+    def waits(self) -> bool:
+        """Whether an answer is still waited for, of those to the requests handed over."""
+        return bool(self.answers.waiting)
+
+    def close(self) -> None:
+        """Send what is ready, then end the connection."""
+        self.answers.close()
+
+    def abort(self, because: str) -> None:
+        """End the connection now; what is unsent is lost."""
+        self.answers.abort(because)
+
     # requests
 
     def _pass(self) -> None:
         """Handle what is there, send the answers, carry over what is unfinished."""
-        session = self._session
-        if session is None or self._closing or self._quiet:
+        session, answers = self._session, self.answers
+        if session is None or answers.closing or self._quiet:
             if self._queued:
                 self._inbox.keep(0, 0)  # for when it is let in; no more is read until then
                 self._pause_reading()
             return
         problem: Exception | None = None
         reached = 0
-        self._in_pass = True
+        answers.in_pass = True
         try:
             reached = self._handle_frames(session)
         except InvariantError as broken:
@@ -145,35 +191,35 @@ class Connection(Answering):
         except Exception as error:  # noqa: BLE001 - whatever it is, it ends one connection
             problem = error
         try:
-            self._unwritten = session.pass_done()
+            answers.unwritten = session.pass_done()
         except CloseConnection as error:
             problem = error
-            self._out.clear()
-        self._in_pass = False
-        if self._transport is None:
+            answers.out.clear()
+        answers.in_pass = False
+        if answers.transport is None:
             self._inbox.release()
             return
-        if self._unwritten is not None:
-            self._unwritten.wait_in(self)
+        if answers.unwritten is not None:
+            answers.unwritten.wait_in(answers)
             self._block()
-        if self._waiting:
-            self._collect_answered()
+        if answers.waiting:
+            answers.collect_answered()
         if problem is None:
             self._keep_from(reached)
-        self._send()
+        answers.send()
         if problem is not None:
-            self._refuse(problem)
-        elif self._blocked and not self._must_wait():
-            self._make_dirty()  # it took all: the others have their turn, then this one goes on
+            answers.refuse(problem)
+        elif answers.blocked and not self._must_wait():
+            answers.make_dirty()  # it took all: the others have their turn, then this one goes on
 
     def _handle_frames(self, session: Session) -> int:
         """Hand over whole frames; return where the first unhandled one begins."""
         at = 0
         view, filled = self._inbox.view, self._inbox.filled
-        limits = self._table.limits
+        limits, answers = self._table.limits, self.answers
         frame_max, waiting_max = limits.frame_bytes_max, limits.waiting_answers_max
         held_max = limits.write_buffer_bytes_high
-        waiting, out, handle = self._waiting, self._out, session.frame
+        waiting, out, handle = answers.waiting, answers.out, session.frame
         while filled - at >= LENGTH_BYTES:
             (size,) = _unpack_length(view, at)
             if not 0 < size <= frame_max:
@@ -183,8 +229,8 @@ class Connection(Answering):
                 break
             if (
                 self._muted
-                or self.write_blocked_since is not None
-                or self._held > held_max
+                or answers.write_blocked_since is not None
+                or answers.held > held_max
                 or (waiting and (len(waiting) >= waiting_max or self._one_alone()))
             ):
                 self._block()
@@ -203,10 +249,10 @@ class Connection(Answering):
                 at, frames, answer = run
                 self.frames += frames
             if type(answer) is bytes and not waiting:
-                self._held += len(answer)
+                answers.held += len(answer)
                 out.append(answer)
             elif answer is not None:
-                self._queue(answer)
+                answers.queue(answer)
         return at
 
     def _keep_from(self, at: int) -> None:
@@ -215,10 +261,10 @@ class Connection(Answering):
         need = 0
         if rest >= LENGTH_BYTES:
             need = LENGTH_BYTES + _unpack_length(inbox.view, at)[0]
-        if rest == 0 or self._blocked:
+        if rest == 0 or self.answers.blocked:
             self.frame_since = None
         elif self.frame_since is None or at > 0:
-            self.frame_since = self.last_moved
+            self.frame_since = self.answers.last_moved
         if not inbox.keep(at, need):
             self._needs_memory = True
             self._table.wait_for_memory(self)
@@ -227,7 +273,7 @@ class Connection(Answering):
 
     def memory_freed(self) -> bool:
         """Large frames may be received again. False: there is still no room for this one."""
-        if self._transport is None or not self._needs_memory:
+        if self.answers.transport is None or not self._needs_memory:
             return True
         if not self._inbox.grow():
             return False
@@ -255,28 +301,31 @@ class Connection(Answering):
             self._table.call_later(left, self._unmute)
             return
         self._muted = False
-        self.last_moved = self._table.now()
-        if self._blocked and self._transport is not None and not self._in_pass:
+        self.answers.last_moved = self._table.now()
+        if self.answers.blocked and self.answers.transport is not None and not self.answers.in_pass:
             self._unblock()
 
     def _block(self) -> None:
         """Too many requests wait or too much is unsent: leave the rest where it is."""
-        if not self._blocked:
-            self._blocked = True
+        if not self.answers.blocked:
+            self.answers.blocked = True
             self._table.blocked += 1
             self._pause_reading()
 
     def _one_alone(self) -> bool:
         """Whether nothing is handled behind the request handed over last, whose answer waits."""
-        last = self._waiting[-1]
+        last = self.answers.waiting[-1]
         return isinstance(last, Pending) and last.alone
 
     def _must_wait(self) -> bool:
         """Whether the requests held back stay where they are."""
-        limits, waiting = self._table.limits, self._waiting
-        if self._muted or self._unwritten is not None:
+        limits, waiting = self._table.limits, self.answers.waiting
+        if self._muted or self.answers.unwritten is not None:
             return True
-        if self.write_blocked_since is not None or self._held > limits.write_buffer_bytes_high:
+        if (
+            self.answers.write_blocked_since is not None
+            or self.answers.held > limits.write_buffer_bytes_high
+        ):
             return True
         if not waiting:
             return False
@@ -287,19 +336,19 @@ class Connection(Answering):
     def _unblock(self) -> None:
         if self._must_wait():
             return
-        self._blocked = self._in_turn = False
+        self.answers.blocked = self._in_turn = False
         self._pass()
-        if not self._blocked:
+        if not self.answers.blocked:
             self._resume_reading()
 
     def _pause_reading(self) -> None:
-        if self._transport is not None and not self._closing:
-            self._transport.pause_reading()
+        if self.answers.transport is not None and not self.answers.closing:
+            self.answers.transport.pause_reading()
 
     def _resume_reading(self) -> None:
-        held = self._closing or self._quiet or self._blocked or self._needs_memory
-        if self._transport is not None and not held:
-            self._transport.resume_reading()
+        held = self.answers.closing or self._quiet or self.answers.blocked or self._needs_memory
+        if self.answers.transport is not None and not held:
+            self.answers.transport.resume_reading()
 
     def quiesce(self) -> None:
         """Read no more requests, for good; those taken are still answered."""
@@ -309,12 +358,12 @@ class Connection(Answering):
     @property
     def idle(self) -> bool:
         """Whether nothing is being received, worked on or sent."""
-        return not self._waiting and not self._out and self._inbox.filled == 0
+        return not self.answers.waiting and not self.answers.out and self._inbox.filled == 0
 
     def sweep_buffer(self) -> None:
         """Give a large buffer back that was not used since the last sweep but one."""
         inbox = self._inbox
-        if inbox.holds_large and inbox.filled == 0 and not self._in_pass:
+        if inbox.holds_large and inbox.filled == 0 and not self.answers.in_pass:
             if self._large_idle:
                 inbox.release()
             self._large_idle = not self._large_idle

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 
-from headrace.net.answering import Answering
+from headrace.net.answering import Answers
 from headrace.net.buffers import BufferPool
 from headrace.net.connection import Connection
 from headrace.net.limits import PIECE_BYTES, SCRATCH_BYTES, SWEEP_SECONDS, Limits
@@ -72,7 +72,7 @@ class ConnectionTable:
         self._held_off: set[Connection] = set()
         self._connections: set[Connection] = set()
         self._per_address: Counter[str] = Counter()
-        self._dirty: list[Answering] = []
+        self._dirty: list[Answers] = []
         self._wanting_memory: list[Connection] = []
         self._sweeps = 0
         self._refused_at_sweep = 0
@@ -163,19 +163,19 @@ class ConnectionTable:
                 del self._per_address[connection.address]
         self._offer_memory()
 
-    def send_soon(self, connection: Answering) -> None:
+    def send_soon(self, answers: Answers) -> None:
         """Have its ready answers sent when this turn of the loop is over."""
         if not self._dirty:
             self._clock.call_later(0, self._send_all)
-        self._dirty.append(connection)
+        self._dirty.append(answers)
 
     def _send_all(self) -> None:
         dirty, self._dirty = self._dirty, []
-        for connection in dirty:
+        for answers in dirty:
             try:
-                connection.send_ready()
+                answers.send_ready()
             except Exception as problem:  # noqa: BLE001 - whatever it is, it ends one connection
-                connection.lost(problem)
+                answers.lost(problem)
 
     def wait_for_memory(self, connection: Connection) -> None:
         """Tell it (`memory_freed`) when large frames may be received again."""
@@ -210,10 +210,10 @@ class ConnectionTable:
         since = connection.frame_since
         if since is not None and now - since > limits.frame_seconds_max:
             return f"a request not whole within {limits.frame_seconds_max:g} s"
-        since = connection.write_blocked_since
+        since = connection.answers.write_blocked_since
         if since is not None and now - since > limits.slow_reader_seconds_max:
             return f"answers unread for {limits.slow_reader_seconds_max:g} s"
-        if now - connection.last_moved > limits.idle_seconds_max and connection.idle:
+        if now - connection.answers.last_moved > limits.idle_seconds_max and connection.idle:
             return f"idle for {limits.idle_seconds_max:g} s (connections.max.idle.ms)"
         return None
 
@@ -229,7 +229,7 @@ class ConnectionTable:
         self._closed = True
         self._timer.cancel()
         for connection in list(self._connections):
-            connection.send_ready()
+            connection.answers.send_ready()
             connection.close()
         for connection in list(self._held_off):
             self._end_held_off(connection)

@@ -153,9 +153,9 @@ class World:
     def held(self) -> int:
         """Bytes that the transports hold."""
         return sum(
-            one._transport.get_write_buffer_size()
+            one.answers.transport.get_write_buffer_size()
             for one in self.connections
-            if one._transport is not None
+            if one.answers.transport is not None
         )
 
 
@@ -250,7 +250,7 @@ def test_ranges_arrive_whole_and_in_order_with_what_is_around_them(
             past = sum(one.sent for one in world.shops[0].ranges)
             assert bool(past) == (how == b" sent" and way != "transport only")
             assert world.shops[0].ranges[0].sent == bool(past), "the socket had room for it"
-            outlet = world.connections[0]._outlet
+            outlet = world.connections[0].answers._outlet
             assert outlet is not None
             assert outlet.unsent == 0
 
@@ -292,7 +292,7 @@ def test_slow_clients_share_a_buffer_and_no_bytes(on_loop: Callable[..., None], 
 
 
 def transport_holds(connection: Connection) -> bool:
-    transport = connection._transport
+    transport = connection.answers.transport
     return transport is not None and transport.get_write_buffer_size() > 0
 
 
