@@ -102,7 +102,7 @@ class Story:
                     break
                 assert answer.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, answer
                 await asyncio.sleep(0)
-        share = here.broker.share
+        share = here.coordinators.share
         topic_id = here.broker.image.topics[TOPIC].topic_id
         await until(lambda: share.states.read(ShareKey(GROUP, topic_id, 0)) is not None)
 

@@ -31,7 +31,7 @@ class ShareRoom:
 
     def __init__(self, here: Room) -> None:
         self.here = here
-        self.share = here.broker.share
+        self.share = here.coordinators.share
 
     async def begin(self, partitions: int, **settings: str) -> None:
         """Have the topics; `settings` are the group's, with underscores for dots."""
@@ -40,7 +40,7 @@ class ShareRoom:
         for name in (OFFSETS_TOPIC, SHARE_STATE_TOPIC):
             await self.here.controller.ensure_internal_topic(name)
         self.configure(share_auto_offset_reset="earliest", **settings)
-        leds = (self.here.broker.groups.led, self.share.states.led)
+        leds = (self.here.coordinators.groups.led, self.share.states.led)
         await until(lambda: all(led.at(0) is not None for led in leds))
         await until(lambda: all(shard.state is ShardState.ACTIVE for led in leds for shard in led))
 

@@ -10,7 +10,7 @@ from headrace.frontends.kafka.admin import (
     alter_partition_reassignments,
     list_partition_reassignments,
 )
-from headrace.frontends.kafka.connection.handler import Api
+from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.frontends.kafka.security import (
     alter_user_scram_credentials,

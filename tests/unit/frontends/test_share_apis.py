@@ -269,7 +269,7 @@ def test_metrics_tell_of_transactions_and_share_groups(broker: BrokerThread) -> 
     def shown(server: Server) -> dict[str, float]:
         metrics = Metrics()
         broker_metrics, server.broker.metrics = server.broker.metrics, metrics
-        coordinator_gauges.register(server.broker)
+        coordinator_gauges.register(server.broker, server.coordinators)
         server.broker.metrics = broker_metrics
         return {
             " ".join((one.name.removeprefix("headrace_"), *one.labels.values())): one.value
