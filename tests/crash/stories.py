@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from headrace.log.retention import apply_retention
 from headrace.model.nouns import TopicPartition
 from tests.support.crash import Story
 from tests.support.log import NOW_MS, PLACE
@@ -42,7 +43,7 @@ def retention_by_size(story: Story) -> None:
         story.append(log, b"o%d" % number * 60)
     story.flush(log)
     log.config = replace(log.config, retention_bytes=700, file_delete_delay_ms=1000)
-    story.move_start(log, lambda: log.apply_retention(NOW_MS))
+    story.move_start(log, lambda: apply_retention(log, NOW_MS))
     assert log.start_offset > 0
     story.append(log, b"later")
     story.flush(log)
@@ -57,7 +58,7 @@ def retention_by_time(story: Story) -> None:
     story.flush(log)
     story.checkpoint()
     log.config = replace(log.config, retention_ms=1000, file_delete_delay_ms=0)
-    story.move_start(log, lambda: log.apply_retention(NOW_MS + 1100))
+    story.move_start(log, lambda: apply_retention(log, NOW_MS + 1100))
     assert log.start_offset == log.end_offset, "the active segment goes too"
     story.world.settle()
     story.append(log, b"later", epoch=2)

@@ -70,7 +70,7 @@ def plain(log: Log) -> None:
 
 def transactions(log: Log) -> None:
     for at in range(7):
-        sequence = log.producers.entries()[0].last_sequence + 1 if len(log.producers) else 0
+        sequence = log.producers.kept.entries()[0].last_sequence + 1 if len(log.producers) else 0
         put(
             log, (b"t%d" % (at % 3), b"txn %d" % at),
             producer=(9, 0, sequence), transactional=True, codec=wire.Codec.GZIP,
@@ -206,16 +206,16 @@ def test_old_segments_that_go_before_the_new_one_counts_are_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def wrong_order(log: Log, cleaned: Cleaned, at: int) -> list[Segment]:
-        disk = log.shared.disk
+        disk = log.context.disk
         old = log.segments[at : at + len(cleaned.sources)]
         base = f"{log.directory}/{file_names.segment_file(cleaned.base_offset, '')}"
         for segment in old:
             segment.rename_away(file_names.DELETED)
         for suffix in cleaned.files:
             disk.rename(f"{base}{suffix}.cleaned", f"{base}{suffix}")
-        new = log.make_segment(Offset(cleaned.base_offset))
+        new = log.segments.make(Offset(cleaned.base_offset), log.config)
         new.size = cleaned.size
-        log.set_segments([*log.segments[:at], new, *log.segments[at + len(old) :]])
+        log.segments.replace([*log.segments[:at], new, *log.segments[at + len(old) :]])
         return old
 
     monkeypatch.setattr(swap_segments, "swap_in", wrong_order)

@@ -114,7 +114,7 @@ def test_a_clean_stop_is_believed_only_when_everything_is_on_the_platter() -> No
     for cut in range(story.ops + 1):
         for left in crash_states(story.world.disk, cut, seed=1):
             after = story.world.after_power_cut(left)
-            if after.directory.was_clean:
+            if after.directory.loader.was_clean:
                 clean += 1
                 found = after.directory.logs[PLACE]
                 assert found.end_offset == end

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from headrace.log.directory.checkpoints import Checkpoints
-from headrace.log.directory.directory_loader import LoadedDirectory
-from headrace.log.directory.log_dir_context import Known
+from headrace.log.directory.directory_loader import DirectoryLoader
 from headrace.log.flusher import Done, Strategy, fdatasync_each
 from headrace.log.producers import producer_snapshot
+from headrace.log.recovery.known import Known
 from headrace.log.segment.segment import Segment
 from headrace.model.nouns import TopicPartition
 from headrace.ports.disk import Disk, DiskFile
@@ -109,12 +109,12 @@ def test_a_checkpoint_ahead_of_the_flush_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_clean_stop_that_was_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = LoadedDirectory._known
+    honest = DirectoryLoader._known
 
-    def believed(self: LoadedDirectory, partition: TopicPartition) -> Known:
+    def believed(self: DirectoryLoader, partition: TopicPartition) -> Known:
         return replace(honest(self, partition), clean=True)
 
-    monkeypatch.setattr(LoadedDirectory, "_known", believed)
+    monkeypatch.setattr(DirectoryLoader, "_known", believed)
     assert findings(stories.rolls)
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from headrace.config.log_config import LogConfig
 from headrace.log.producers.producer_states import Duplicate
+from headrace.log.retention import apply_retention
+from headrace.log.truncation import truncate_to
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from headrace.testing.disk_crash import crash_states
@@ -30,7 +32,7 @@ def retain_nothing(world: World) -> None:
     log = world.log()
     log.config = replace(CONFIG, retention_bytes=0)
     log.high_watermark = log.end_offset
-    assert log.apply_retention(NOW_MS) >= 1
+    assert apply_retention(log, NOW_MS) >= 1
     assert log.start_offset == 1
     world.settle()
     world.clock.advance(0.2)
@@ -68,7 +70,7 @@ def test_a_snapshot_that_a_power_cut_took_is_written_again_before_the_batches_go
     world = flushed_and_rolled()
     log = world.log()
     append(log, b"y", b"z")
-    log.truncate_to(Offset(2))  # makes durable that there is a segment at 1
+    truncate_to(log, Offset(2))  # makes durable that there is a segment at 1
     world.directory.checkpoint()
     world.settle()
     world = world.after_power_cut(next(crash_states(world.disk, len(world.disk.ops), seed=0)))
@@ -100,7 +102,7 @@ def test_a_truncation_to_where_the_log_begins_leaves_them_known_after_a_kill() -
     log = world.log()
     log.config = replace(CONFIG, retention_bytes=1)
     log.high_watermark = log.end_offset
-    assert log.apply_retention(NOW_MS) == 1
-    log.truncate_to(Offset(1))
+    assert apply_retention(log, NOW_MS) == 1
+    truncate_to(log, Offset(1))
     assert not forgets(world)
     world.close()

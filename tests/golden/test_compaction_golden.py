@@ -72,7 +72,7 @@ def test_after_our_compaction_the_last_value_of_each_key_is_at_its_offset(broker
     keyed = {at: log for at, log in directory.logs.items() if is_keyed(at)}
     before = {at: held(log, committed=True) for at, log in keyed.items()}
     sizes = {at: len(batches(log, log.end_offset)) for at, log in keyed.items()}
-    producers = {at: log.producers.entries() for at, log in keyed.items()}
+    producers = {at: log.producers.kept.entries() for at, log in keyed.items()}
     others = {
         at: held(log, committed=False) for at, log in directory.logs.items() if at not in keyed
     }
@@ -101,7 +101,7 @@ def test_after_our_compaction_the_last_value_of_each_key_is_at_its_offset(broker
     for at, log in keyed.items():
         reopened = again.logs[at]
         assert held(reopened, committed=True) == held(log, committed=True)
-        known = {one.producer_id: one.last_sequence for one in reopened.producers.entries()}
+        known = {one.producer_id: one.last_sequence for one in reopened.producers.kept.entries()}
         for one in producers[at]:
             if one.last_sequence >= 0:
                 assert known.get(one.producer_id) == one.last_sequence, (at, one)

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headrace.log.log import Log
+from headrace.log.retention import apply_retention
+from headrace.log.truncation import truncate_to
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from headrace.testing.disk_crash import crash_states
@@ -96,13 +98,13 @@ class CompactedLogModel(RuleBasedStateMachine):
         before = data.draw(st.integers(self.log.start_offset, self.log.high_watermark))
         self.log.delete_records(Offset(before))
         self.world.settle()
-        self.log.apply_retention(NOW_MS)
+        apply_retention(self.log, NOW_MS)
         self.start = self.log.start_offset
 
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         target = data.draw(st.integers(self.log.start_offset, self.log.end_offset))
-        self.log.truncate_to(Offset(target))
+        truncate_to(self.log, Offset(target))
         assert self.log.end_offset <= target
         self.cut_model()
 
@@ -160,7 +162,7 @@ class CompactedLogModel(RuleBasedStateMachine):
     def read_from_anywhere(self, data: st.DataObject) -> None:
         start = data.draw(st.integers(self.log.start_offset, self.log.end_offset))
         wanted = [row for row in rows(self.log) if row[0] >= start]
-        self.log.forget_positions()
+        self.log.segments.forget_ends()
         assert [row for row in rows_from(self.log, start) if row[0] >= start] == wanted
 
     @invariant()

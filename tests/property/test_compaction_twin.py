@@ -202,7 +202,7 @@ def test_a_compacted_log_holds_what_a_dictionary_would(
     live = {key: at for key, at in found.items() if at[1] is not None}
     assert live == model.live()
     for producer_id, sequence in sequences.items():
-        known = {one.producer_id: one.last_sequence for one in log.producers.entries()}
+        known = {one.producer_id: one.last_sequence for one in log.producers.kept.entries()}
         assert known[producer_id] == sequence - 1
 
 

@@ -29,7 +29,7 @@ def test_whatever_bit_of_a_header_is_flipped_nothing_wrong_is_served(
         for bit in range(8):
             world.disk.flip(LOG_FILE, positions[victim] + byte, 1 << bit)
             for start in range(BATCHES):
-                log.forget_positions()
+                log.segments.forget_ends()
                 wrong += [
                     f"byte {byte} bit {bit}, read from {start}: {what}"
                     for what in misread(world, start, max_bytes)

@@ -16,6 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from headrace.config.log_config import LogConfig
 from headrace.log.producers.producer_states import Duplicate
+from headrace.log.retention import apply_retention
+from headrace.log.truncation import truncate_to
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
@@ -143,7 +145,7 @@ class LogModel(RuleBasedStateMachine):
         self.log.config = LogConfig(
             segment_bytes=700, retention_bytes=keep, retention_ms=-1, file_delete_delay_ms=100
         )
-        self.log.apply_retention(NOW_MS)
+        apply_retention(self.log, NOW_MS)
         self.log.config = CONFIG
         assert self.log.start_offset <= self.log.high_watermark
         self.world.clock.advance(0.2)
@@ -152,7 +154,7 @@ class LogModel(RuleBasedStateMachine):
     @rule(data=st.data())
     def truncate(self, data: st.DataObject) -> None:
         target = data.draw(st.integers(self.log.start_offset, self.log.end_offset))
-        self.log.truncate_to(Offset(target))
+        truncate_to(self.log, Offset(target))
         assert self.log.end_offset <= target
         self.cut_model(target)
 
@@ -343,12 +345,12 @@ def test_a_truncation_into_a_batch_is_no_gap_that_a_power_cut_may_use() -> None:
     state = LogModel()
     state.append(sizes=[0, 0], ahead=0, producer=0, codec=wire.Codec.NONE)
     state.checkpoint()
-    state.log.truncate_to(Offset(1))
+    truncate_to(state.log, Offset(1))
     state.cut_model(1)
     state.end_transaction(producer=8, commit=False)
     state.roll()
     state.append(sizes=[0, 0], ahead=0, producer=0, codec=wire.Codec.NONE)
-    state.log.truncate_to(Offset(2))
+    truncate_to(state.log, Offset(2))
     state.cut_model(2)
     state.power_cut(sample=0, seed=0)
     state.search_by_time(ahead=0)

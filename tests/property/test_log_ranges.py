@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.config.log_config import LogConfig
-from headrace.log import readable_log
-from headrace.log.directory.housekeeping import Periods
+from headrace.log import log_reader
+from headrace.log.directory.periods import Periods
 from headrace.log.log import Log, NeedsDisk, ReadResult
 from headrace.log.segment import served_ranges
 from headrace.log.segment.served_ranges import BatchRange, Served
+from headrace.log.truncation import truncate_to
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import Offset
 from headrace.ports.file_ranges import Part, RangeLost
@@ -29,7 +30,7 @@ LOG_FILE = "/data/t-0/00000000000000000000.log"
 def small_ranges() -> Iterator[None]:
     """So that ranges are used for little."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(readable_log, "RANGE_BYTES_MIN", LEAST)
+        patch.setattr(log_reader, "RANGE_BYTES_MIN", LEAST)
         patch.setattr(served_ranges, "COLD_BYTES", 400)
         yield
 
@@ -93,7 +94,7 @@ def test_a_range_is_whole_batches_as_they_were_read(sizes: list[int], seed: int)
     chance = random.Random(seed)
     end = log.end_offset
     for _ in range(12):
-        log.forget_positions()
+        log.segments.forget_ends()
         at = Offset(chance.randrange(end))
         below = Offset(chance.randint(at, end))
         max_bytes = chance.choice([LEAST, 500, 2000, 1 << 20])
@@ -174,7 +175,7 @@ def test_no_range_with_a_flipped_bit_becomes_whole_and_what_follows_is_read_with
     wrong = []
     for byte in sorted(set(range(HEADER_BYTES + 5)) - set(range(12, 16))):
         for bit in range(8):
-            log.forget_positions()
+            log.segments.forget_ends()
             forget(log)
             found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
             assert isinstance(found, Served)
@@ -187,7 +188,7 @@ def test_no_range_with_a_flipped_bit_becomes_whole_and_what_follows_is_read_with
                 pass
             if not first.suspect:
                 wrong.append(f"byte {byte}, bit {bit}: forgotten")
-            log.forget_positions()
+            log.segments.forget_ends()
             careful = log.serve(Offset(0), 1 << 20, below=log.end_offset) if victim else None
             if isinstance(careful, Served) and not sound(careful, positions[victim]):
                 wrong.append(f"byte {byte}, bit {bit}: served afterwards")
@@ -217,7 +218,7 @@ def test_damage_met_while_sending_is_told_to_who_asks_again(
             log.serve(Offset(0), 1 << 20, below=log.end_offset)
         log.segments[0].suspect = False
     assert len([line for line in caplog.messages if LOG_FILE in line]) == 1
-    assert log.shared.damaged == 1
+    assert log.context.damaged == 1
     world.close()
 
 
@@ -233,7 +234,7 @@ def test_a_range_whose_file_is_gone_ends_in_an_error(event: str, looked_at: bool
     into = memoryview(bytearray(300))
     assert found.data.take(into) > 0
     if event == "truncated":
-        log.truncate_to(Offset(2))
+        truncate_to(log, Offset(2))
         append(log, b"another")
     elif event == "closed":
         log.segments[0].file.close()
@@ -358,7 +359,7 @@ def test_a_scrub_that_finds_rot_has_it_looked_at_by_readers_too() -> None:
     for _ in range(70):
         world.clock.advance(1)
         world.disk.settle()
-    assert log.shared.damaged == 1
+    assert log.context.damaged == 1
     found = log.serve(Offset(0), 1 << 20, below=log.end_offset)
     assert isinstance(found, Served)
     with pytest.raises(HeadraceError):

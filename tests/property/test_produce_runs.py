@@ -194,7 +194,7 @@ async def play_one(stretches: list[Stretch], in_runs: bool, fault: bool = False)
                 partition = here.broker.partition(name, index)
                 log = partition.log
                 outcome.state += [name, index, partition.high_watermark, log.end_offset]
-                outcome.state.append(log.producers.at_rest(100))
+                outcome.state.append(log.producers.kept.at_rest(100))
                 for segment in log.segments:
                     segment.write_out_indexes()
                     outcome.state.append([segment.at_rest(), segment.bytes_since_index])

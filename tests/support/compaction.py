@@ -146,7 +146,7 @@ def job_of(log: Log, **changes: object) -> Job:
         "aborted": tuple(tuple(one) for one in log.aborted_transactions(Offset(0), upper)),
         "producers": tuple(
             (one.producer_id, one.last_offset, one.producer_epoch)
-            for one in log.producers.entries()
+            for one in log.producers.kept.entries()
         ),
         "now_ms": NOW_MS,
         "delete_retention_ms": 1000,

@@ -16,13 +16,14 @@ from headrace.config.log_config import LogConfig
 from headrace.log.directory.durable_read_bounds import read_bound
 from headrace.log.log import Log, Origin
 from headrace.log.text_files import NO_TOPIC_ID
+from headrace.log.truncation import truncate_to
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from tests.support.crash_check import recovered_problems
-from tests.support.log import NOW_MS, PLACE, TOPIC_ID, World, batch_of
+from tests.support.log import NOW_MS, PLACE, TOPIC_ID, FlushListener, World, batch_of
 
 SMALL = LogConfig(segment_bytes=600, index_interval_bytes=150, segment_index_bytes=256)
 NEVER = 1 << 60
@@ -129,7 +130,7 @@ class Story:
             history.tell(self.ops, upto)
             log.high_watermark = upto
 
-        log.on_flushed = flushed
+        log.listeners = (FlushListener(flushed),)
         return log
 
     def append(
@@ -198,7 +199,7 @@ class Story:
             there = (told for told in history.batches if told.until == NEVER)
             kept = max((told.last + 1 for told in there if told.last < offset), default=0)
             history.flushed.append((self.ops, min(promised, kept)))
-        log.truncate_to(Offset(offset))
+        truncate_to(log, Offset(offset))
         history.marks.append((self.ops, log.high_watermark))
         for told in history.batches:
             if told.last >= log.end_offset and told.until == NEVER:

@@ -91,7 +91,7 @@ def agrees_with_itself(log: Log, found: list[Batch]) -> Iterator[str]:
 def _every_offset_is_found(log: Log, found: list[Batch]) -> Iterator[str]:
     for header, data in found:
         for offset in {max(header.base_offset, log.start_offset), _last(header)}:
-            log.forget_positions()
+            log.segments.forget_ends()
             result = read(log, Offset(offset), 1, below=log.end_offset)
             if bytes(result.data) != data:
                 yield f"reading from {offset} gives another batch"

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from headrace.config.log_config import LogConfig
-from headrace.log.directory.log_directory import LogDirectory, Periods
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.log.directory.periods import Periods
 from headrace.log.directory.unchanged_logs import FILE_NAME
 from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.log import Appended, Log, NeedsDisk, Origin, ReadResult
@@ -18,6 +19,19 @@ NOW_MS = 1_780_000_000_000
 PLACE = TopicPartition("t", 0)
 TOPIC_ID = bytes(range(16))
 CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=200, segment_index_bytes=1024)
+
+
+class FlushListener:
+    """Tells a test of a log's flushes."""
+
+    def __init__(self, told: Callable[[Offset], object]) -> None:
+        self._told = told
+
+    def log_flushed(self, upto: Offset) -> None:
+        self._told(upto)
+
+    def log_readable(self) -> None:
+        """Nobody waits here."""
 
 
 class World:

@@ -9,7 +9,7 @@ from headrace.config.log_config import LogConfig
 from headrace.log.log import Log
 from headrace.model.nouns import Offset
 from headrace.testing.disk import SimDisk
-from tests.support.log import World
+from tests.support.log import FlushListener, World
 
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200, segment_index_bytes=1024)
 
@@ -34,7 +34,7 @@ def lead(log: Log) -> Log:
     def flushed(upto: Offset) -> None:
         log.high_watermark = upto
 
-    log.on_flushed = flushed
+    log.listeners = (FlushListener(flushed),)
     return log
 
 

@@ -14,10 +14,10 @@ from contextlib import suppress
 from headrace.log import file_names, text_files
 from headrace.log.lookup import first_in
 from headrace.log.producers.producer_states import ProducerStates
-from headrace.log.recovery.recover import read_file
 from headrace.log.segment.indexes import OffsetIndex, TimeIndex
 from headrace.log.segment.scan import BadBatch, batches, headers
 from headrace.log.segment.transaction_index import AbortedTransaction, read_entries
+from headrace.log.text_files import read_file
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.posix.read_only_disk import ReadOnlyDisk, ReadOnlyFile
@@ -273,7 +273,7 @@ class PartitionFiles:
             with suppress(CorruptLogError):
                 content = read_file(_DISK, path)
                 if content is not None:
-                    producers.load(content, path)
+                    producers.kept.load(content, path)
                     return offset
         return self.bases[0] if self.bases else 0
 

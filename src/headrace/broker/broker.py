@@ -85,7 +85,7 @@ class Broker:
         """Called with every partition that we cease to serve: dropped, or its directory failed."""
         self._intervals = FlushIntervals(clock, self.directories, lambda: self.config)
         for directory in self.directories:
-            directory.on_failure = partial(self._directory_failed, directory)
+            directory.on_failure(partial(self._directory_failed, directory))
 
     @cached_property
     def telemetry(self) -> "Telemetry":

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from headrace.broker.waiters import AwaitedPartition
 from headrace.config.log_config import LogConfig
+from headrace.log.append_run import append_run
 from headrace.log.flusher import Flusher
 from headrace.log.log import Log, NeedsDisk, Origin, ReadResult, Served
 from headrace.log.producers.producer_states import Begins, Duplicate
@@ -88,8 +89,7 @@ class Partition(AwaitedPartition):
         self.inspected = False
         """Whether that, or a codec of its own, has clients' records looked into."""
         self._look_into(log.config)
-        log.on_flushed = self._flushed
-        log.on_readable = self._announce
+        log.listen(self)
         if flush_on_ack and self.high_watermark < log.end_offset:
             self._flush_soon(log)
 
@@ -177,7 +177,7 @@ class Partition(AwaitedPartition):
         count = log.producers.new_of(headers, now_ms)
         if count < len(batches):
             batches, headers = batches[:count], headers[:count]
-        count = log.append_run(batches, headers, self.leader_epoch, now_ms) if count else 0
+        count = append_run(log, batches, headers, self.leader_epoch, now_ms) if count else 0
         if count:
             self._settle(required_acks)
         return count
@@ -359,6 +359,7 @@ class Partition(AwaitedPartition):
             f" min.insync.replicas is {needed}",
         )
 
-    def _flushed(self, upto: Offset) -> None:
+    def log_flushed(self, upto: Offset) -> None:
+        """`LogListener`."""
         if self._flush_on_ack and upto > self.high_watermark:
             self.high_watermark = self.log.high_watermark = upto

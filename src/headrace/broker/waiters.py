@@ -54,7 +54,7 @@ class AwaitedPartition(Watched):
         if self._refusal is not None:
             return
         self._refusal = because
-        self.log.on_flushed = self.log.on_readable = None
+        self.log.unlisten(self)
         waiting, self._waiting = self._waiting, deque()
         for _, callback in waiting:
             callback(ApiError(because))
@@ -68,10 +68,10 @@ class AwaitedPartition(Watched):
     def _advance(self, upto: Offset) -> None:
         if upto > self.high_watermark:
             self.high_watermark = self.log.high_watermark = upto
-            self._announce()
+            self.log_readable()
 
-    def _announce(self) -> None:
-        """Tell those who wait for what the high watermark has passed."""
+    def log_readable(self) -> None:
+        """`LogListener`: tell those who wait for what the high watermark has passed."""
         if self._announced == self.high_watermark:
             return
         self._announced = self.high_watermark

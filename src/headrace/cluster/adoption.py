@@ -43,7 +43,7 @@ async def adopt(
         _logger.info(
             "adopted from the log directories: %s", ", ".join(topic.name for topic in strangers)
         )
-        if any(one.used_before for one in broker.directories):
+        if any(one.loader.used_before for one in broker.directories):
             _logger.error(
                 "the metadata store does not know the topics %s that were served from here: their "
                 "settings are lost, from now on they have the broker's (retention included)",
@@ -125,7 +125,7 @@ async def _bump(
 
 async def _pass_producer_ids(catalog: Catalog, broker: Broker, logs: Iterable[Log]) -> None:
     """Never give out an id that adopted logs know: its old sequences would meet the new ones."""
-    used = [entry.producer_id for log in logs for entry in log.producers.entries()]
+    used = [entry.producer_id for log in logs for entry in log.producers.kept.entries()]
     if used:
         block = await catalog.reserve_producer_ids(
             broker.broker_id, PRODUCER_ID_BLOCK_SIZE, above=max(used)

@@ -10,7 +10,7 @@ How the files reach the platter is a `Strategy`, replaceable and measured (bench
 
 from collections.abc import Callable, Collection
 
-from headrace.log.directory.log_dir_context import Shared
+from headrace.log.directory.log_dir_context import LogDirContext
 from headrace.log.log import FlushWork, Log
 from headrace.ports.clock import Clock, Timer
 from headrace.ports.disk import Disk, DiskFile
@@ -36,19 +36,28 @@ class Flusher:
         "_after",
         "_clock",
         "_closed",
+        "_context",
         "_gathering",
+        "_publish",
         "_running",
         "_scheduled",
-        "_shared",
         "_urgent",
         "_waiting",
         "flushes",
         "strategy",
     )
 
-    def __init__(self, shared: Shared, clock: Clock, strategy: Strategy = fdatasync_each) -> None:
-        self._shared = shared
+    def __init__(
+        self,
+        context: LogDirContext[Log],
+        clock: Clock,
+        publish: Callable[[Collection[Log]], None],
+        strategy: Strategy = fdatasync_each,
+    ) -> None:
+        """`publish`: told of the logs of a flush before anybody is answered."""
+        self._context = context
         self._clock = clock
+        self._publish = publish
         self._waiting: dict[Log, None] = {}
         self._after: list[Callable[[], None]] = []
         self._scheduled = False
@@ -66,7 +75,7 @@ class Flusher:
         return not (self._running or self._waiting)
 
     def flush_soon(self, log: Log) -> None:
-        """Have all that `log` holds now made durable; `log.on_flushed` tells when."""
+        """Have all that `log` holds now made durable; its listeners are told when."""
         self._waiting[log] = None
         self._urgent = True
         if not (self._scheduled or self._running):
@@ -93,7 +102,7 @@ class Flusher:
         if self._gathering is not None:
             self._gathering.cancel()
             self._gathering = None
-        if self._shared.failure is not None or self._running or not self._waiting:
+        if self._context.failure is not None or self._running or not self._waiting:
             return
         if self._closed:
             return
@@ -123,14 +132,14 @@ class Flusher:
                 self._flushed(work)
 
         if files:
-            self.strategy(self._shared.disk, files, done)
+            self.strategy(self._context.disk, files, done)
         else:  # all that waited has been closed or deleted meanwhile
             done(None)
 
     def _flush_directories(self, work: Work, directories: list[str]) -> None:
         # A file whose directory entry is lost is lost whatever its own fsync said. After the files:
         # no name is durable before what it stands for, and the journal has most of it by then.
-        disk = self._shared.disk
+        disk = self._context.disk
 
         # A partition deleted meanwhile has no directory of that name any more: it is skipped.
         paths = list(dict.fromkeys(directories))
@@ -155,11 +164,10 @@ class Flusher:
             log.flushed(part, now_ms)
             logs.append(log)
         # Before anybody is answered: who has an answer finds it in the files. One write for all.
-        if self._shared.publish is not None:
-            self._shared.publish(logs)
+        self._publish(logs)
         for log in logs:
-            if log.on_readable is not None:
-                log.on_readable()
+            for listener in log.listeners:
+                listener.log_readable()
         if self._waiting and not self._scheduled:
             self._schedule()
 
@@ -177,7 +185,7 @@ class Flusher:
     def _failed(self, error: OSError, path: str) -> None:
         self._settled()
         self._waiting.clear()
-        self._shared.fail(error, path, flush=True)
+        self._context.fail(error, path, flush=True)
 
     def after_current(self, action: Callable[[], None]) -> None:
         """Do `action` when no flush is running: files under flush must not be closed."""

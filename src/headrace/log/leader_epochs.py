@@ -10,20 +10,20 @@ NO_OFFSET = Offset(-1)
 class LeaderEpochs:
     """Epochs and their first offsets, both growing. Changes are the owner's to save."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "latest")
 
     def __init__(self, entries: list[tuple[LeaderEpoch, Offset]] | None = None) -> None:
         self._entries = list(entries or ())
+        self.latest = self._newest()
+        """The newest epoch, -1 where there is none."""
+
+    def _newest(self) -> LeaderEpoch:
+        return self._entries[-1][0] if self._entries else NO_EPOCH
 
     @property
     def entries(self) -> list[tuple[LeaderEpoch, Offset]]:
         """(epoch, start offset), oldest first."""
         return list(self._entries)
-
-    @property
-    def latest(self) -> LeaderEpoch:
-        """The newest epoch, -1 where there is none."""
-        return self._entries[-1][0] if self._entries else NO_EPOCH
 
     def assign(self, epoch: LeaderEpoch, start: Offset) -> bool:
         """Say that `epoch` begins at `start`; returns whether that is news.
@@ -36,6 +36,7 @@ class LeaderEpochs:
         while self._entries and (self._entries[-1][0] >= epoch or self._entries[-1][1] >= start):
             self._entries.pop()
         self._entries.append((epoch, start))
+        self.latest = epoch
         return True
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end: Offset) -> tuple[LeaderEpoch, Offset]:
@@ -65,6 +66,7 @@ class LeaderEpochs:
         before = len(self._entries)
         while self._entries and self._entries[-1][1] >= end:
             self._entries.pop()
+        self.latest = self._newest()
         return len(self._entries) != before
 
     def truncate_from_start(self, start: Offset) -> bool:
@@ -75,4 +77,5 @@ class LeaderEpochs:
         if older:
             kept.insert(0, (older[-1][0], start))
         self._entries = kept
+        self.latest = self._newest()
         return kept != before

@@ -1,29 +1,32 @@
-"""One partition's log: append, read, roll, flush, retain, truncate.
+"""One partition's log: its offsets, segments, epochs and producers; append, roll, flush.
 
 Life cycle: made by `recover.open_log` (which reads a directory) or `recover.create_log` (which
-makes one); used on the deciding thread; `close`d once. Only `read_from_disk`, `serve_from_disk`,
-`offset_for_time`, `max_timestamp_offset` and `aborted_transactions` may run elsewhere
-(`Disk.run`): they change nothing but what they load.
+makes one); used on the deciding thread; `close`d once. Reading is `LogReader`'s, whose methods
+stand here by their names; what shortens a log is in `retention` and `truncation`.
 
 Offsets: `start_offset` <= `high_watermark` <= `end_offset`; everything below `flushed_offset` is on
-the platter. Nothing here waits for that: `Flusher` does, and says so through `on_flushed`.
+the platter. Nothing here waits for that: `Flusher` does, and says so to the `LogListener`s.
 """
 
 import logging
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from headrace.log import batch_limits, file_names, retention, text_files, truncation
+from headrace.config.log_config import LogConfig
+from headrace.log import batch_limits, file_names, text_files
 from headrace.log.batch_limits import Origin
 from headrace.log.leader_epochs import LeaderEpochs
-from headrace.log.producers.kept_states import BATCHES_KEPT
-from headrace.log.readable_log import ReadableLog
+from headrace.log.log_reader import LogReader
+from headrace.log.producers.producer_states import ProducerStates
+from headrace.log.reported_damage import ReportedDamage
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.log.segment.segment import Segment
+from headrace.log.segment.segments import Segments
 from headrace.log.segment.served_ranges import Served
-from headrace.log.unflushed import FlushWork
-from headrace.model.errors import StorageError
+from headrace.log.small_files import SmallFiles
+from headrace.log.unflushed import FlushWork, Unflushed
+from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.invariant import invariant
-from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.ports.disk import DiskFile
 from headrace.record.batch import (
     CONTROL,
@@ -35,7 +38,13 @@ from headrace.record.batch import (
     stamp_append_time,
 )
 
-__all__ = ["Appended", "FlushWork", "Log", "NeedsDisk", "Origin", "ReadResult", "Served"]
+if TYPE_CHECKING:
+    from headrace.log.directory.log_dir_context import LogDirContext
+    from headrace.log.directory.read_bound_slot import Slot
+
+__all__ = [
+    "Appended", "FlushWork", "Log", "LogListener", "NeedsDisk", "Origin", "ReadResult", "Served",
+]  # fmt: skip
 
 _logger = logging.getLogger(__name__)
 _new = tuple.__new__
@@ -50,8 +59,92 @@ class Appended(NamedTuple):
     """The broker's time where the topic stamps it (LogAppendTime), else -1."""
 
 
-class Log(ReadableLog):
+class LogListener(Protocol):
+    """Who is told of a log's flushes: its partition, and who replicates it."""
+
+    def log_flushed(self, upto: Offset) -> None:
+        """All below `upto` is on the platter; told after every flush. Moves offsets, no more."""
+
+    def log_readable(self) -> None:
+        """All logs of the flush have moved, and readers of the files have been told."""
+
+
+class Log:
     """A partition's log. See the module for who may call what, and when."""
+
+    def __init__(
+        self,
+        context: "LogDirContext[Log]",
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: bytes,
+        config: LogConfig,
+    ) -> None:
+        """An empty shell, filled by `recover`."""
+        self.context = context
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        """May be set at any time; takes effect with the next append or retention."""
+        self.start_offset = Offset(0)
+        self.end_offset = Offset(0)
+        self.flushed_offset = Offset(0)
+        self.high_watermark = Offset(0)
+        """The partition's to move; kept here for its checkpoint, and retention stays below it."""
+        self.listeners: tuple[LogListener, ...] = ()
+        """Told of flushes, in this order. See `listen`."""
+        self.segments = Segments(context.disk, context.random, directory)
+        self.epochs = LeaderEpochs()
+        """Which epoch began where. Changed through `assign_epoch` only."""
+        self.producers = ProducerStates()
+        self.unflushed = Unflushed()
+        """What waits for the next flush besides the active segment."""
+        self.small_files = SmallFiles(context.disk, directory, self.unflushed)
+        self.damage = ReportedDamage(context, topic_partition)
+        self.closed = False
+        self.snapshot_offset = Offset(-1)
+        """Offset of the newest `.snapshot` there is."""
+        self.last_flush_ms = 0
+        self.truncations = 0
+        """How often the log was cut short."""
+        self.bound: Slot | None = None
+        """Where readers of the files are told how far they may go; `ReadBounds` has it."""
+        reader = LogReader(self, self.segments, self.damage, context.disk)
+        self.read = reader.read
+        self.read_from_disk = reader.read_from_disk
+        self.serve = reader.serve
+        self.serve_from_disk = reader.serve_from_disk
+        self.offset_for_time = reader.offset_for_time
+        self.max_timestamp_offset = reader.max_timestamp_offset
+        self.aborted_transactions = reader.aborted_transactions
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic_partition}, {self.start_offset}..{self.end_offset})"
+
+    # --- listeners ---------------------------------------------------------------------------
+
+    def listen(self, listener: LogListener) -> None:
+        """Tell `listener` of every flush from now on, after those that listen already."""
+        self.listeners = (*self.listeners, listener)
+
+    def unlisten(self, listener: object) -> None:
+        """Tell `listener` no more."""
+        self.listeners = tuple(other for other in self.listeners if other is not listener)
+
+    # --- offsets -----------------------------------------------------------------------------
+
+    def last_stable_offset(self, high_watermark: Offset) -> Offset:
+        """Where readers of committed data end."""
+        return self.producers.last_stable_offset(high_watermark)
+
+    def first_unstable_offset(self) -> Offset | None:
+        """First offset of the oldest open transaction."""
+        return self.producers.first_unstable_offset()
+
+    def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
+        """The greatest epoch not above `epoch` and its end; (-1, -1) where it is not known."""
+        return self.epochs.end_offset_for(epoch, self.end_offset)
 
     # --- append ------------------------------------------------------------------------------
 
@@ -72,8 +165,8 @@ class Log(ReadableLog):
         StorageError: the directory has failed, now or before; whether the batch is in the log is
         not known, it was not acknowledged and will not be read.
         """
-        if self.shared.failure is not None:
-            raise self.shared.failure
+        if self.context.failure is not None:
+            raise self.context.failure
         config = self.config
         size = len(batch)
         append_time = -1
@@ -91,10 +184,10 @@ class Log(ReadableLog):
         base = self.end_offset
         last = base + header.last_offset_delta
         newest = header.max_timestamp
-        active = self.segments[-1]
+        active = self.segments.active
         if active.should_roll(size, last, newest, config.segment_bytes, config.segment_ms):
             active = self.roll()
-        if leader_epoch != self._epoch:
+        if leader_epoch != self.epochs.latest:
             self.assign_epoch(leader_epoch, base)
         stamp(batch, base, leader_epoch)
         marker = None
@@ -104,89 +197,29 @@ class Log(ReadableLog):
         try:
             active.append((batch,), size, last, newest, config.index_interval_bytes)
         except OSError as error:
-            raise self._append_failed(active, error) from error
+            raise self.append_failed(active, error) from error
         if marker is not None:
             self.producers.update_marker(header, marker, base)
         elif header.producer_id >= 0:
             self.producers.update(header, base, now_ms)
-        self._ends_at(last + 1)
+        self.ends_at(last + 1)
         appended: Appended = _new(Appended, (base, last, append_time))
         return appended
 
-    def append_run(
-        self,
-        batches: list[memoryview],
-        headers: list[BatchHeader],
-        leader_epoch: LeaderEpoch,
-        now_ms: int,
-    ) -> int:
-        """Append a client's batches at once, as `append` would one by one; how many of them.
-
-        From the first one up to the first that may need more than being written: a refusal, a new
-        segment, another time. Whatever is not taken is as it was: `append` it. The batches are of
-        one producer, or of none.
-        """
-        config = self.config
-        active = self.segments[-1]
-        if (
-            self.shared.failure is not None
-            or config.message_timestamp_type == "LogAppendTime"
-            or leader_epoch != self._epoch
-            or not active.room_for(len(batches))
-        ):
-            return 0
-        size = 0
-        last = self.end_offset - 1
-        lasts: list[int] = []
-        newest: list[int] = []
-        for batch, header in zip(batches, headers, strict=True):
-            length = len(batch)
-            if not batch_limits.takes(config, length, header, now_ms):
-                break
-            size += length
-            last += header[6] + 1
-            lasts.append(last)
-            newest.append(header[8])
-        taken = len(lasts)
-        if taken == 0 or active.should_roll(
-            size, last, max(newest), config.segment_bytes, config.segment_ms
-        ):
-            return 0
-        batches, headers = batches[:taken], headers[:taken]
-        for batch, header, end in zip(batches, headers, lasts, strict=True):
-            stamp(batch, end - header[6], leader_epoch)
-        try:
-            active.append_run(batches, size, lasts, newest, config.index_interval_bytes)
-        except OSError as error:
-            self._append_failed(active, error)  # fenced: `append` will say so
-            for batch in batches:
-                stamp(batch, 0, leader_epoch)
-            return 0
-        self._note_run(headers, lasts, now_ms)
-        self._ends_at(last + 1)
-        return taken
-
-    def _note_run(self, headers: list[BatchHeader], lasts: list[int], now_ms: int) -> None:
-        if headers[0].producer_id >= 0:
-            for header, end in zip(headers[-BATCHES_KEPT:], lasts[-BATCHES_KEPT:], strict=True):
-                self.producers.update(header, end - header[6], now_ms)
-
-    def _ends_at(self, following: int) -> None:
+    def ends_at(self, following: int) -> None:
         """What was appended is in the log."""
         self.end_offset = Offset(following)
         if following - self.flushed_offset >= self.config.flush_messages:
-            soon = self.shared.flush_soon
-            if soon is not None:
-                soon(self)
+            self.context.events.flush_soon(self)
 
-    def _append_failed(self, segment: Segment, error: OSError) -> StorageError:
+    def append_failed(self, segment: Segment, error: OSError) -> StorageError:
         """Take back what a failed write left, as far as the disk lets us, and fence."""
         path = segment.path(file_names.LOG)
         try:
             segment.file.truncate(segment.size)
         except OSError:
             _logger.error("%s: could not be cut back to %d bytes", path, segment.size)
-        return self.shared.fail(error, path)
+        return self.context.fail(error, path)
 
     def _index_abort(
         self, marker: ControlMarker, header: BatchHeader, base: Offset, segment: Segment
@@ -204,48 +237,27 @@ class Log(ReadableLog):
         try:
             segment.txn_index.append(aborted)
         except OSError as error:
-            raise self.shared.fail(error, segment.txn_index.path) from error
+            raise self.context.fail(error, segment.txn_index.path) from error
 
     # --- epochs ------------------------------------------------------------------------------
 
     def assign_epoch(self, epoch: LeaderEpoch, start: Offset) -> None:
         """Note that `epoch` begins at `start`; durable before a batch of it counts as flushed."""
-        if self._epochs.assign(epoch, start):
+        if self.epochs.assign(epoch, start):
             self.save_epochs()
-        self._epoch = epoch
 
     def save_epochs(self) -> None:
         """Replace `leader-epoch-checkpoint`; durable with the next flush. StorageError."""
         try:
-            self.write_beside(
-                file_names.LEADER_EPOCHS, text_files.write_epochs(self._epochs.entries)
+            self.small_files.write(
+                file_names.LEADER_EPOCHS, text_files.write_epochs(self.epochs.entries)
             )
         except OSError as error:
-            raise self.shared.fail(error, self.directory) from error
-
-    def set_epochs(self, epochs: LeaderEpochs) -> None:
-        """Take over epochs that are known."""
-        self._epochs = epochs
-        self._epoch = epochs.latest
-
-    def write_beside(self, name: str, content: bytes) -> None:
-        """Replace a small file of the directory without waiting; durable with the next flush.
-
-        A power cut before that may leave it torn: what is written so can be told from the log or
-        from the metadata store, and a kill of the process does it no harm. OSError.
-        """
-        disk = self.shared.disk
-        path = f"{self.directory}/{name}"
-        file = disk.open(f"{path}.tmp", create=True)
-        file.truncate(0)
-        file.write_at(0, (content,))
-        disk.rename(f"{path}.tmp", path)
-        self.unflushed.add_file(file)
-        self.unflushed.add_directory(self.directory)
+            raise self.context.fail(error, self.directory) from error
 
     def adopt_topic_id(self, topic_id: bytes) -> None:
         """Write `partition.metadata` where a directory came without (older than Kafka 2.8)."""
-        self.write_beside(
+        self.small_files.write(
             file_names.PARTITION_METADATA, text_files.write_partition_metadata(topic_id)
         )
         self.topic_id = topic_id
@@ -254,51 +266,28 @@ class Log(ReadableLog):
 
     def roll(self) -> Segment:
         """Close the active segment for good and begin a new one at the log's end. StorageError."""
-        active = self.segments[-1]
+        active = self.segments.active
         invariant(active.size > 0, f"{active!r}: an empty segment is not rolled")
         try:
             self.unflushed.add_segment(active, [*active.seal(), self.write_snapshot()])
             segment = self.new_segment(self.end_offset)
         except OSError as error:
-            raise self.shared.fail(error, self.directory) from error
+            raise self.context.fail(error, self.directory) from error
         return segment
-
-    def make_segment(self, base: Offset) -> Segment:
-        """A Segment of this log, its files not touched yet."""
-        config = self.config
-        jitter = min(config.segment_jitter_ms, config.segment_ms)
-        return Segment(
-            self.shared.disk,
-            self.directory,
-            base,
-            index_bytes_max=config.segment_index_bytes,
-            jitter_ms=int(self.shared.random.uniform(0, jitter)) if jitter > 0 else 0,
-        )
 
     def new_segment(self, base: Offset, *, fresh: bool = False) -> Segment:
         """Begin an empty segment behind all others; `fresh`: in a new directory. OSError."""
-        segment = self.make_segment(base)
+        segment = self.segments.make(base, self.config)
         segment.create(fresh=fresh)
-        self.segments.append(segment)
-        self._bases.append(base)
-        # Who read up to the old segment's end goes on in this one.
-        self._ends.clear()
+        self.segments.add(segment)
         self.unflushed.add_directory(self.directory)
         return segment
-
-    def set_segments(self, segments: list[Segment]) -> None:
-        """Take over segments that are there, oldest first."""
-        # Readers on other threads take `segments` first: with the old list and the new bases they
-        # begin too early at worst, never too late.
-        self._bases = [segment.base_offset for segment in segments]
-        self.segments = segments
-        self._ends.clear()
 
     def write_snapshot(self) -> DiskFile:
         """Write the `.snapshot` of the log's end; returns it open, to be flushed. OSError."""
         name = file_names.segment_file(self.end_offset, file_names.SNAPSHOT)
-        file = self.shared.disk.open(f"{self.directory}/{name}", create=True)
-        content = self.producers.snapshot()
+        file = self.context.disk.open(f"{self.directory}/{name}", create=True)
+        content = self.producers.kept.snapshot()
         file.truncate(0)
         file.write_at(0, (content,))
         self.snapshot_offset = self.end_offset
@@ -307,11 +296,11 @@ class Log(ReadableLog):
     def flush_work(self) -> FlushWork:
         """What to flush now; hand it back to `flushed` when that is done."""
         return self.unflushed.work(
-            self.segments[-1].written_files, self.end_offset, self.truncations
+            self.segments.active.written_files, self.end_offset, self.truncations
         )
 
     def flushed(self, work: FlushWork, now_ms: int = 0) -> None:
-        """`work` is on the platter: move `flushed_offset`, and say so through `on_flushed`."""
+        """`work` is on the platter: move `flushed_offset`, and say so."""
         for file in work.loose:
             file.close()
         if self.closed:
@@ -321,44 +310,40 @@ class Log(ReadableLog):
             self.unflushed.settled(work)
         if self.flushed_offset < work.upto and work.truncations == self.truncations:
             self.flushed_offset = work.upto
-        if self.on_flushed is not None:
-            self.on_flushed(self.flushed_offset)
+        for listener in self.listeners:
+            listener.log_flushed(self.flushed_offset)
 
     def publish(self) -> None:
         """Let readers of the files go as far as the high watermark and the flush allow now."""
-        if self.shared.publish is not None:
-            self.shared.publish((self,))
+        self.context.events.publish((self,))
 
     # --- shorten -----------------------------------------------------------------------------
-
-    def apply_retention(self, now_ms: int, hold: Offset | None = None) -> int:
-        """Delete what time and size say, nothing at or beyond `hold`; returns segments deleted."""
-        return retention.apply_retention(self, now_ms, hold)
 
     def delete_records(self, before: Offset) -> Offset:
         """Move the log's start to `before` (at most the high watermark); returns the new start.
 
-        The offset is durable with the next checkpoint, which the directory makes at once.
-        ApiError: OFFSET_OUT_OF_RANGE.
+        Whole segments below go with the next retention. The offset is durable with the next
+        checkpoint, which the directory makes at once.
+        ApiError: OFFSET_OUT_OF_RANGE; POLICY_VIOLATION where somebody still wants what would go.
         """
-        return retention.delete_records(self, before)
-
-    def truncate_to(self, offset: Offset) -> None:
-        """Cut everything from the batch that holds `offset` on. Blocking; StorageError.
-
-        For followers, by leader epoch only.
-        """
-        truncation.truncate_to(self, offset)
-
-    def drop_segments(self, count: int) -> list[Segment]:
-        """Take the oldest `count` segments out of the log; renames and removal are the caller's."""
-        gone = self.segments[:count]
-        self.set_segments(self.segments[count:])
-        return gone
-
-    def forget_positions(self) -> None:
-        """Readers' remembered positions are void."""
-        self._ends.clear()
+        if before > self.high_watermark or before < 0:
+            raise ApiError(
+                ErrorCode.OFFSET_OUT_OF_RANGE,
+                f"records up to {before} cannot go, the high watermark is {self.high_watermark}",
+            )
+        held = self.context.holds.first(self.topic_partition)
+        if held is not None and before > max(held, self.start_offset):
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"records up to {before} cannot go, those from {held} on are still to be delivered",
+            )
+        if before > self.start_offset:
+            self.start_offset = before
+            self.publish()
+            if self.epochs.truncate_from_start(before):
+                self.save_epochs()
+            self.context.events.start_moved()
+        return self.start_offset
 
     # --- end ---------------------------------------------------------------------------------
 
@@ -367,7 +352,7 @@ class Log(ReadableLog):
         if self.closed:
             return
         try:
-            if clean and self.shared.failure is None:
+            if clean and self.context.failure is None:
                 self._close_clean()
         finally:
             self.closed = True
@@ -378,14 +363,14 @@ class Log(ReadableLog):
     def _close_clean(self) -> None:
         if self.snapshot_offset != self.end_offset:
             self.write_snapshot().close()
-        active = self.segments[-1]
+        active = self.segments.active
         if active.is_open or self.unflushed.segments:
             active.seal()
         work = self.flush_work()
         if self.flushed_offset < self.end_offset or work.sealed or work.directories:
             # Indexes and snapshots that a power cut tears are told by their content, and rebuilt.
             for path in work.directories:
-                self.shared.disk.sync_directory(path)
+                self.context.disk.sync_directory(path)
             for file in work.files:
                 file.sync()
         for file in work.loose:
@@ -395,7 +380,7 @@ class Log(ReadableLog):
     def retire(self) -> None:
         """The partition is being deleted: nothing more is flushed or told. Files stay open."""
         self.closed = True
-        self.on_flushed = self.on_readable = None
+        self.listeners = ()
 
     def release(self) -> None:
         """Close the files of a retired log."""

@@ -4,39 +4,33 @@ Blocking: indexes are loaded, a batch may be decompressed. For `Disk.run` where 
 """
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from headrace.log import file_names
 from headrace.log.segment.indexes import NO_TIMESTAMP
-from headrace.log.segment.scan import BadBatch, Fetch, batches, headers
+from headrace.log.segment.scan import Fetch, batches, headers
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.transaction_index import AbortedTransaction
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.record.batch import BatchHeader, records
 
-if TYPE_CHECKING:
-    from headrace.log.readable_log import ReadableLog
-
 Found = tuple[int, Offset, LeaderEpoch]
 """(timestamp, offset, leader epoch)."""
 
 
-def offset_for_time(log: "ReadableLog", timestamp: int) -> Found | None:
+def offset_for_time(segments: Sequence[Segment], start: Offset, timestamp: int) -> Found | None:
     """The first record, in offset order, not older than `timestamp`; None where there is none.
 
     Kafka's way (LogSegment.findOffsetByTimestamp): the greatest `.timeindex` entry not newer, then
-    a scan from there. Control records count, as they do in Kafka.
+    a scan from there. Control records count, as they do in Kafka. BadBatch.
     """
-    try:
-        for segment in list(log.segments):
-            if not segment.size or segment.max_timestamp[0] < timestamp:
-                continue
-            found = _first_from(segment, timestamp, log.start_offset)
-            if found is not None:
-                return found
-    except BadBatch as error:
-        raise log.unreadable(error) from error
+    for segment in list(segments):
+        if not segment.size or segment.max_timestamp[0] < timestamp:
+            continue
+        found = _first_from(segment, timestamp, start)
+        if found is not None:
+            return found
     return None
 
 
@@ -93,18 +87,15 @@ def first_in(
     return None
 
 
-def max_timestamp_offset(log: "ReadableLog") -> Found | None:
-    """The newest record, the first of them where several are equally new (KIP-734)."""
+def max_timestamp_offset(segments: Sequence[Segment], start: Offset) -> Found | None:
+    """The newest record, the first of them where several are equally new (KIP-734). BadBatch."""
     best: Found | None = None
-    try:
-        for segment in list(log.segments):
-            if not segment.size or segment.max_timestamp[0] <= (best[0] if best else NO_TIMESTAMP):
-                continue
-            found = _newest_in(segment, log.start_offset)
-            if found is not None and (best is None or found[0] > best[0]):
-                best = found
-    except BadBatch as error:
-        raise log.unreadable(error) from error
+    for segment in list(segments):
+        if not segment.size or segment.max_timestamp[0] <= (best[0] if best else NO_TIMESTAMP):
+            continue
+        found = _newest_in(segment, start)
+        if found is not None and (best is None or found[0] > best[0]):
+            best = found
     return best
 
 
@@ -130,7 +121,7 @@ def _newest_in(segment: Segment, start: Offset) -> Found | None:
 
 
 def aborted_transactions(
-    log: "ReadableLog", start: Offset, end: Offset
+    segments: Sequence[Segment], start: Offset, end: Offset
 ) -> list[AbortedTransaction]:
     """Aborted transactions that overlap [start, end), in the order of their markers.
 
@@ -138,7 +129,6 @@ def aborted_transactions(
     lies wholly behind (Kafka's TransactionIndex.collectAbortedTxns).
     """
     found: list[AbortedTransaction] = []
-    segments = log.segments
     at = max(bisect_right([one.base_offset for one in segments], start) - 1, 0)
     for segment in segments[at:]:
         for entry in segment.txn_index.entries:

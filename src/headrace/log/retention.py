@@ -1,29 +1,26 @@
-"""What shortens a log: age, size, its start moved up, and a follower's truncation.
+"""What shortens a log from its front: age, size, its start moved up.
 
 Segments go from the oldest on, renamed to `.deleted` at once and removed after
 `file.delete.delay.ms`, so that readers that hold them finish. Nothing goes that lies at or beyond
-the high watermark or the partition's hold. Without "delete" in `cleanup.policy` neither age nor
-size deletes anything: what a compacted topic holds is the newest word on each key.
+the high watermark or what somebody still wants (`Holds`). Without "delete" in `cleanup.policy`
+neither age nor size deletes anything: what a compacted topic holds is the newest word on each key.
 """
 
 import logging
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING
 
 from headrace.log import file_names
+from headrace.log.log import Log
 from headrace.log.segment.segment import Segment
-from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
-
-if TYPE_CHECKING:
-    from headrace.log.log import Log
 
 _logger = logging.getLogger(__name__)
 
 
-def apply_retention(log: "Log", now_ms: int, hold: Offset | None) -> int:
-    """Delete what may go; returns how many segments did. StorageError."""
-    bound = log.high_watermark if hold is None else min(log.high_watermark, hold)
+def apply_retention(log: Log, now_ms: int) -> int:
+    """Delete what may go by time and size; returns how many segments did. StorageError."""
+    held = log.context.holds.first(log.topic_partition)
+    bound = log.high_watermark if held is None else min(log.high_watermark, held)
     gone = _delete(log, _below_start(log, bound), "below the log's start")
     if "delete" in log.config.cleanup_policy:
         gone += _delete(log, _expired(log, now_ms, bound), "past retention.ms")
@@ -31,21 +28,21 @@ def apply_retention(log: "Log", now_ms: int, hold: Offset | None) -> int:
     return gone
 
 
-def _end_of(log: "Log", at: int) -> Offset:
+def _end_of(log: Log, at: int) -> Offset:
     following = at + 1
     if following < len(log.segments):
         return log.segments[following].base_offset
     return log.end_offset
 
 
-def _below_start(log: "Log", bound: Offset) -> int:
+def _below_start(log: Log, bound: Offset) -> int:
     count = 0
     while count < len(log.segments) - 1 and _end_of(log, count) <= min(log.start_offset, bound):
         count += 1
     return count
 
 
-def _expired(log: "Log", now_ms: int, bound: Offset) -> int:
+def _expired(log: Log, now_ms: int, bound: Offset) -> int:
     retention_ms = log.config.retention_ms
     if retention_ms < 0:
         return 0
@@ -62,9 +59,9 @@ def _expired(log: "Log", now_ms: int, bound: Offset) -> int:
     return count
 
 
-def _say_future(log: "Log", segment: Segment, newest: int) -> None:
+def _say_future(log: Log, segment: Segment, newest: int) -> None:
     """Once for each: as in Kafka such a segment, and all behind it, stay until that time comes."""
-    if log.say_once(f"future {segment.base_offset}"):
+    if log.damage.say_once(f"future {segment.base_offset}"):
         _logger.warning(
             "%s: segment %d holds a record of the future (timestamp %d): neither it nor what is "
             "behind it goes by retention.ms before that",
@@ -72,7 +69,7 @@ def _say_future(log: "Log", segment: Segment, newest: int) -> None:
         )  # fmt: skip
 
 
-def _oversized(log: "Log", bound: Offset) -> int:
+def _oversized(log: Log, bound: Offset) -> int:
     if log.config.retention_bytes < 0:
         return 0
     over = sum(segment.size for segment in log.segments) - log.config.retention_bytes
@@ -85,16 +82,15 @@ def _oversized(log: "Log", bound: Offset) -> int:
     return count
 
 
-def _is_empty_active(log: "Log", at: int) -> bool:
+def _is_empty_active(log: Log, at: int) -> bool:
     """An empty segment further in front is what compaction left of one: it goes like any other."""
     return at == len(log.segments) - 1 and not log.segments[at].size
 
 
-def _delete(log: "Log", count: int, why: str) -> int:
+def _delete(log: Log, count: int, why: str) -> int:
     if count == 0:
         return 0
-    if log.shared.before_cut is not None:
-        log.shared.before_cut(log, log.end_offset)
+    log.context.events.about_to_cut(log, log.end_offset)
     if count == len(log.segments):
         log.roll()
     try:
@@ -104,21 +100,21 @@ def _delete(log: "Log", count: int, why: str) -> int:
             if log.epochs.truncate_from_start(start):
                 log.save_epochs()
         _keep_producers(log, log.segments[:count], start)
-        gone = log.drop_segments(count)
+        gone = log.segments.drop_oldest(count)
         for segment in gone:
             segment.rename_away(file_names.DELETED)
             remove_snapshots(log, [segment.base_offset])
     except OSError as error:
-        raise log.shared.fail(error, log.directory) from error
+        raise log.context.fail(error, log.directory) from error
     _logger.info(
         "%s: %d segments %s go; the log starts at %d", log.topic_partition, count, why, start
     )
     delay_ms = log.config.file_delete_delay_ms
-    log.shared.remove_later(delay_ms, lambda: remove_files(log, gone))
+    log.context.events.remove_later(delay_ms, lambda: remove_files(log, gone))
     return count
 
 
-def _keep_producers(log: "Log", gone: Collection[Segment], start: Offset) -> None:
+def _keep_producers(log: Log, gone: Collection[Segment], start: Offset) -> None:
     """See to it that a snapshot at `start` or later tells of the producers of what goes. OSError.
 
     Seldom is there none: one that a power cut took was not missed while the batches were there.
@@ -128,13 +124,13 @@ def _keep_producers(log: "Log", gone: Collection[Segment], start: Offset) -> Non
         log.unflushed.add_file(log.write_snapshot())
         log.unflushed.add_directory(log.directory)
         waits = True
-    if waits and log.shared.flush_soon is not None:
-        log.shared.flush_soon(log)
+    if waits:
+        log.context.events.flush_soon(log)
 
 
-def remove_files(log: "Log", segments: list[Segment]) -> None:
+def remove_files(log: Log, segments: list[Segment]) -> None:
     """Unlink the files of segments renamed away."""
-    disk = log.shared.disk
+    disk = log.context.disk
     for segment in segments:
         segment.close()
         for suffix in file_names.SEGMENT_SUFFIXES:
@@ -144,30 +140,13 @@ def remove_files(log: "Log", segments: list[Segment]) -> None:
             except FileNotFoundError:
                 continue  # not every segment has every file, and the directory may be gone
             except OSError as error:
-                log.shared.fail(error, path)
+                log.context.fail(error, path)
                 return
 
 
-def remove_snapshots(log: "Log", bases: Iterable[Offset]) -> None:
+def remove_snapshots(log: Log, bases: Iterable[Offset]) -> None:
     """Remove the producers' snapshots that belong to segments which are gone. OSError."""
     for base in bases:
         path = f"{log.directory}/{file_names.segment_file(base, file_names.SNAPSHOT)}"
-        if log.shared.disk.exists(path):
-            log.shared.disk.remove(path)
-
-
-def delete_records(log: "Log", before: Offset) -> Offset:
-    """Move the log's start up to `before`; whole segments below go with the next retention."""
-    if before > log.high_watermark or before < 0:
-        raise ApiError(
-            ErrorCode.OFFSET_OUT_OF_RANGE,
-            f"records up to {before} cannot go, the high watermark is {log.high_watermark}",
-        )
-    if before > log.start_offset:
-        log.start_offset = before
-        log.publish()
-        if log.epochs.truncate_from_start(before):
-            log.save_epochs()
-        if log.shared.starts_moved is not None:
-            log.shared.starts_moved()
-    return log.start_offset
+        if log.context.disk.exists(path):
+            log.context.disk.remove(path)

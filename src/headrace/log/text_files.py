@@ -11,8 +11,21 @@ from itertools import pairwise
 
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.ports.disk import Disk
 
 NO_TOPIC_ID = bytes(16)
+
+
+def read_file(disk: Disk, path: str) -> bytes | None:
+    """The whole content of a small file; None where there is none."""
+    try:
+        file = disk.open(path, writable=False)
+    except FileNotFoundError:
+        return None
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
 
 
 def write_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:

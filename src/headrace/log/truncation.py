@@ -1,29 +1,25 @@
 """A follower's truncation: the tail that its leader does not have goes."""
 
 import logging
-from typing import TYPE_CHECKING
 
 from headrace.log import file_names
-from headrace.log.directory.log_dir_context import Known
+from headrace.log.log import Log
 from headrace.log.recovery import gaps, interrupted_operations, replay
+from headrace.log.recovery.known import Known
 from headrace.log.segment.scan import headers
 from headrace.model.nouns import Offset
-
-if TYPE_CHECKING:
-    from headrace.log.log import Log
 
 _logger = logging.getLogger(__name__)
 
 
-def truncate_to(log: "Log", offset: Offset) -> None:
+def truncate_to(log: Log, offset: Offset) -> None:
     """Cut from the batch that holds `offset` on, durably. Blocking; StorageError."""
-    if log.shared.failure is not None:
-        raise log.shared.failure  # nothing can be lowered first that speaks of what would go
+    if log.context.failure is not None:
+        raise log.context.failure  # nothing can be lowered first that speaks of what would go
     if offset >= log.end_offset:
         return
     _logger.info("%s: truncated from %d to %d", log.topic_partition, log.end_offset, offset)
-    if log.shared.before_cut is not None:
-        log.shared.before_cut(log, offset)
+    log.context.events.about_to_cut(log, offset)
     log.truncations += 1
     try:
         if offset < log.flushed_offset:
@@ -32,13 +28,10 @@ def truncate_to(log: "Log", offset: Offset) -> None:
             log.flushed_offset, end = _ends(log, offset)
             # The batch that held the log's start may be the one that goes (Kafka's truncateTo).
             log.start_offset = Offset(min(log.start_offset, log.flushed_offset))
-            if log.shared.allow_gap is not None and log.flushed_offset < end:
-                log.shared.allow_gap(log.topic_partition, offset)
+            if log.flushed_offset < end:
+                log.context.events.allow_gap(log.topic_partition, offset)
             log.high_watermark = Offset(min(log.high_watermark, log.flushed_offset))
-            if log.shared.checkpoint_now is not None:
-                log.shared.checkpoint_now()
-            if log.shared.lower is not None:
-                log.shared.lower(log)
+            log.context.events.lower(log)
         end = _cut(log, offset)
         log.end_offset = end
         log.high_watermark = Offset(min(log.high_watermark, end))
@@ -48,10 +41,10 @@ def truncate_to(log: "Log", offset: Offset) -> None:
         if gaps.end_of(log.segments[-1]) < end:
             _begin_anew(log)
     except OSError as error:
-        raise log.shared.fail(error, log.directory, flush=True) from error
+        raise log.context.fail(error, log.directory, flush=True) from error
 
 
-def _begin_anew(log: "Log") -> None:
+def _begin_anew(log: Log) -> None:
     """Have a segment begin at the log's end, where the last batch ends before it.
 
     So that a restart ends there too, which Kafka's does not: no offset is given twice.
@@ -62,7 +55,7 @@ def _begin_anew(log: "Log") -> None:
         log.new_segment(log.end_offset)
 
 
-def _ends(log: "Log", offset: Offset) -> tuple[Offset, Offset]:
+def _ends(log: Log, offset: Offset) -> tuple[Offset, Offset]:
     """Where the last batch ends that does not reach `offset`, and where the log will then end.
 
     They differ only by a gap: a batch that holds `offset` begins where the log will end.
@@ -82,7 +75,7 @@ def _ends(log: "Log", offset: Offset) -> tuple[Offset, Offset]:
     return Offset(min(offset, log.segments[0].base_offset)), offset
 
 
-def _cut(log: "Log", offset: Offset) -> Offset:
+def _cut(log: Log, offset: Offset) -> Offset:
     segments = list(log.segments)
     gone = []
     while len(segments) > 1 and segments[-1].base_offset >= offset:
@@ -91,10 +84,10 @@ def _cut(log: "Log", offset: Offset) -> Offset:
     # Those before it keep waiting for their flush.
     log.unflushed.forget([active, *gone])
     for segment in gone:
-        interrupted_operations.remove_segment(log.shared.disk, segment)
+        interrupted_operations.remove_segment(log.context.disk, segment)
     if gone:
         # Else a power cut may bring them back behind what is cut now: a gap, and perhaps believed.
-        log.shared.disk.sync_directory(log.directory)
+        log.context.disk.sync_directory(log.directory)
     end = Offset(max(offset, active.base_offset))
     found = active.find(end, active.file.read) if active.size else None
     if found is not None:
@@ -106,11 +99,11 @@ def _cut(log: "Log", offset: Offset) -> Offset:
     active.file.sync()
     active.rebuild_indexes()
     active.txn_index.reset(keep_below=end)
-    log.set_segments(segments)
-    log.shared.disk.sync_directory(log.directory)
+    log.segments.replace(segments)
+    log.context.disk.sync_directory(log.directory)
     for at in replay.snapshot_offsets(log):
         if at > end:
-            log.shared.disk.remove(
+            log.context.disk.remove(
                 f"{log.directory}/{file_names.segment_file(at, file_names.SNAPSHOT)}"
             )
     return end

@@ -19,7 +19,9 @@ from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.log.compaction.cleaner import LogCleaner
-from headrace.log.directory.log_directory import LogDirectory, Periods, read_identity
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.log.directory.meta_properties import read_identity
+from headrace.log.directory.periods import Periods
 from headrace.log.text_files import encode_uuid
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
@@ -387,5 +389,5 @@ class _Gathering:
         for path, error in failures:
             for directory in self._server.directories:
                 if path.startswith(directory.path + "/"):
-                    directory.shared.fail(error, path)
+                    directory.context.fail(error, path)
         return bool(failures)

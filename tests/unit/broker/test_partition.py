@@ -328,7 +328,7 @@ def test_after_a_failed_disk_nothing_is_acknowledged_and_nothing_appended(fault:
         failures.append(error)
         partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
 
-    place.directory.on_failure = failed
+    place.directory.on_failure(failed)
     heard = told(partition, append(partition).commit_offset)
     woken: list[bool] = []
     partition.watch(lambda: woken.append(True))

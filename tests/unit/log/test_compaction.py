@@ -6,8 +6,7 @@ import pytest
 
 from headrace.log import file_names
 from headrace.log.compaction.plan import Size, cleanable, filthiest, grouped
-from headrace.log.recovery.recover import read_file
-from headrace.log.text_files import read_offsets
+from headrace.log.text_files import read_file, read_offsets
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from tests.support.compaction import (

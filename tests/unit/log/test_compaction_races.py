@@ -8,6 +8,8 @@ import pytest
 from headrace.config.log_config import LogConfig
 from headrace.log.compaction.cleaner import LogCleaner
 from headrace.log.log import Log, ReadResult
+from headrace.log.retention import apply_retention
+from headrace.log.truncation import truncate_to
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from tests.support.compaction import (
@@ -70,7 +72,7 @@ def retention(world: World, log: Log) -> None:
 
 
 def truncation(world: World, log: Log) -> None:
-    log.truncate_to(Offset(log.segments[-1].base_offset + 1))
+    truncate_to(log, Offset(log.segments[-1].base_offset + 1))
     log.high_watermark = log.flushed_offset
 
 
@@ -218,5 +220,5 @@ def test_an_empty_segment_that_compaction_left_expires_like_any_other() -> None:
     compact_now(world, cleaner_of(world))
     assert log.segments[0].size < 200
     log.config = config
-    assert log.apply_retention(NOW_MS + 10_000_000) > 0
+    assert apply_retention(log, NOW_MS + 10_000_000) > 0
     assert log.start_offset == log.end_offset

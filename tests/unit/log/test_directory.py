@@ -4,8 +4,8 @@ import pytest
 
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
-from headrace.log.directory.housekeeping import Periods
 from headrace.log.directory.log_directory import LogDirectory, read_identity
+from headrace.log.directory.periods import Periods
 from headrace.model.errors import ConfigError, StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.clock import SimRandom
@@ -100,11 +100,11 @@ def test_a_clean_stop_leaves_the_marker_and_the_next_start_takes_it() -> None:
     world.directory.close()
     assert content(world.disk, "/data/.kafka_cleanshutdown") == b'{"version":0,"brokerEpoch":-1}'
     after = World(world.disk)
-    assert after.directory.was_clean
+    assert after.directory.loader.was_clean
     assert not world.disk.exists("/data/.kafka_cleanshutdown")
     after.close()
     third = World(world.disk)
-    assert not third.directory.was_clean
+    assert not third.directory.loader.was_clean
     third.close()
 
 

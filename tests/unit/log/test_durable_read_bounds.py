@@ -9,7 +9,8 @@ from headrace.config.log_config import LogConfig
 from headrace.log import file_names
 from headrace.log.directory import durable_read_bounds
 from headrace.log.directory.durable_read_bounds import ReadBound, read_bound
-from headrace.log.directory.housekeeping import Periods
+from headrace.log.directory.periods import Periods
+from headrace.log.truncation import truncate_to
 from headrace.model.errors import StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk
@@ -214,7 +215,7 @@ def test_a_cut_log_takes_its_bound_back_before_it_is_cut() -> None:
     for value in (b"a", b"b", b"c"):
         append(log, value)
     flush(world)
-    log.truncate_to(Offset(1))
+    truncate_to(log, Offset(1))
     assert end_of(world) == 1
     world.close()
 
@@ -235,7 +236,7 @@ def test_a_log_is_not_cut_while_its_bound_cannot_be_taken_back(partial: int, sti
 
     world = three_flushed()
     before = world.disk.counts["write"]
-    world.log().truncate_to(Offset(1))
+    truncate_to(world.log(), Offset(1))
     writes = world.disk.counts["write"] - before
     world.close()
     assert writes > 1
@@ -243,7 +244,7 @@ def test_a_log_is_not_cut_while_its_bound_cannot_be_taken_back(partial: int, sti
         world = three_flushed()
         world.disk.fail_writes(number, errno.EIO, partial, sticky)
         with suppress(StorageError):
-            world.log().truncate_to(Offset(1))
+            truncate_to(world.log(), Offset(1))
         after = World(world.disk.left_by_a_kill())
         assert not after.directory.quarantined, f"write {number}"
         assert len(values(after.log())) in (1, 3)

@@ -26,7 +26,7 @@ def test_a_failed_write_fences_the_directory_and_acknowledges_nothing(
     append(log, b"held")
     world.flush(log)
     told: list[OSError] = []
-    world.directory.on_failure = told.append
+    world.directory.on_failure(told.append)
     world.disk.fail_writes(code=code, partial=partial)
     with pytest.raises(StorageError):
         append(log, b"not held")
@@ -40,7 +40,7 @@ def test_a_failed_write_fences_the_directory_and_acknowledges_nothing(
         world.directory.create_log(TopicPartition("u", 0), bytes(16), CONFIG)
     assert values(log) == {0: b"held"}
     world.restart(clean=True)
-    assert not world.directory.was_clean
+    assert not world.directory.loader.was_clean
     assert values(world.log()) == {0: b"held"}
     world.close()
 
@@ -52,7 +52,7 @@ def test_a_failed_fsync_is_never_tried_again_and_what_it_held_is_not_flushed() -
     world.flush(log)
     append(log, b"two")
     told: list[OSError] = []
-    world.directory.on_failure = told.append
+    world.directory.on_failure(told.append)
     world.disk.fail_syncs()
     world.flush(log)
     assert len(told) == 1
@@ -83,7 +83,7 @@ def test_after_a_failed_fsync_the_next_start_reads_the_disk_and_not_the_page_cac
     left = world.disk.left_by_a_kill()
     assert values(log) == {0: b"one", 1: b"two"}
     after = World(left)
-    assert after.directory.doubted
+    assert after.directory.loader.doubted
     assert any("a flush has failed" in line for line in caplog.messages)
     served = values(after.log())
     assert served == {0: b"one"}
@@ -94,7 +94,7 @@ def test_after_a_failed_fsync_the_next_start_reads_the_disk_and_not_the_page_cac
     after.close()
     world.close()
     again = World(left)
-    assert not again.directory.doubted
+    assert not again.directory.loader.doubted
     again.close()
 
 
@@ -106,7 +106,7 @@ def test_a_full_disk_is_no_reason_to_doubt_what_was_written() -> None:
         append(world.log(), b"two")
     world.disk.heal()
     world.restart(clean=True)
-    assert not world.directory.doubted
+    assert not world.directory.loader.doubted
     assert values(world.log()) == {0: b"one"}
     world.close()
 
@@ -304,7 +304,7 @@ def test_a_flush_under_way_while_all_is_closed_fences_nothing_whatever_becomes_o
     (done,) = ended
     with caplog.at_level(logging.WARNING):
         done(OSError(errno.EBADF, "Bad file descriptor"))
-    assert world.directory.shared.failure is None
+    assert world.directory.context.failure is None
     assert not caplog.records
 
 

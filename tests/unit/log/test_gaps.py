@@ -8,6 +8,8 @@ import pytest
 from headrace.log import file_names
 from headrace.log.directory import unchanged_logs
 from headrace.log.recovery.gaps import FILE_NAME
+from headrace.log.retention import apply_retention
+from headrace.log.truncation import truncate_to
 from headrace.logtools.repair import Mending, repair_directory
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
@@ -130,8 +132,8 @@ def test_nothing_is_missing_where_retention_and_truncation_have_been() -> None:
         bases = filled(world)
         log = world.log()
         log.config = replace(CONFIG, retention_bytes=2000, file_delete_delay_ms=0)
-        log.apply_retention(0)
-        log.truncate_to(Offset(bases[-1]))
+        apply_retention(log, 0)
+        truncate_to(log, Offset(bases[-1]))
         world.restart(clean=clean)
         assert not world.directory.quarantined
         world.restart(clean=clean)

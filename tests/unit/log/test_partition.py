@@ -4,10 +4,21 @@ import pytest
 
 from headrace.config.log_config import LogConfig
 from headrace.log.log import NeedsDisk, ReadResult
+from headrace.log.retention import apply_retention
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.record import batch as wire
-from tests.support.log import NOW_MS, World, append, append_marker, batch_of, records_of, values
+from tests.support.log import (
+    NOW_MS,
+    PLACE,
+    FlushListener,
+    World,
+    append,
+    append_marker,
+    batch_of,
+    records_of,
+    values,
+)
 
 DAY_MS = 86_400_000
 
@@ -352,7 +363,7 @@ def filled(config: LogConfig, ages_ms: list[int]) -> World:
 def test_segments_past_their_time_go_and_the_active_one_is_rolled_first() -> None:
     world = filled(LogConfig(retention_ms=DAY_MS), [3 * DAY_MS, 2 * DAY_MS, 2 * DAY_MS])
     log = world.log()
-    assert log.apply_retention(NOW_MS, None) == 3
+    assert apply_retention(log, NOW_MS) == 3
     assert (log.start_offset, log.end_offset) == (3, 3)
     assert bases(world) == [3]
     assert [name for name in world.disk.list("/data/t-0") if name.endswith(".log.deleted")]
@@ -367,7 +378,7 @@ def test_segments_past_their_time_go_and_the_active_one_is_rolled_first() -> Non
 
 def test_a_young_segment_keeps_what_is_behind_it() -> None:
     world = filled(LogConfig(retention_ms=DAY_MS), [5, 2 * DAY_MS, 2 * DAY_MS])
-    assert world.log().apply_retention(NOW_MS, None) == 0
+    assert apply_retention(world.log(), NOW_MS) == 0
     world.close()
 
 
@@ -378,15 +389,15 @@ def test_a_record_of_the_future_holds_back_what_is_behind_it_and_is_named_once(
     config = LogConfig(retention_ms=DAY_MS, message_timestamp_after_max_ms=9 * DAY_MS)
     world = filled(config, ages)
     log = world.log()
-    assert log.apply_retention(NOW_MS, None) == 1
-    assert log.apply_retention(NOW_MS, None) == 0
+    assert apply_retention(log, NOW_MS) == 1
+    assert apply_retention(log, NOW_MS) == 0
     (said,) = [line for line in caplog.messages if "future" in line]
     assert "segment 1 " in said
     log.config = LogConfig(retention_ms=-1, retention_bytes=1)
-    assert log.apply_retention(NOW_MS, None) == 2, "by size it goes like any other"
-    assert log.apply_retention(NOW_MS + 9 * DAY_MS, None) == 0
+    assert apply_retention(log, NOW_MS) == 2, "by size it goes like any other"
+    assert apply_retention(log, NOW_MS + 9 * DAY_MS) == 0
     log.config = LogConfig(retention_ms=DAY_MS)
-    assert log.apply_retention(NOW_MS + 9 * DAY_MS, None) == 1
+    assert apply_retention(log, NOW_MS + 9 * DAY_MS) == 1
     world.close()
 
 
@@ -395,8 +406,8 @@ def test_records_without_a_timestamp_go_by_when_their_file_was_written() -> None
     log = world.log()
     append(log, b"x", timestamp=-1)
     world.flush(log)
-    assert log.apply_retention(NOW_MS + DAY_MS - 1000, None) == 0
-    assert log.apply_retention(NOW_MS + DAY_MS + 1000, None) == 1
+    assert apply_retention(log, NOW_MS + DAY_MS - 1000) == 0
+    assert apply_retention(log, NOW_MS + DAY_MS + 1000) == 1
     world.close()
 
 
@@ -406,9 +417,9 @@ def test_only_a_compacted_topics_deleted_records_take_its_segments_along() -> No
     )
     world = filled(config, [2 * DAY_MS] * 4)
     log = world.log()
-    assert log.apply_retention(NOW_MS, None) == 0
+    assert apply_retention(log, NOW_MS) == 0
     log.delete_records(Offset(2))
-    assert log.apply_retention(NOW_MS, None) == 2
+    assert apply_retention(log, NOW_MS) == 2
     assert (log.start_offset, log.segments[0].base_offset) == (2, 2)
     world.close()
 
@@ -420,7 +431,7 @@ def test_a_log_start_within_a_segment_hides_records_and_keeps_the_file() -> None
     append(log, b"3")
     world.flush(log)
     log.delete_records(Offset(3))
-    assert log.apply_retention(NOW_MS, None) == 0
+    assert apply_retention(log, NOW_MS) == 0
     assert values(log) == {3: b"3"}
     world.settle()
     world.restart(clean=False)
@@ -432,16 +443,19 @@ def test_size_deletes_from_the_oldest_on_only_as_much_as_is_over() -> None:
     world = filled(LogConfig(retention_ms=-1, retention_bytes=400), [0, 0, 0, 0])
     size = world.log().segments[0].size
     assert size * 4 - 400 >= size
-    assert world.log().apply_retention(NOW_MS, None) == (size * 4 - 400) // size
+    assert apply_retention(world.log(), NOW_MS) == (size * 4 - 400) // size
     world.close()
 
 
 def test_nothing_goes_that_is_held_or_not_committed() -> None:
     world = filled(LogConfig(retention_ms=DAY_MS), [2 * DAY_MS] * 4)
     log = world.log()
-    assert log.apply_retention(NOW_MS, Offset(2)) == 2
+    log.context.holds.add(PLACE, lambda: Offset(3))
+    log.context.holds.add(PLACE, lambda: Offset(2))
+    log.context.holds.add(PLACE, lambda: None)
+    assert apply_retention(log, NOW_MS) == 2
     log.high_watermark = Offset(2)
-    assert log.apply_retention(NOW_MS, None) == 0
+    assert apply_retention(log, NOW_MS) == 0
     assert log.start_offset == 2
     world.close()
 
@@ -492,7 +506,7 @@ def test_a_compacted_topic_loses_nothing_to_age_or_size() -> None:
         retention_ms=DAY_MS, retention_bytes=1, cleanup_policy=frozenset({"compact"})
     )
     world = filled(config, [2 * DAY_MS] * 3)
-    assert world.log().apply_retention(NOW_MS, None) == 0
+    assert apply_retention(world.log(), NOW_MS) == 0
     assert len(values(world.log())) == 3
     world.close()
 
@@ -509,7 +523,7 @@ def test_deleted_records_are_gone_at_once_and_after_a_kill() -> None:
     world.restart(clean=False)
     assert world.log().start_offset == 2
     world.log().high_watermark = world.log().end_offset
-    assert world.log().apply_retention(NOW_MS, None) == 2
+    assert apply_retention(world.log(), NOW_MS) == 2
     assert bases(world) == [2, 3]
     world.close()
 
@@ -541,7 +555,7 @@ def test_flushed_offset_never_passes_what_was_written_when_the_flush_began() -> 
     world = World()
     log = world.log()
     told: list[int] = []
-    log.on_flushed = told.append
+    log.listen(FlushListener(told.append))
     append(log, b"x")
     world.directory.flusher.flush_soon(log)
     world.clock.turn()

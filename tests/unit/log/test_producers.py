@@ -113,8 +113,8 @@ def test_a_snapshot_brings_back_what_it_holds() -> None:
     states = sent(0, 1, 2)
     states.update(header(0, producer=9, transactional=True), 3)
     again = ProducerStates()
-    again.load(states.snapshot(), "x.snapshot")
-    assert again.entries() == states.entries()
+    again.kept.load(states.kept.snapshot(), "x.snapshot")
+    assert again.kept.entries() == states.kept.entries()
     assert again.open_transaction(9) == 3
     assert again.check(header(2), NOW_MS) is not None
     assert again.check(header(3), NOW_MS) is None
@@ -152,7 +152,7 @@ def test_the_batches_before_the_last_one_are_remembered_across_the_wrap(first: i
 
 
 def test_a_damaged_snapshot_is_not_taken() -> None:
-    content = bytearray(sent(0).snapshot())
+    content = bytearray(sent(0).kept.snapshot())
     for at in range(len(content)):
         content[at] ^= 1
         with pytest.raises(CorruptLogError):
@@ -168,7 +168,7 @@ def test_a_producer_of_yesterdays_events_is_silent_only_since_it_was_heard() -> 
     states.update(header(0), 0, heard_ms=NOW_MS + 5000)
     assert states.expire(NOW_MS + 5999, 1000) == 0
     again = ProducerStates()
-    again.load(states.snapshot(), "x.snapshot", heard_ms=lambda _: NOW_MS + 5000)
+    again.kept.load(states.kept.snapshot(), "x.snapshot", heard_ms=lambda _: NOW_MS + 5000)
     assert again.expire(NOW_MS + 5999, 1000) == 0
     assert again.expire(NOW_MS + 6000, 1000) == 1
 

@@ -140,24 +140,24 @@ def test_a_power_cut_is_not_forgotten_while_its_recovery_is_not_done() -> None:
         killed = LogDirectory.open(
             world.disk, SimClock(NOW_MS), SimRandom(), "/data", broker_id=0, cluster_id="c"
         )
-        assert killed.power_lost
+        assert killed.loader.power_lost
         killed.close(clean=False)
     after = World(world.disk, config=world.config)
     assert after.log().end_offset == 4
     after.restart(clean=False)
-    assert not after.directory.power_lost
+    assert not after.directory.loader.power_lost
     after.close()
 
 
 def test_neither_a_first_start_nor_one_after_a_clean_stop_tells_of_a_power_cut() -> None:
     world = World()
-    assert not world.directory.power_lost
+    assert not world.directory.loader.power_lost
     world.disk.boot = "the next boot"
     world.restart(clean=True)
-    assert not world.directory.power_lost
+    assert not world.directory.loader.power_lost
     overwrite(world.disk, f"/data/{file_names.BOOT_ID}", b"\xff garbage")
     world.restart(clean=False)
-    assert not world.directory.power_lost
+    assert not world.directory.loader.power_lost
     assert not world.directory.quarantined
     world.close()
 
@@ -319,7 +319,7 @@ def picture(world: World) -> object:
         values(log),
         times,
         log.epochs.entries,
-        log.producers.entries(),
+        log.producers.kept.entries(),
         log.aborted_transactions(Offset(0), log.end_offset),
         log.max_timestamp_offset(),
         log.end_offset,

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from headrace.config.log_config import LogConfig
-from headrace.log.directory.housekeeping import Periods
+from headrace.log.directory.periods import Periods
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
@@ -77,7 +77,7 @@ def test_damage_is_said_once_and_costs_its_own_batch_only(
     bad = segment.base_offset + 1
     world.disk.flip(segment.path(".log"), second + byte, 0x40)
     wait(world, 3700)
-    assert world.directory.shared.damaged == 1
+    assert world.directory.context.damaged == 1
     (said,) = [line for line in caplog.messages if "damaged" in line]
     assert f"{segment.path('.log')} at byte {second}" in said
     assert f"offset {bad}" in said
@@ -88,7 +88,7 @@ def test_damage_is_said_once_and_costs_its_own_batch_only(
     after = log.segments[2].base_offset
     assert values(log, after) == {at: wanted[at] for at in range(after, 12)}
     append(log, b"still taken")
-    assert world.directory.shared.damaged == 1
+    assert world.directory.context.damaged == 1
     assert PLACE not in world.directory.quarantined
     world.close()
 
@@ -101,7 +101,7 @@ def test_two_damages_in_one_segment_are_two() -> None:
     world.disk.flip(segment.path(".log"), 70)
     world.disk.flip(segment.path(".log"), 2 * size + 70)
     wait(world, 80)
-    assert world.directory.shared.damaged == 2
+    assert world.directory.context.damaged == 2
     world.close()
 
 
@@ -122,7 +122,7 @@ def test_what_the_memory_had_wrong_and_the_disk_has_right_is_no_damage(
     monkey.setattr(type(world.disk.open(path)), "forget", heal)
     wait(world, 80)
     assert forget is type(world.disk.open(path)).forget
-    assert world.directory.shared.damaged == 0
+    assert world.directory.context.damaged == 0
     assert any("sound read again" in line for line in caplog.messages)
     world.close()
 
@@ -149,7 +149,7 @@ def test_segments_and_partitions_that_go_meanwhile_are_passed_over() -> None:
     world.directory.apply_retention()
     world.directory.delete_log(gone)
     wait(world, 60)
-    assert world.directory.shared.damaged == 0
+    assert world.directory.context.damaged == 0
     assert not world.directory.fenced
     before = world.directory.scrub.scrubbed
     wait(world, 10)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.log.truncation import truncate_to
 from headrace.model.nouns import Offset
 from headrace.testing.disk_crash import crash_states
 from tests.support.compaction import COMPACTED, batches_of, put, rows, with_gaps
@@ -31,7 +32,7 @@ def test_a_compacted_log_ends_at_any_offset_asked_for_and_does_so_after_a_restar
         world.settle()
         before, end = rows(world.log()), begins_at(world, target)
         kept = [row for row in before if row[0] < end]
-        world.log().truncate_to(Offset(target))
+        truncate_to(world.log(), Offset(target))
         for _ in range(2):
             log = world.log()
             assert log.end_offset == end, target
@@ -55,7 +56,7 @@ def test_what_a_power_cut_leaves_of_a_truncation_into_a_gap_is_served() -> None:
         world.settle()
         before, end = rows(world.log()), begins_at(world, target)
         begun = len(world.disk.ops)
-        world.log().truncate_to(Offset(target))
+        truncate_to(world.log(), Offset(target))
         put(world.log(), (b"goes on", b"here"))
         world.flush(world.log())
         world.directory.checkpoint()
@@ -82,7 +83,7 @@ def test_a_truncation_of_the_batch_that_holds_the_log_s_start_leaves_a_log_that_
     world.flush(log)
     log.delete_records(Offset(2))
     world.settle()
-    log.truncate_to(Offset(3))
+    truncate_to(log, Offset(3))
     assert log.start_offset <= log.end_offset
     for _ in range(2):
         world.restart(clean=clean)

@@ -6,7 +6,8 @@ import pytest
 
 from headrace.log import file_names
 from headrace.log.directory import unchanged_logs
-from headrace.log.directory.log_directory import AT_REST_EVERY, Periods
+from headrace.log.directory.log_directory import AT_REST_EVERY
+from headrace.log.directory.periods import Periods
 from headrace.log.log import Log
 from headrace.log.producers.producer_states import Duplicate
 from headrace.model.errors import ApiError
@@ -41,7 +42,7 @@ def picture(log: Log) -> tuple[object, ...]:
     """All that a start must know of a log."""
     return (
         log.start_offset, log.end_offset, log.flushed_offset, log.high_watermark, log.topic_id,
-        log.epochs.entries, log.producers.entries(), log.snapshot_offset,
+        log.epochs.entries, log.producers.kept.entries(), log.snapshot_offset,
         [(one.base_offset, one.size, one.max_timestamp) for one in log.segments],
         log.segments[-1].first_timestamp, log.segments[-1].bytes_since_index,
         values(log),

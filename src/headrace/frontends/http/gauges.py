@@ -34,7 +34,7 @@ def register(broker: "Broker", coordinators: "Coordinators", connections: Sized)
     metrics.gauge(
         "headrace_log_damaged_batches_total",
         "Damaged batches that reads or the scrub have met",
-        lambda: sum(one.shared.damaged for one in broker.directories),
+        lambda: sum(one.context.damaged for one in broker.directories),
         counter=True,
     )
     metrics.gauge(

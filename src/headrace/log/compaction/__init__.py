@@ -4,7 +4,7 @@
 * `order` the settings, and the job that is made of what was chosen
 * `job` what is handed to whoever does the work, and what comes back
 * `clean_segments` the work: keys to offsets, then every segment copied without what is superseded
-* `records` the record-by-record part in plain Python; `kernels.compact_records`, compiled
+* `records` the record-by-record part in Python; `kernels.compact_records` is its compiled twin
 * `transactions` which markers and aborted records may go
 * `swap_segments` cleaned segments take the place of the old ones, also after a crash in the middle
 * `cleaner` when, one log at a time, and what is remembered of it

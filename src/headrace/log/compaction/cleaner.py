@@ -2,7 +2,7 @@
 
 One log at a time. What is long is done by a `Worker`; here, on the deciding thread, happen the
 choice and the swap. Whatever takes segments out of a log (retention, truncation, deletion) says so
-first (`Shared.before_cut`), and a compaction of that log is given up: it will be tried again.
+first (`about_to_cut`), and a compaction of that log is given up: it will be tried again.
 
 A log is compacted only below the recovery point that is on the platter. A start after a crash reads
 what lies above it batch by batch, and would take a gap that compaction made for a lost segment.
@@ -90,7 +90,7 @@ class LogCleaner:
     def start(self) -> None:
         """Read how far the logs are compacted, then look for work every `backoff_ms`."""
         for directory in self._directories:
-            directory.shared.before_cut = self._before_cut
+            directory.listen(self)
 
         def read() -> None:
             for offsets in self._offsets.values():
@@ -164,7 +164,7 @@ class LogCleaner:
         place = log.topic_partition
         checkpoint = self._offsets[directory.path].entries.get(place)
         try:
-            return cleanable(log, checkpoint, self._clock.wall_ms(), directory.hold(place))
+            return cleanable(log, checkpoint, self._clock.wall_ms(), directory.holds.first(place))
         except CorruptLogError as error:
             self._mark_uncleanable(place, str(error))
             return None
@@ -264,12 +264,12 @@ class LogCleaner:
             if isinstance(result, FileNotFoundError) and log.closed:
                 result = None  # deleted meanwhile, and the directory renamed
             if isinstance(result, OSError):
-                log.shared.fail(result, log.directory)
+                log.context.fail(result, log.directory)
                 return
             if isinstance(result, BaseException):
                 raise result
             kept = cleaned.base_offset
-            log.shared.remove_later(
+            log.context.events.remove_later(
                 log.config.file_delete_delay_ms, lambda: _remove(log, gone, kept)
             )
             run.busy = False
@@ -302,7 +302,7 @@ class LogCleaner:
 
         def written(result: BaseException | None) -> None:
             if isinstance(result, OSError):
-                directory.shared.fail(result, directory.path)
+                directory.context.fail(result, directory.path)
                 return
             if isinstance(result, BaseException):
                 raise result
@@ -348,13 +348,13 @@ class LogCleaner:
             run.given_up = reason
             self._worker.stop()
 
-    def _before_cut(self, log: "Log", end: Offset | None) -> None:
-        """`Shared.before_cut`."""
+    def about_to_cut(self, log: "Log", end: Offset | None) -> None:
+        """`LogDirectoryListener`."""
         run = self._run
         if run is not None and run.log is log:
             self._give_up(run, "segments of it go")
         for directory in self._directories:
-            if directory.shared is not log.shared:
+            if directory.context is not log.context:
                 continue
             entries = self._offsets[directory.path].entries
             known = entries.get(log.topic_partition)
@@ -372,4 +372,4 @@ def _remove(log: "Log", gone: "list[Segment]", kept: int) -> None:
     try:
         remove_snapshots(log, [one.base_offset for one in gone if one.base_offset != kept])
     except OSError as error:
-        log.shared.fail(error, log.directory)
+        log.context.fail(error, log.directory)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Container
 
 from headrace.log import file_names, text_files
-from headrace.log.recovery.recover import read_file
+from headrace.log.text_files import read_file
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.ports.disk import Disk

@@ -54,7 +54,7 @@ def job_of(chosen: Cleanable, aborted: Aborted, settings: CleanerSettings, now_m
         aborted=aborted,
         producers=tuple(
             (one.producer_id, one.last_offset, one.producer_epoch)
-            for one in log.producers.entries()
+            for one in log.producers.kept.entries()
         ),
         now_ms=now_ms,
         delete_retention_ms=config.delete_retention_ms,

@@ -11,22 +11,18 @@ A start finds any prefix of that (`settle`, Kafka's LogLoader): while a `.cleane
 segment does not count; once all is `.swap`, it does, and what it replaces goes.
 """
 
-from typing import TYPE_CHECKING
-
 from headrace.log import file_names
 from headrace.log.compaction.job import Cleaned
+from headrace.log.log import Log
 from headrace.log.segment.scan import headers
 from headrace.log.segment.segment import Segment
 from headrace.model.nouns import Offset
 from headrace.ports.disk import Disk
 
-if TYPE_CHECKING:
-    from headrace.log.log import Log
-
 _Parsed = dict[str, tuple[int, str]]
 
 
-def place_of(log: "Log", cleaned: Cleaned) -> int | None:
+def place_of(log: Log, cleaned: Cleaned) -> int | None:
     """Where the segments that `cleaned` was made of are in the log; None: not all there any more.
 
     Neither the active segment nor one that has changed since counts.
@@ -40,13 +36,13 @@ def place_of(log: "Log", cleaned: Cleaned) -> int | None:
     return None
 
 
-def swap_in(log: "Log", cleaned: Cleaned, at: int) -> list[Segment]:
+def swap_in(log: Log, cleaned: Cleaned, at: int) -> list[Segment]:
     """Put `cleaned` in the place that `place_of` gave; returns the segments it replaces.
 
     A few renames, no waiting. Readers that hold the old segments go on in them. Durable with the
     directory's next sync. StorageError.
     """
-    disk = log.shared.disk
+    disk = log.context.disk
     old = log.segments[at : at + len(cleaned.sources)]
     base = f"{log.directory}/{file_names.segment_file(cleaned.base_offset, '')}"
     try:
@@ -59,11 +55,11 @@ def swap_in(log: "Log", cleaned: Cleaned, at: int) -> list[Segment]:
         for suffix in cleaned.files:
             disk.rename(f"{base}{suffix}{file_names.SWAP}", f"{base}{suffix}")
     except OSError as error:
-        raise log.shared.fail(error, log.directory) from error
-    new = log.make_segment(Offset(cleaned.base_offset))
+        raise log.context.fail(error, log.directory) from error
+    new = log.segments.make(Offset(cleaned.base_offset), log.config)
     new.size = cleaned.size
     log.unflushed.forget(old)
-    log.set_segments([*log.segments[:at], new, *log.segments[at + len(old) :]])
+    log.segments.replace([*log.segments[:at], new, *log.segments[at + len(old) :]])
     return old
 
 

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Mapping
 
 from headrace.log import file_names, text_files
-from headrace.log.directory.log_dir_context import Shared
+from headrace.log.directory.log_dir_context import LogDirContext
 from headrace.log.log import Log
-from headrace.log.recovery.recover import read_file
+from headrace.log.text_files import read_file
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
 
@@ -25,19 +25,19 @@ class Checkpoints:
     __slots__ = (
         "_again",
         "_cleaned",
+        "_context",
         "_generation",
         "_known",
         "_lost",
         "_path",
-        "_shared",
         "_waiting",
         "_written",
         "foreign",
         "writing",
     )
 
-    def __init__(self, shared: Shared, path: str) -> None:
-        self._shared = shared
+    def __init__(self, context: LogDirContext[Log], path: str) -> None:
+        self._context = context
         self._path = path
         self._known: dict[str, dict[TopicPartition, Offset]] = {name: {} for name in _NAMES}
         self._lost: set[str] = set()
@@ -57,13 +57,13 @@ class Checkpoints:
             self._known[name] = self._read(name)
         self._cleaned = self._read(file_names.CLEANER_OFFSETS)
         path = f"{self._path}/{file_names.RECOVERY_POINTS}"
-        if used_before and not self._shared.disk.exists(path):
+        if used_before and not self._context.disk.exists(path):
             self._lost.add(file_names.RECOVERY_POINTS)
             _logger.warning("%s: missing", path)
 
     def _read(self, name: str) -> dict[TopicPartition, Offset]:
         path = f"{self._path}/{name}"
-        content = read_file(self._shared.disk, path)
+        content = read_file(self._context.disk, path)
         if content is None:
             return {}
         try:
@@ -117,7 +117,7 @@ class Checkpoints:
         """Write what changed; blocking. OSError."""
         self._generation += 1
         for name, content in self._changed(logs).items():
-            self._shared.disk.replace(f"{self._path}/{name}", content)
+            self._context.disk.replace(f"{self._path}/{name}", content)
             self._written[name] = content
 
     def _changed(self, logs: Mapping[TopicPartition, Log]) -> dict[str, bytes]:
@@ -133,14 +133,14 @@ class Checkpoints:
         if self.writing:
             self._again = logs
             return
-        if self._shared.failure is not None:
+        if self._context.failure is not None:
             return
         changed = self._changed(logs)
         if not changed:
             self._tell()
             return
         self.writing = True
-        disk, path = self._shared.disk, self._path
+        disk, path = self._context.disk, self._path
         generation = self._generation
 
         def write() -> None:
@@ -152,7 +152,7 @@ class Checkpoints:
         def written(result: BaseException | None) -> None:
             self.writing = False
             if isinstance(result, OSError):
-                self._shared.fail(result, path)
+                self._context.fail(result, path)
                 return
             if result is not None:
                 raise result

@@ -1,7 +1,7 @@
 """From the files of a `log.dir` to its logs: what was left there is judged, and taken up.
 
-The half of `directory.LogDirectory` that starts; the other half runs and ends. Boot ids tell what
-the page cache is worth, checkpoints and `gaps` what must be there, `recover` what is.
+Boot ids tell what the page cache is worth, checkpoints and `gaps` what must be there, `recover`
+what is.
 """
 
 import errno
@@ -11,19 +11,13 @@ from contextlib import closing, suppress
 
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
-from headrace.log.directory.checkpoints import Checkpoints
-from headrace.log.directory.durable_read_bounds import ReadBounds
-from headrace.log.directory.housekeeping import Hold, Periods
-from headrace.log.directory.log_dir_context import Known, Shared
-from headrace.log.directory.meta_properties import Identity
-from headrace.log.directory.unchanged_logs import AtRest
-from headrace.log.flusher import Flusher, Strategy
+from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.log import Log
-from headrace.log.recovery.gaps import Gaps
-from headrace.log.recovery.recover import open_log, read_file
-from headrace.model.errors import CorruptLogError, StorageError
+from headrace.log.recovery.known import Known
+from headrace.log.recovery.recover import open_log
+from headrace.log.text_files import read_file
+from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
-from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk, DiskFile
 
 _logger = logging.getLogger(__name__)
@@ -34,35 +28,13 @@ _SYNCED_SINGLY_MAX = 64
 Loaded = list[tuple[TopicPartition, Log | CorruptLogError]]
 
 
-class LoadedDirectory:
-    """What a log directory holds, and how it got there."""
+class DirectoryLoader:
+    """Opens the logs of one directory, and knows what the files were worth at this start."""
 
-    def __init__(
-        self,
-        disk: Disk,
-        clock: Clock,
-        random: Random,
-        path: str,
-        *,
-        periods: Periods,
-        strategy: Strategy,
-    ) -> None:
-        """Use `open`."""
-        self.path = path
-        self.disk = disk
-        self.clock = clock
-        self.random = random
-        self.periods = periods
-        self.shared = Shared(disk, random)
-        self.flusher = Flusher(self.shared, clock, strategy)
-        self.logs: dict[TopicPartition, Log] = {}
-        self.quarantined: dict[TopicPartition, CorruptLogError] = {}
-        """Partitions out of service: damaged below what was surely flushed. Left as they are."""
-        self.missing: dict[TopicPartition, Offset] = {}
-        """Partitions without a directory of which the checkpoints know flushed records, and where
-        those ended; until the duties begin. Those still wanted by then were lost (`refused`), the
-        others' topics are gone."""
-        self.identity = Identity()
+    def __init__(self, parts: DirectoryParts) -> None:
+        self._parts = parts
+        self._disk = parts.disk
+        self._path = parts.path
         self.was_clean = False
         """Whether the stop before this start was a clean one."""
         self.same_boot = False
@@ -73,27 +45,15 @@ class LoadedDirectory:
         """Whether a flush has failed since: the page cache is not believed."""
         self.used_before = False
         """Whether a broker of ours has had it."""
-        self.hold: Hold = lambda _: None
-        """Asked before retention deletes; the first offset a partition still wants, or None."""
-        self.on_failure: Callable[[OSError], None] | None = None
-        """Told once, when the directory is fenced."""
-        self.checkpoints = Checkpoints(self.shared, path)
-        self.at_rest = AtRest(self.shared, path)
-        self.bounds = ReadBounds(self.shared, path)
-        self.gaps = Gaps(disk, path)
-        self._prepared: dict[TopicPartition, Log] = {}
-        self._unlock: Callable[[], None] | None = None
-        self._closed = False
-        self._checkpoints = 0
 
-    def _know_the_boot(self) -> None:
+    def know_the_boot(self) -> None:
         """Tell whether the machine was down since the last start here; after `gaps` was read."""
-        path = f"{self.path}/{file_names.BOOT_ID}"
-        content = read_file(self.disk, path)
+        path = f"{self._path}/{file_names.BOOT_ID}"
+        content = read_file(self._disk, path)
         before = "" if content is None else text_files.read_boot_id(content)
-        now = self.disk.boot_id()
-        self.used_before = content is not None or self.gaps.known
-        if before == text_files.DOUBTED or (content is None and self.gaps.known):
+        now = self._disk.boot_id()
+        self.used_before = content is not None or self._parts.gaps.known
+        if before == text_files.DOUBTED or (content is None and self._parts.gaps.known):
             self.doubted = not self.was_clean
             before = ""
         self.same_boot = bool(now) and before == now
@@ -102,43 +62,33 @@ class LoadedDirectory:
             _logger.warning(
                 "%s: a flush has failed before this start: what was not flushed before is read "
                 "from the disk itself above its recovery points, and any part may be missing",
-                self.path,
+                self._path,
             )
         if self.power_lost:
             _logger.warning(
                 "%s: the machine went down without a clean stop of the broker: of what was not "
                 "flushed any part may be missing; it is read again above its recovery points",
-                self.path,
+                self._path,
             )
-
-    @property
-    def failure(self) -> StorageError | None:
-        """Why the directory is fenced; None while it works."""
-        return self.shared.failure
-
-    @property
-    def fenced(self) -> bool:
-        """Whether the directory has failed."""
-        return self.shared.failure is not None
 
     # --- loading -----------------------------------------------------------------------------
 
-    def _doubt(self) -> None:
+    def doubt(self) -> None:
         """Have the next start believe no cached page, if the disk still takes a word. Blocking."""
-        path = f"{self.path}/{file_names.BOOT_ID}"
+        path = f"{self._path}/{file_names.BOOT_ID}"
         try:
-            self.disk.replace(path, text_files.write_boot_id(text_files.DOUBTED))
+            self._disk.replace(path, text_files.write_boot_id(text_files.DOUBTED))
         except OSError:
             with suppress(OSError):
-                self.disk.remove(path)
+                self._disk.remove(path)
 
     def found(self) -> list[TopicPartition]:
         """Partitions that have a directory here. Cleans up what deletions left. Blocking."""
         partitions = []
         deleted = []
-        for name in self.disk.list(self.path):
-            path = f"{self.path}/{name}"
-            if name == file_names.KRAFT_METADATA or not self.disk.is_directory(path):
+        for name in self._disk.list(self._path):
+            path = f"{self._path}/{name}"
+            if name == file_names.KRAFT_METADATA or not self._disk.is_directory(path):
                 continue
             if name.endswith(file_names.DELETE_SUFFIX):
                 deleted.append(name)
@@ -161,40 +111,40 @@ class LoadedDirectory:
         there = set(present)
         gone = [
             partition
-            for partition in self.checkpoints.listed()
+            for partition in self._parts.checkpoints.listed()
             if partition not in there or file_names.deletion_stem(partition) in stems
         ]
         for partition in gone:
             known = self._known(partition)
             end = max(known.recovery_point, known.high_watermark)
             if end > 0 and file_names.deletion_stem(partition) not in stems:
-                self.missing[partition] = end
-        gone = [partition for partition in gone if partition not in self.missing]
+                self._parts.missing[partition] = end
+        gone = [partition for partition in gone if partition not in self._parts.missing]
         for partition in gone:
-            self.checkpoints.forget(partition)
+            self._parts.checkpoints.forget(partition)
         try:
             if gone:
-                self.checkpoints.write_now({})
+                self._parts.checkpoints.write_now({})
             for name in deleted:
-                self.disk.remove_tree(f"{self.path}/{name}")
+                self._disk.remove_tree(f"{self._path}/{name}")
         except OSError as error:
-            _logger.warning("%s: deleted logs are left for the next start: %s", self.path, error)
+            _logger.warning("%s: deleted logs are left for the next start: %s", self._path, error)
 
     def refused(self, partition: TopicPartition, topic_id: bytes) -> CorruptLogError | None:
         """Why a partition that is to be served is out of service here; None: it is not."""
-        if partition not in self.logs and partition not in self.quarantined:
+        if partition not in self._parts.logs and partition not in self._parts.quarantined:
             # Checkpoints are written now and then, the read bounds with each flush.
             end = max(
-                self.missing.pop(partition, Offset(0)),
-                self.bounds.end_of(topic_id, partition.partition),
+                self._parts.missing.pop(partition, Offset(0)),
+                self._parts.bounds.end_of(topic_id, partition.partition),
             )
             if end > 0:
                 self._quarantine(partition, self._gone(partition, end))
-        return self.quarantined.get(partition)
+        return self._parts.quarantined.get(partition)
 
     def _gone(self, partition: TopicPartition, end: Offset) -> CorruptLogError:
         return CorruptLogError(
-            f"{self.path}/{partition}: is gone, and with it the offsets up to {end - 1} that were "
+            f"{self._path}/{partition}: is gone, and with it the offsets up to {end - 1} that were "
             f"flushed; restore it from a copy, or delete the topic"
         )
 
@@ -208,36 +158,36 @@ class LoadedDirectory:
 
         The boot is noted only now: a kill halfway leaves logs that still bear a power cut's marks.
         """
-        unsynced, self.shared.unsynced = self.shared.unsynced, []
+        unsynced, self._parts.context.unsynced = self._parts.context.unsynced, []
         self._make_durable(unsynced)
         if not self.was_clean:
             # A process killed before its first flush has left names that are not durable.
-            self.disk.sync_directory(self.path)
+            self._disk.sync_directory(self._path)
         try:
             if self.doubted:
                 # Logs were read from the disk itself; of the files beside them pages may count as
                 # clean that the disk never got: no flush would write those.
                 beside = [path for path in unsynced if not path.endswith(file_names.LOG)]
-                _write_again(self.disk, beside)
+                _write_again(self._disk, beside)
                 self._make_durable(beside)
             if not self.same_boot:
-                self.checkpoints.write_now(self.logs)
-                boot_id = text_files.write_boot_id(self.disk.boot_id())
-                self.disk.replace(f"{self.path}/{file_names.BOOT_ID}", boot_id)
+                self._parts.checkpoints.write_now(self._parts.logs)
+                boot_id = text_files.write_boot_id(self._disk.boot_id())
+                self._disk.replace(f"{self._path}/{file_names.BOOT_ID}", boot_id)
                 self.same_boot = True
             # Last: with it all above the recovery points counts as appended by us.
-            self.gaps.write(self.gaps.content())
+            self._parts.gaps.write(self._parts.gaps.content())
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             # To serve what is there takes no space; the next start does all of this again.
-            _logger.warning("%s: the start is not noted: %s", self.path, error)
+            _logger.warning("%s: the start is not noted: %s", self._path, error)
 
     def _make_durable(self, paths: Sequence[str]) -> None:
         if len(paths) > _SYNCED_SINGLY_MAX:
-            self.disk.sync_all(self.path)
+            self._disk.sync_all(self._path)
         else:
-            _sync_each(self.disk, paths)
+            _sync_each(self._disk, paths)
 
     def load(
         self,
@@ -259,13 +209,13 @@ class LoadedDirectory:
             if waiting and not failed:
                 chunk = waiting.pop()
                 running += 1
-                self.disk.run(lambda: self._load_some(chunk, config_of), taken)
+                self._disk.run(lambda: self._load_some(chunk, config_of), taken)
             elif running == 0:
                 finish(failed[0] if failed else None)
 
         def finish(error: BaseException | None) -> None:
             if error is None:
-                self.disk.run(self._settle_recovery, done)
+                self._disk.run(self._settle_recovery, done)
             else:
                 done(error)
 
@@ -287,7 +237,7 @@ class LoadedDirectory:
             for _ in range(max(1, min(parallel, len(waiting)))):
                 next_chunk()
 
-        self.disk.run(self.found, listed)
+        self._disk.run(self.found, listed)
 
     def _load_some(
         self,
@@ -297,33 +247,33 @@ class LoadedDirectory:
         loaded: Loaded = []
         for partition in partitions:
             known = self._known(partition)
-            path = f"{self.path}/{partition}"
+            path = f"{self._path}/{partition}"
             try:
                 config = config_of(partition)
-                log = self.at_rest.open(path, partition, config, known)
+                log = self._parts.at_rest.open(path, partition, config, known)
                 if log is None:
-                    log = open_log(self.shared, path, partition, config, known)
+                    log = open_log(self._parts.context, path, partition, config, known)
                 loaded.append((partition, log))
             except CorruptLogError as error:
                 loaded.append((partition, error))
         return loaded
 
     def _known(self, partition: TopicPartition) -> Known:
-        recovery_point, start, mark, cleaned = self.checkpoints.of(partition)
-        seen, exact, seen_gaps = self.at_rest.seen(partition)
+        recovery_point, start, mark, cleaned = self._parts.checkpoints.of(partition)
+        seen, exact, seen_gaps = self._parts.at_rest.seen(partition)
         return Known(
             self.was_clean,
             recovery_point,
             start,
             mark,
-            now_ms=self.clock.wall_ms(),
-            producer_expiration_ms=self.periods.producer_id_expiration_ms,
+            now_ms=self._parts.clock.wall_ms(),
+            producer_expiration_ms=self._parts.periods.producer_id_expiration_ms,
             same_boot=self.same_boot,
-            recovery_point_lost=self.checkpoints.lost(file_names.RECOVERY_POINTS),
-            start_lost=self.checkpoints.lost(file_names.LOG_STARTS),
-            gaps_below=max(cleaned, self.gaps.below(partition)),
+            recovery_point_lost=self._parts.checkpoints.lost(file_names.RECOVERY_POINTS),
+            start_lost=self._parts.checkpoints.lost(file_names.LOG_STARTS),
+            gaps_below=max(cleaned, self._parts.gaps.below(partition)),
             # A Kafka may have had the directory since our file was written.
-            gaps_known=self.gaps.known and not self.checkpoints.foreign,
+            gaps_known=self._parts.gaps.known and not self._parts.checkpoints.foreign,
             seen=seen,
             seen_exact=exact,
             seen_gaps=seen_gaps,
@@ -333,13 +283,13 @@ class LoadedDirectory:
     def _take(self, loaded: Loaded) -> None:
         for partition, result in loaded:
             if isinstance(result, Log):
-                self.logs[partition] = result
-                self.checkpoints.forget(partition)
+                self._parts.logs[partition] = result
+                self._parts.checkpoints.forget(partition)
             else:
                 self._quarantine(partition, result)
 
     def _quarantine(self, partition: TopicPartition, why: CorruptLogError) -> None:
-        self.quarantined[partition] = why
+        self._parts.quarantined[partition] = why
         _logger.error("%s: out of service: %s", partition, why)
 
 

@@ -12,18 +12,17 @@ clean stop the file is gone, for the clean-shutdown marker says more. Kafka igno
 
 from collections.abc import Collection, Iterable
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from headrace.log import file_names, text_files
-from headrace.log.directory.log_dir_context import Shared
-from headrace.log.recovery.recover import read_file
+from headrace.log.directory.log_dir_context import LogDirContext
+from headrace.log.directory.read_bound_slot import Said, Slot
+from headrace.log.log import Log
+from headrace.log.text_files import read_file
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.ports.disk import Disk, DiskFile
 from headrace.record.crc32c import crc32c
-
-if TYPE_CHECKING:
-    from headrace.log.log import Log
 
 NAME = "durable-read-bounds"
 SLOT = Struct(">I16siqqq")
@@ -37,8 +36,6 @@ _READS_MAX = 50
 
 Key = tuple[bytes, int]
 """Topic id and partition."""
-Said = tuple[int, int, int]
-"""Start, end, last stable offset."""
 
 
 class ReadBound(NamedTuple):
@@ -51,31 +48,17 @@ class ReadBound(NamedTuple):
     """Where readers of committed data end; None where the log itself must tell."""
 
 
-class Slot:
-    """A log's place in the file."""
-
-    __slots__ = ("at", "key", "said")
-
-    def __init__(self, at: int, key: bytes) -> None:
-        self.at = at
-        """Its first byte."""
-        self.key = key
-        """Topic id and partition, packed."""
-        self.said: Said | None = None
-        """What it says now; None: nothing that binds."""
-
-
 class ReadBounds:
     """The broker's side: keeps the file. On the deciding thread, save `sync`.
 
     A write that fails fences the log directory.
     """
 
-    __slots__ = ("_changed", "_file", "_free", "_path", "_shared", "_slots", "_table")
+    __slots__ = ("_changed", "_context", "_file", "_free", "_path", "_slots", "_table")
 
-    def __init__(self, shared: Shared, path: str) -> None:
+    def __init__(self, context: LogDirContext[Log], path: str) -> None:
         """Of the log directory `path`."""
-        self._shared = shared
+        self._context = context
         self._path = f"{path}/{NAME}"
         self._file: DiskFile | None = None
         self._table = bytearray()
@@ -85,7 +68,7 @@ class ReadBounds:
 
     def open(self) -> None:
         """Take over the slots there are, or begin anew. Blocking; OSError."""
-        self._file = self._shared.disk.open(self._path, create=True)
+        self._file = self._context.disk.open(self._path, create=True)
         self._table = bytearray(self._file.read(0, self._file.size()))
         if not self._table.startswith(_HEADER):
             self._table = bytearray(_HEADER)
@@ -105,7 +88,7 @@ class ReadBounds:
         slot = self._slots.get((topic_id, partition))
         return Offset(0 if slot is None or slot.said is None else slot.said[1])
 
-    def publish(self, logs: Collection["Log"]) -> None:
+    def publish(self, logs: Collection[Log]) -> None:
         """Say how far these logs may be read now; at once in the page cache."""
         written = [at for log in logs if (at := self._note(log)) is not None]
         if not written:
@@ -123,7 +106,7 @@ class ReadBounds:
         self._say(slot, (0, 0, 0))
         self._write(slot.at, slot.at)
 
-    def lower(self, log: "Log") -> None:
+    def lower(self, log: Log) -> None:
         """The log is about to be cut to its flushed offset: the one way back.
 
         OSError, StorageError: it must not be cut, for a start would take the rest for lost.
@@ -132,15 +115,15 @@ class ReadBounds:
         if slot is not None:
             slot.said = None
             self.publish((log,))
-            if self._shared.failure is not None:
-                raise self._shared.failure
+            if self._context.failure is not None:
+                raise self._context.failure
             self.sync()
 
     def forget(self, topic_id: bytes, partition: int) -> None:
         """The log is deleted."""
         self._drop((topic_id, partition))
 
-    def keep_only(self, logs: Iterable["Log"]) -> None:
+    def keep_only(self, logs: Iterable[Log]) -> None:
         """Drop the slots of all others: topics deleted while somebody else had the directory."""
         known = {(log.topic_id, log.topic_partition.partition) for log in logs}
         for key in [key for key in self._slots if key not in known]:
@@ -164,9 +147,9 @@ class ReadBounds:
         if file is not None:
             file.close()
             if remove:
-                self._shared.disk.remove(self._path)
+                self._context.disk.remove(self._path)
 
-    def _note(self, log: "Log") -> int | None:
+    def _note(self, log: Log) -> int | None:
         if self._file is None or log.closed or log.topic_id == text_files.NO_TOPIC_ID:
             return None
         slot = log.bound
@@ -203,12 +186,12 @@ class ReadBounds:
             self._write(slot.at, slot.at)
 
     def _write(self, first: int, last: int) -> None:
-        if self._file is None or self._shared.failure is not None:
+        if self._file is None or self._context.failure is not None:
             return
         try:
             self._file.write_at(first, (bytes(self._table[first : last + SLOT.size]),))
         except OSError as error:
-            self._shared.fail(error, self._path)
+            self._context.fail(error, self._path)
             return
         self._changed = True
 

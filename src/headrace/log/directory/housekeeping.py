@@ -1,47 +1,29 @@
 """A log directory's periodic duties, on a handful of timers however many partitions there are."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
+from headrace.log import retention
+from headrace.log.directory.directory_parts import DirectoryParts
+from headrace.log.log import Log
 from headrace.model.errors import StorageError
-from headrace.model.nouns import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from headrace.log.directory.log_directory import LogDirectory
-    from headrace.log.log import Log
     from headrace.ports.clock import Timer
 
-Hold = Callable[[TopicPartition], Offset | None]
 _SLICE_LOGS = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Periods:
-    """How often what is done, and how long what is kept; milliseconds (Kafka's names beside)."""
-
-    checkpoint_ms: int = 5_000
-    """replica.high.watermark.checkpoint.interval.ms; recovery points are written with it, more
-    often than Kafka's 60 s: the younger they are, the less a start after a kill has to read, and
-    the less can be mistaken for a torn tail."""
-    retention_check_ms: int = 300_000
-    """log.retention.check.interval.ms"""
-    producer_id_expiration_ms: int = 86_400_000
-    """producer.id.expiration.ms"""
-    scrub_bytes_per_second: int = 0
-    """log.scrub.bytes.per.second; 0: no scrub"""
-    scrub_interval_ms: int = 604_800_000
-    """log.scrub.interval.ms"""
 
 
 class Housekeeping:
     """Timers of one directory."""
 
-    __slots__ = ("_directory", "_removal_timer", "_removals", "_sequence", "_timers")
+    __slots__ = ("_checkpoint", "_directory", "_removal_timer", "_removals", "_sequence", "_timers")
 
-    def __init__(self, directory: "LogDirectory") -> None:
+    def __init__(self, directory: DirectoryParts, checkpoint: Callable[[], None]) -> None:
+        """`checkpoint`: writes the checkpoints, off the thread."""
         self._directory = directory
+        self._checkpoint = checkpoint
         self._removals: list[tuple[float, int, Callable[[], None]]] = []
         self._sequence = 0
         self._removal_timer: Timer | None = None
@@ -49,7 +31,7 @@ class Housekeeping:
 
     def start(self) -> None:
         """Begin the periodic duties."""
-        self._every("checkpoint", self._directory.periods.checkpoint_ms, self._directory.checkpoint)
+        self._every("checkpoint", self._directory.periods.checkpoint_ms, self._checkpoint)
         self._every("retention", self._directory.periods.retention_check_ms, self.retain_soon)
 
     def stop(self) -> None:
@@ -90,14 +72,14 @@ class Housekeeping:
 
         next_slice()
 
-    def _retain(self, log: "Log") -> None:
+    def _retain(self, log: Log) -> None:
         directory = self._directory
         if log.closed or directory.fenced:
             return
         now_ms = directory.clock.wall_ms()
         log.producers.expire(now_ms, directory.periods.producer_id_expiration_ms)
         try:
-            log.apply_retention(now_ms, directory.hold(log.topic_partition))
+            retention.apply_retention(log, now_ms)
         except StorageError:
             return  # the directory is fenced, and has said so
 

@@ -1,53 +1,71 @@
-"""What the logs of one directory share: the disk, chance, and where failures go."""
+"""What the logs of one directory share: the disk, chance, holds, and where failures go."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
+from headrace.log.directory.holds import Holds
 from headrace.model.errors import StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.ports.clock import Random
 from headrace.ports.disk import Disk
 
-if TYPE_CHECKING:
-    from headrace.log.log import Log
+LogT = TypeVar("LogT", contravariant=True)
+"""`log.Log`, which holds a context and so cannot be named here."""
 
-_START = Offset(0)
+
+class LogDirectoryEvents(Protocol[LogT]):
+    """What the logs of a directory ask of it, and tell it. `LogDirectory` is one."""
+
+    def failed(self, error: OSError, path: str) -> None:
+        """The first error of the disk below: the directory is fenced."""
+
+    def flush_soon(self, log: LogT) -> None:
+        """Make all that `log` holds now durable."""
+
+    def publish(self, logs: Collection[LogT]) -> None:
+        """Let readers of the files go as far as these logs' high watermarks and flushes allow."""
+
+    def start_moved(self) -> None:
+        """A log's start was moved by a client: the checkpoint is due."""
+
+    def about_to_cut(self, log: LogT, end: Offset | None) -> None:
+        """Segments of `log` go at once; it will end at `end` (None: all of it goes)."""
+
+    def lower(self, log: LogT) -> None:
+        """Have checkpoints and read bounds say no more than `log` holds now; blocking.
+
+        Before it is cut below what they say. OSError, StorageError.
+        """
+
+    def remove_later(self, delay_ms: int, removal: Callable[[], None]) -> None:
+        """Run `removal` once `delay_ms` have passed and no flush holds its files."""
+
+    def allow_gap(self, partition: TopicPartition, below: Offset) -> None:
+        """The log may have gaps below an offset. Called on any thread. See `recovery.gaps`."""
+
+    def gaps_below(self, partition: TopicPartition) -> Offset:
+        """Below which offset a log may have gaps."""
+
+    def published_end(self, topic_id: bytes, partition: int) -> Offset:
+        """What readers were told is flushed of a log; 0: nothing. Called on any thread."""
 
 
 @dataclass(slots=True)
-class Shared:
+class LogDirContext(Generic[LogT]):
     """Handed to every Log of a directory."""
 
     disk: Disk
     random: Random
+    events: LogDirectoryEvents[LogT]
+    holds: Holds = field(default_factory=Holds)
+    """Who still wants which records: asked before any go."""
     failure: StorageError | None = None
     """Why the directory is fenced; None while it works."""
     unsynced: list[str] = field(default_factory=list)
     """Files that recovery takes for flushed and that may be in the page cache only yet."""
     damaged: int = 0
     """Damaged batches that reads or the scrub have met since the start."""
-    failed: Callable[[OSError, str], None] | None = None
-    """Told of every error of the disk below: error and path."""
-    flush_soon: "Callable[[Log], None] | None" = None
-    checkpoint_now: Callable[[], None] | None = None
-    """Writes the checkpoints, blocking: before a log is cut below what they say. OSError."""
-    publish: "Callable[[Collection[Log]], None] | None" = None
-    """Told of logs that may be read further than before: see `bounds`."""
-    lower: "Callable[[Log], None] | None" = None
-    """Told before a log is cut below what was published; blocking. OSError, StorageError."""
-    starts_moved: Callable[[], None] | None = None
-    """Told that a log's start was moved by a client: the checkpoint is due."""
-    before_cut: "Callable[[Log, Offset | None], None] | None" = None
-    """Told before segments of a log go: the log, and where it will end (None: all of it goes)."""
-    delay_removal: Callable[[int, Callable[[], None]], None] | None = None
-    """(delay in ms, removal): do it later; at once where there is nobody to do it."""
-    allow_gap: Callable[[TopicPartition, Offset], None] | None = None
-    """Told, on any thread, that a log may have gaps below an offset: see `gaps`."""
-    gaps_below: Callable[[TopicPartition], Offset] = lambda partition: _START
-    """Below which offset a log may have gaps."""
-    published: Callable[[bytes, int], Offset] = lambda topic_id, partition: _START
-    """What readers were told is flushed of a log, by topic id and partition; 0: nothing."""
     unflushed: bool = False
     """Whether it was a flush that failed: the page cache may hold what the disk never will."""
 
@@ -59,58 +77,5 @@ class Shared:
         self.unflushed = self.unflushed or flush
         if self.failure is None:
             self.failure = StorageError(f"{path}: {error.strerror or error}")
-            if self.failed is not None:
-                self.failed(error, path)
+            self.events.failed(error, path)
         return self.failure
-
-    def remove_later(self, delay_ms: int, removal: Callable[[], None]) -> None:
-        """Run `removal` once `delay_ms` have passed."""
-        if self.delay_removal is None:
-            removal()
-        else:
-            self.delay_removal(delay_ms, removal)
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What the directory's checkpoints say of one log."""
-
-    clean: bool
-    """Whether the last stop was a clean one."""
-    recovery_point: Offset = _START
-    """Everything below was flushed, for sure."""
-    start_offset: Offset = _START
-    high_watermark: Offset = _START
-    now_ms: int = 0
-    producer_expiration_ms: int = 86_400_000
-    same_boot: bool = False
-    """The machine has run on since the start before: the page cache holds all that was written, and
-    only the write that was under way when the process died can be torn."""
-    recovery_point_lost: bool = False
-    """There was a recovery point, and it cannot be read."""
-    start_lost: bool = False
-    """There was a log start, and it cannot be read."""
-    gaps_below: Offset = _START
-    """Below it compaction may have left gaps between segments."""
-    gaps_known: bool = True
-    """Whether that is sure; if not, compacted logs may have gaps anywhere: see `gaps`."""
-    published: Offset = _START
-    """What readers were told is flushed: written after each flush, so later than the rest."""
-    seen: tuple[tuple[int, int], ...] = ()
-    """Base offsets and sizes of the segments when the log was last written down at rest."""
-    seen_exact: bool = False
-    """Whether nobody has touched the log since."""
-    seen_gaps: Offset | None = None
-    """Below it compaction might have left gaps then."""
-    doubted: bool = False
-    """A flush failed: what the page cache holds may not be on the disk."""
-
-    @property
-    def flushed(self) -> Offset:
-        """Everything below was flushed, for sure."""
-        return max(self.recovery_point, self.published)
-
-    @property
-    def own_files(self) -> bool:
-        """Whether the small files beside the log are as we have written them last."""
-        return self.same_boot or self.seen_exact

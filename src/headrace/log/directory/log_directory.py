@@ -4,26 +4,30 @@ Life cycle: `open` (blocking: lock, `meta.properties`, checkpoints, clean-shutdo
 (all logs, several at once off the thread), `start` (periodic duties), `close`.
 
 Any error of the disk below fences the directory for good: `failure` is set, every later append
-raises it, `on_failure` is told. What lies in the directory and is none of ours stays untouched:
-plain files, a KRaft broker's `__cluster_metadata-0`, `-stray` and `-future` directories.
+raises it, those who asked by `on_failure` are told. What lies in the directory and is none of ours
+stays untouched: plain files, a KRaft broker's `__cluster_metadata-0`, `-stray` and `-future`
+directories.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
-from headrace.log.directory.directory_loader import LoadedDirectory
-from headrace.log.directory.housekeeping import Housekeeping, Periods
+from headrace.log.directory.directory_loader import DirectoryLoader
+from headrace.log.directory.directory_parts import DirectoryParts
+from headrace.log.directory.housekeeping import Housekeeping
 from headrace.log.directory.meta_properties import Identity, read_identity
+from headrace.log.directory.periods import Periods
 from headrace.log.directory.scrub import Scrub
 from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.log import Log
 from headrace.log.recovery.recover import create_log
-from headrace.model.errors import ConfigError
+from headrace.model.errors import ConfigError, StorageError
 from headrace.model.invariant import invariant
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import Offset, TopicPartition
 from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
 
@@ -34,12 +38,66 @@ AT_REST_EVERY = 12
 """With every so many checkpoints it is written which logs are at rest: once a minute."""
 
 
-class LogDirectory(LoadedDirectory):
-    """One log directory. All calls on the deciding thread."""
+class LogDirectoryListener(Protocol):
+    """Who is told before segments of a log go."""
 
-    scrub: Scrub
-    """Reads what is cold again, a piece at a time, looking for damage."""
-    _housekeeping: Housekeeping
+    def about_to_cut(self, log: Log, end: Offset | None) -> None:
+        """Segments of `log` go at once; it will end at `end` (None: all of it goes)."""
+
+
+class LogDirectory:
+    """One log directory. All calls on the deciding thread. See `LogDirectoryEvents`."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        path: str,
+        *,
+        periods: Periods,
+        strategy: Strategy,
+    ) -> None:
+        """Use `open`."""
+        parts = DirectoryParts(
+            disk, clock, random, path, periods=periods, strategy=strategy, events=self
+        )
+        self.path = path
+        self.disk = disk
+        self.clock = clock
+        self.random = random
+        self.context = parts.context
+        self.flusher = parts.flusher
+        self.flush_soon = self.flusher.flush_soon
+        self.holds = parts.context.holds
+        """Who still wants which records."""
+        self.logs = parts.logs
+        self.quarantined = parts.quarantined
+        self.missing = parts.missing
+        self.checkpoints = parts.checkpoints
+        self.at_rest = parts.at_rest
+        self.bounds = parts.bounds
+        self.publish = self.bounds.publish
+        self.published_end = self.bounds.end_of
+        self.gaps = parts.gaps
+        self.allow_gap = self.gaps.allow
+        self.gaps_below = self.gaps.below
+        self.loader = DirectoryLoader(parts)
+        self.load = self.loader.load
+        self.load_blocking = self.loader.load_blocking
+        self.found = self.loader.found
+        self.refused = self.loader.refused
+        self.identity = Identity()
+        self.scrub = Scrub(parts)
+        """Reads what is cold again, a piece at a time, looking for damage."""
+        self._housekeeping = Housekeeping(parts, self.checkpoint)
+        self.remove_later = self._housekeeping.remove_later
+        self._listeners: tuple[LogDirectoryListener, ...] = ()
+        self._failure_listeners: tuple[Callable[[OSError], None], ...] = ()
+        self._prepared: dict[TopicPartition, Log] = {}
+        self._unlock: Callable[[], None] | None = None
+        self._closed = False
+        self._checkpoints = 0
 
     @classmethod
     def open(
@@ -60,8 +118,6 @@ class LogDirectory(LoadedDirectory):
         CorruptLogError: a checkpoint file that is none. OSError.
         """
         self = cls(disk, clock, random, path, periods=periods or Periods(), strategy=strategy)
-        self._housekeeping = Housekeeping(self)
-        self.scrub = Scrub(self)
         _make_durably(disk, path)
         try:
             self._unlock = disk.lock(f"{path}/{file_names.LOCK}")
@@ -70,36 +126,63 @@ class LogDirectory(LoadedDirectory):
         try:
             self.identity = Identity.claim(disk, path, broker_id, cluster_id)
             marker = f"{path}/{file_names.CLEAN_SHUTDOWN}"
-            self.was_clean = disk.exists(marker)
+            loader = self.loader
+            loader.was_clean = disk.exists(marker)
             self.gaps.read()
-            self._know_the_boot()
-            self.checkpoints.read(used_before=self.used_before)
-            self.at_rest.read(clean=self.was_clean)
+            loader.know_the_boot()
+            self.checkpoints.read(used_before=loader.used_before)
+            self.at_rest.read(clean=loader.was_clean)
             self.bounds.open()
-            if self.was_clean:
+            if loader.was_clean:
                 disk.remove(marker)
                 disk.sync_directory(path)
         except BaseException:
             self._unlock()
             raise
-        self.shared.failed = self._failed
-        self.shared.flush_soon = self.flusher.flush_soon
-        self.shared.delay_removal = self._housekeeping.remove_later
-        self.shared.starts_moved = self.checkpoint
-        self.shared.publish = self.bounds.publish
-        self.shared.lower = self.bounds.lower
-        self.shared.published = self.bounds.end_of
-        self.shared.allow_gap = self.gaps.allow
-        self.shared.gaps_below = self.gaps.below
-        self.shared.checkpoint_now = self._checkpoint_now
         return self
 
-    def _failed(self, error: OSError, path: str) -> None:
+    @property
+    def failure(self) -> StorageError | None:
+        """Why the directory is fenced; None while it works."""
+        return self.context.failure
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the directory has failed."""
+        return self.context.failure is not None
+
+    # --- listeners and events ----------------------------------------------------------------
+
+    def listen(self, listener: LogDirectoryListener) -> None:
+        """Tell `listener` before segments of a log go."""
+        self._listeners = (*self._listeners, listener)
+
+    def on_failure(self, told: Callable[[OSError], None]) -> None:
+        """Call `told` once, when the directory is fenced."""
+        self._failure_listeners = (*self._failure_listeners, told)
+
+    def failed(self, error: OSError, path: str) -> None:
+        """`LogDirectoryEvents`."""
         _logger.critical("%s: %s; the log directory %s is fenced", path, error, self.path)
-        if self.shared.unflushed:
-            self.disk.run(self._doubt, lambda _: None)
-        if self.on_failure is not None:
-            self.on_failure(error)
+        if self.context.unflushed:
+            self.disk.run(self.loader.doubt, lambda _: None)
+        for told in self._failure_listeners:
+            told(error)
+
+    def about_to_cut(self, log: Log, end: Offset | None) -> None:
+        """`LogDirectoryEvents`."""
+        for listener in self._listeners:
+            listener.about_to_cut(log, end)
+
+    def start_moved(self) -> None:
+        """`LogDirectoryEvents`."""
+        self.checkpoint()
+
+    def lower(self, log: Log) -> None:
+        """`LogDirectoryEvents`."""
+        self.gaps.write(self.gaps.content())
+        self.checkpoints.write_now(self.logs)
+        self.bounds.lower(log)
 
     # --- partitions come and go --------------------------------------------------------------
 
@@ -127,7 +210,7 @@ class LogDirectory(LoadedDirectory):
             with suppress(OSError):
                 for one in missing:
                     at = f"{self.path}/{one}"
-                    made.append(create_log(self.shared, at, one, topic_id, config))
+                    made.append(create_log(self.context, at, one, topic_id, config))
             return made
 
         def made(result: list[Log] | BaseException) -> None:
@@ -153,8 +236,8 @@ class LogDirectory(LoadedDirectory):
 
         StorageError: the directory has failed. CorruptLogError: the partition is out of service.
         """
-        if self.shared.failure is not None:
-            raise self.shared.failure
+        if self.context.failure is not None:
+            raise self.context.failure
         refused = self.refused(topic_partition, topic_id)
         if refused is not None:
             raise refused
@@ -164,12 +247,12 @@ class LogDirectory(LoadedDirectory):
         if log is None:
             # Before the directory is there: nobody takes a former topic's checkpoints for its.
             self.bounds.add(topic_id, topic_partition.partition)
-            if self.shared.failure is not None:
-                raise self.shared.failure
+            if self.context.failure is not None:
+                raise self.context.failure
             try:
-                log = create_log(self.shared, path, topic_partition, topic_id, config)
+                log = create_log(self.context, path, topic_partition, topic_id, config)
             except OSError as error:
-                raise self.shared.fail(error, path) from error
+                raise self.context.fail(error, path) from error
         self.checkpoints.forget(topic_partition)
         self.logs[topic_partition] = log
         self.flusher.flush_soon(log)
@@ -187,8 +270,7 @@ class LogDirectory(LoadedDirectory):
         self.checkpoints.forget(topic_partition)
         if log is not None:
             log.retire()
-            if self.shared.before_cut is not None:
-                self.shared.before_cut(log, None)
+            self.about_to_cut(log, None)
             self.bounds.forget(log.topic_id, topic_partition.partition)
         self.gaps.forget(topic_partition)
         source = f"{self.path}/{topic_partition}"
@@ -199,7 +281,7 @@ class LogDirectory(LoadedDirectory):
         try:
             self.disk.rename(source, target)
         except OSError as error:
-            raise self.shared.fail(error, source) from error
+            raise self.context.fail(error, source) from error
         # Else a power cut brings the partition back although its topic is gone.
         self.disk.run(lambda: self.disk.sync_directory(self.path), self._synced)
         delay_ms = (
@@ -212,7 +294,7 @@ class LogDirectory(LoadedDirectory):
 
     def _synced(self, result: BaseException | None) -> None:
         if isinstance(result, OSError):
-            self.shared.fail(result, self.path, flush=True)
+            self.context.fail(result, self.path, flush=True)
 
     def _remove(self, path: str, log: Log | None) -> None:
         if log is not None:
@@ -266,14 +348,9 @@ class LogDirectory(LoadedDirectory):
         if self._checkpoints % AT_REST_EVERY == 0 and not self.fenced and not self._closed:
             self.at_rest.write_soon(self.logs.values(), self.clock)
 
-    def _checkpoint_now(self) -> None:
-        """`Shared.checkpoint_now`."""
-        self.gaps.write(self.gaps.content())
-        self.checkpoints.write_now(self.logs)
-
     def _bounds_synced(self, result: BaseException | None) -> None:
         if isinstance(result, OSError) and not self._closed:
-            self.shared.fail(result, self.path)
+            self.context.fail(result, self.path)
 
     def sizes(self) -> Mapping[TopicPartition, int]:
         """Bytes of each partition's segments (DescribeLogDirs)."""
@@ -301,13 +378,13 @@ class LogDirectory(LoadedDirectory):
                     self.disk.replace(marker, text_files.write_clean_shutdown())
                     self.bounds.close(remove=True)
         except OSError as error:
-            raise self.shared.fail(error, self.path, flush=True) from error
+            raise self.context.fail(error, self.path, flush=True) from error
         finally:
             for log in self.logs.values():
                 log.close(clean=False)
             self.bounds.close(remove=False)
-            if clean and self.shared.unflushed:
-                self._doubt()
+            if clean and self.context.unflushed:
+                self.loader.doubt()
             if self._unlock is not None:
                 self._unlock()
 

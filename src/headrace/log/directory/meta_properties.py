@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from headrace.log import file_names, text_files
-from headrace.log.recovery.recover import read_file
+from headrace.log.text_files import read_file
 from headrace.model.errors import ConfigError
 from headrace.ports.disk import Disk
 

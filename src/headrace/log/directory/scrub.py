@@ -7,7 +7,7 @@ are dropped again: the scrub pushes out nothing that readers use. What is in the
 checked there; the disk below it is looked at once it has gone.
 
 A bad batch is read twice, the second time past the page cache, before it is counted and said once,
-with file, position and offsets (`Log.unreadable`). Nothing is moved, cut or taken out of service
+with file, position and offsets (`ReportedDamage`). Nothing is moved, cut or taken out of service
 for it: reads refuse just the damaged batch (KAFKA_STORAGE_ERROR), those before and behind it are
 served, and the partition goes on taking records (ADR 8).
 """
@@ -16,6 +16,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from headrace.log import file_names
+from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.log import Log
 from headrace.log.segment.check_segment import Sweep, sound_batch_behind
 from headrace.log.segment.scan import BadBatch
@@ -24,7 +25,6 @@ from headrace.model.nouns import Offset, TopicPartition
 from headrace.ports.disk import DiskFile
 
 if TYPE_CHECKING:
-    from headrace.log.directory.log_directory import LogDirectory
     from headrace.ports.clock import Timer
 
 _logger = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ class Scrub:
 
     __slots__ = ("_at", "_directory", "_round_began", "_stopped", "_timer", "_waiting", "scrubbed")
 
-    def __init__(self, directory: "LogDirectory") -> None:
+    def __init__(self, directory: DirectoryParts) -> None:
         """Nothing happens before `start`."""
         self._directory = directory
         self._waiting: list[tuple[TopicPartition, Offset]] = []
@@ -82,7 +82,7 @@ class Scrub:
             if isinstance(result, FileNotFoundError):
                 self._at = None  # retention or compaction was faster
             elif isinstance(result, OSError):
-                self._directory.shared.fail(result, piece.path)
+                self._directory.context.fail(result, piece.path)
                 return
             elif isinstance(result, BadBatch):
                 self._found_bad(piece, result)
@@ -140,7 +140,7 @@ class Scrub:
         piece.segment.sound.lost(0, piece.segment.size)
         found = piece.sweep.found
         behind = "" if piece.resume is None else f", sound again from byte {piece.resume} on"
-        piece.log.unreadable(
+        piece.log.damage.unreadable(
             BadBatch(bad.path, bad.position, f"{bad.reason} (offset {found.end}{behind})")
         )
         if piece.resume is None:
@@ -176,7 +176,7 @@ class _Piece:
         return cls(log, segment, limit, after.resume, after.sweep.found.end)
 
 
-def _read(directory: "LogDirectory", piece: _Piece) -> BadBatch | None:
+def _read(directory: DirectoryParts, piece: _Piece) -> BadBatch | None:
     """Check the next batches of a piece, on a thread; the bad one that stopped it. OSError."""
     file = directory.disk.open(piece.path, writable=False)
     try:

@@ -20,10 +20,11 @@ from typing import Any
 
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names
-from headrace.log.directory.log_dir_context import Known, Shared
+from headrace.log.directory.log_dir_context import LogDirContext
 from headrace.log.leader_epochs import LeaderEpochs
 from headrace.log.log import Log
-from headrace.log.recovery.recover import read_file
+from headrace.log.recovery.known import Known
+from headrace.log.text_files import read_file
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.ports.clock import Clock
 from headrace.record.crc32c import crc32c
@@ -47,10 +48,10 @@ Seen = tuple[tuple[tuple[int, int], ...], bool, Offset | None]
 class AtRest:
     """The rows of one log directory."""
 
-    __slots__ = ("_exact", "_held", "_path", "_rows", "_shared", "_written", "writing")
+    __slots__ = ("_context", "_exact", "_held", "_path", "_rows", "_written", "writing")
 
-    def __init__(self, shared: Shared, path: str) -> None:
-        self._shared = shared
+    def __init__(self, context: LogDirContext[Log], path: str) -> None:
+        self._context = context
         self._path = path
         self._rows: dict[TopicPartition, Row] = {}
         self._exact = False
@@ -63,7 +64,7 @@ class AtRest:
 
     def read(self, *, clean: bool) -> None:
         """Read the file, if it is there and whole. Blocking. `clean`: the last stop was."""
-        content = read_file(self._shared.disk, f"{self._path}/{FILE_NAME}")
+        content = read_file(self._context.disk, f"{self._path}/{FILE_NAME}")
         if content is None:
             return
         head, _, rows = content.partition(b"\n")
@@ -79,7 +80,7 @@ class AtRest:
 
     def _recovery_points(self) -> int:
         """When their file was changed: whoever stops cleanly writes it anew."""
-        found = self._shared.disk.stat(f"{self._path}/{file_names.RECOVERY_POINTS}")
+        found = self._context.disk.stat(f"{self._path}/{file_names.RECOVERY_POINTS}")
         return 0 if found is None else found.changed
 
     def forget(self, damaged: Container[TopicPartition]) -> None:
@@ -116,10 +117,10 @@ class AtRest:
         ) = row  # fmt: skip
         if known.recovery_point > end or known.start_offset > start:
             return None  # moving the start changes the directory: one of the two is wrong
-        log = Log(self._shared, directory, partition, bytes.fromhex(topic_id), config)
+        log = Log(self._context, directory, partition, bytes.fromhex(topic_id), config)
         found = []
         for base, *rest in segments:
-            segment = log.make_segment(Offset(base))
+            segment = log.segments.make(Offset(base), config)
             segment.set_at_rest(*rest)
             found.append(segment)
         active = found[-1]
@@ -127,19 +128,19 @@ class AtRest:
             return None
         active.first_timestamp = first_timestamp
         active.bytes_since_index = since_index
-        log.set_segments(found)
+        log.segments.replace(found)
         log.end_offset = log.flushed_offset = Offset(end)
         log.start_offset = Offset(max(known.start_offset, start))
         log.high_watermark = Offset(min(max(known.high_watermark, log.start_offset), end))
         log.snapshot_offset = Offset(snapshot_offset)
-        log.set_epochs(LeaderEpochs([(LeaderEpoch(one), Offset(at)) for one, at in epochs]))
-        log.producers.set_at_rest(producers)
+        log.epochs = LeaderEpochs([(LeaderEpoch(one), Offset(at)) for one, at in epochs])
+        log.producers.kept.set_at_rest(producers)
         log.producers.expire(known.now_ms, known.producer_expiration_ms)
         return log
 
     def _now(self, log: Log, active: str) -> tuple[int, int, int] | None:
-        directory = self._shared.disk.stat(log.directory)
-        file = self._shared.disk.stat(active)
+        directory = self._context.disk.stat(log.directory)
+        file = self._context.disk.stat(active)
         if directory is None or file is None:
             return None
         return directory.changed, file.size, file.changed
@@ -151,7 +152,7 @@ class AtRest:
         """
         found = []
         for log in logs:
-            producers = log.producers.at_rest(PRODUCERS_MAX)
+            producers = log.producers.kept.at_rest(PRODUCERS_MAX)
             if log.flushed_offset != log.end_offset or producers is None:
                 continue
             active = log.segments[-1]
@@ -160,7 +161,7 @@ class AtRest:
                 log.start_offset, log.end_offset, log.snapshot_offset, log.epochs.entries,
                 [segment.at_rest() for segment in log.segments],
                 active.first_timestamp, active.bytes_since_index, producers,
-                self._shared.gaps_below(log.topic_partition),
+                self._context.events.gaps_below(log.topic_partition),
             ]  # fmt: skip
             if active.first_timestamp is not None or not active.size:
                 found.append((log, row))
@@ -181,12 +182,12 @@ class AtRest:
             if waiting:
                 clock.call_later(0, next_slice)
             else:
-                self._shared.disk.run(lambda: self.write(rows, now_ns), written)
+                self._context.disk.run(lambda: self.write(rows, now_ns), written)
 
         def written(result: BaseException | None) -> None:
             self.writing = False
             if isinstance(result, OSError):
-                self._shared.fail(result, self._path)
+                self._context.fail(result, self._path)
             elif result is not None:
                 raise result
 
@@ -203,7 +204,7 @@ class AtRest:
         `now_ns`: when the rows were made, where the broker runs on: what changed since, or just
         before, has none. None: nothing changes any more.
         """
-        disk = self._shared.disk
+        disk = self._context.disk
         kept = []
         for log, row in rows:
             base, size = row[9][-1][:2]

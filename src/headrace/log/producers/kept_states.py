@@ -1,6 +1,6 @@
 """What is remembered of producers, and the ways it outlives the process.
 
-The half of `producers.ProducerStates` that keeps; the other half decides and takes in. A
+What `ProducerStates` decides by and takes in, and how that is written and read again. A
 `.snapshot` has each producer's last batch, as Kafka's does; logs at rest keep all five.
 """
 
@@ -47,27 +47,22 @@ class Producer:
 
 
 class KeptProducers:
-    """All producers of one partition, as they are kept."""
+    """All producers of one partition. The three containers stay the same objects."""
 
-    __slots__ = ("_decided", "_ongoing", "_producers")
+    __slots__ = ("decided", "ongoing", "producers")
 
     def __init__(self) -> None:
-        self._producers: dict[int, Producer] = {}
-        self._ongoing: dict[int, int] = {}
-        # Transactions whose marker lies at or beyond the high watermark: (first, marker) offsets.
-        self._decided: list[tuple[int, int]] = []
-
-    def __len__(self) -> int:
-        return len(self._producers)
-
-    def __contains__(self, producer_id: object) -> bool:
-        return producer_id in self._producers
+        self.producers: dict[int, Producer] = {}
+        self.ongoing: dict[int, int] = {}
+        """First offsets of open transactions, by producer id."""
+        self.decided: list[tuple[int, int]] = []
+        """Transactions whose marker lies at or beyond the high watermark: (first, marker)."""
 
     def clear(self) -> None:
         """Forget everything."""
-        self._producers.clear()
-        self._ongoing.clear()
-        self._decided.clear()
+        self.producers.clear()
+        self.ongoing.clear()
+        self.decided.clear()
 
     def snapshot(self) -> bytes:
         """The bytes of a `.snapshot`: of each producer the last batch only, as Kafka keeps it."""
@@ -76,8 +71,8 @@ class KeptProducers:
     def entries(self) -> list[SnapshotEntry]:
         """What a snapshot holds, in order of producer id (DescribeProducers answers with these)."""
         found = []
-        for producer_id in sorted(self._producers):
-            producer = self._producers[producer_id]
+        for producer_id in sorted(self.producers):
+            producer = self.producers[producer_id]
             last = producer.batches[-1] if producer.batches else None
             found.append(
                 SnapshotEntry(
@@ -118,19 +113,19 @@ class KeptProducers:
                         entry.timestamp,
                     )
                 )
-            self._producers[entry.producer_id] = producer
+            self.producers[entry.producer_id] = producer
             if producer.txn_first_offset >= 0:
-                self._ongoing[entry.producer_id] = producer.txn_first_offset
+                self.ongoing[entry.producer_id] = producer.txn_first_offset
 
     @property
     def last_offset(self) -> int:
         """The greatest offset of any batch known; -1 where none is."""
-        known = (one.batches[-1].last_offset for one in self._producers.values() if one.batches)
+        known = (one.batches[-1].last_offset for one in self.producers.values() if one.batches)
         return max(known, default=NONE)
 
     def knows(self, header: BatchHeader) -> bool:
         """Whether a known producer's data batch, as it lies in the log, has been taken in."""
-        producer = self._producers[header.producer_id]
+        producer = self.producers[header.producer_id]
         if header.producer_epoch != producer.epoch:
             return header.producer_epoch < producer.epoch
         last = header.base_offset + header.last_offset_delta
@@ -139,7 +134,7 @@ class KeptProducers:
 
     def at_rest(self, most: int) -> list[list[Any]] | None:
         """All that is known, for `set_at_rest`; None with a transaction, or more than `most`."""
-        if self._ongoing or self._decided or len(self._producers) > most:
+        if self.ongoing or self.decided or len(self.producers) > most:
             return None
         return [
             [
@@ -150,13 +145,13 @@ class KeptProducers:
                 producer.coordinator_epoch,
                 producer.batches,
             ]
-            for producer_id, producer in self._producers.items()
+            for producer_id, producer in self.producers.items()
         ]
 
     def set_at_rest(self, rows: list[list[Any]]) -> None:
         """Take that over, in place of a snapshot and the batches before it."""
         for producer_id, epoch, timestamp, heard_ms, coordinator_epoch, batches in rows:
-            producer = self._producers[producer_id] = Producer(epoch)
+            producer = self.producers[producer_id] = Producer(epoch)
             producer.timestamp = timestamp
             producer.heard_ms = heard_ms
             producer.coordinator_epoch = coordinator_epoch
@@ -167,7 +162,7 @@ class KeptProducers:
 
         Only those of the present epoch whose sequences lead up to that last batch without a gap.
         """
-        producer = self._producers.get(producer_id)
+        producer = self.producers.get(producer_id)
         if producer is None or not producer.batches:
             return
         found: list[Batch] = []

@@ -45,10 +45,23 @@ class Duplicate(NamedTuple):
     timestamp: int
 
 
-class ProducerStates(KeptProducers):
+class ProducerStates:
     """All producers of one partition."""
 
-    __slots__ = ()
+    __slots__ = ("_decided", "_ongoing", "_producers", "kept")
+
+    def __init__(self) -> None:
+        self.kept = KeptProducers()
+        """What is remembered, to be written and read again."""
+        self._producers = self.kept.producers
+        self._ongoing = self.kept.ongoing
+        self._decided = self.kept.decided
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __contains__(self, producer_id: object) -> bool:
+        return producer_id in self._producers
 
     def check(self, header: BatchHeader, now_ms: int) -> Duplicate | None:
         """Decide whether a client's batch with a producer id may be appended.
@@ -216,7 +229,7 @@ class ProducerStates(KeptProducers):
         A transaction counts as decided once the high watermark has passed its marker.
         """
         if self._decided:
-            self._decided = [pair for pair in self._decided if pair[1] >= high_watermark]
+            self._decided[:] = [pair for pair in self._decided if pair[1] >= high_watermark]
         stable: int = high_watermark
         if self._ongoing:
             stable = min(stable, min(self._ongoing.values()))

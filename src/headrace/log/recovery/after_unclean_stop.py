@@ -21,10 +21,10 @@ from bisect import bisect_right
 from functools import partial
 
 from headrace.log import file_names
-from headrace.log.directory.log_dir_context import Known
 from headrace.log.log import Log
 from headrace.log.recovery import gaps, interrupted_operations, replay
 from headrace.log.recovery.gaps import WHAT_TO_DO
+from headrace.log.recovery.known import Known
 from headrace.log.segment.check_segment import GAPS_ANYWHERE, sound_batch_behind, sweep
 from headrace.log.segment.indexes import offset_limit
 from headrace.log.segment.scan import BadBatch
@@ -41,7 +41,7 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
     """Read everything from the recovery point's segment on; cut a torn tail. CorruptLogError.
 
     `first`: the number of the segment to begin with instead.
-    What was read counts as flushed only when `Shared.unsynced` is, which the directory sees to.
+    What was read counts as flushed only when `context.unsynced` is, which the directory sees to.
     """
     bases = [segment.base_offset for segment in log.segments]
     if first is None:
@@ -68,13 +68,13 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
         # be in it: its name may not be durable yet. Its indexes are flushed when it is closed.
         whole = at < last or known.doubted
         suffixes = file_names.SEGMENT_SUFFIXES if whole else (file_names.LOG, file_names.TXN_INDEX)
-        log.shared.unsynced += [segment.path(suffix) for suffix in suffixes]
+        log.context.unsynced += [segment.path(suffix) for suffix in suffixes]
         if bad is not None:
             _judge(log, at, bad, end, known)
             _cut(log, at, position, end, bad.reason)
             break
     small = (file_names.PARTITION_METADATA, file_names.LEADER_EPOCHS)
-    log.shared.unsynced += [f"{log.directory}/{name}" for name in small]
+    log.context.unsynced += [f"{log.directory}/{name}" for name in small]
     log.end_offset = end
 
 
@@ -88,7 +88,7 @@ def _snapshot(log: Log, base: Offset) -> None:
         log.end_offset = base
         log.write_snapshot().close()
     name = file_names.segment_file(base, file_names.SNAPSHOT)
-    log.shared.unsynced.append(f"{log.directory}/{name}")
+    log.context.unsynced.append(f"{log.directory}/{name}")
 
 
 def _lose_from(log: Log, at: int, end: Offset, known: Known) -> None:
@@ -105,7 +105,7 @@ def _recover_segment(
 ) -> tuple[BadBatch | None, Offset, int]:
     """Build all that is beside the segment again; what stopped it, the end, its position."""
     segment.txn_index.reset()
-    written_ms = segment.mtime_ms() if segment.size else 0
+    written_ms = segment.file.mtime_ms() if segment.size else 0
     aborted: list[AbortedTransaction] = []
     note = partial(_note_batch, log, written_ms, aborted)
     # Base offsets are under no checksum: what we have appended ourselves has no gaps.
@@ -165,15 +165,15 @@ def _cut(log: Log, at: int, position: int, end: Offset, reason: str) -> None:
     )  # fmt: skip
     # Newest first: whatever a second crash interrupts, no hole is left behind.
     for other in reversed(gone):
-        interrupted_operations.remove_segment(log.shared.disk, other)
+        interrupted_operations.remove_segment(log.context.disk, other)
     kept = log.segments[: at + 1]
     if position == 0 and at > 0 and gaps.end_of_sealed(log.segments[at - 1]) == end:
-        interrupted_operations.remove_segment(log.shared.disk, segment)
+        interrupted_operations.remove_segment(log.context.disk, segment)
         kept.pop()
     else:  # behind a gap it stays, empty, so that the log ends there at the next start too
         segment.file.truncate(position)
         segment.size = position
         segment.file.sync()
     # What was cut must not come back behind what is written now.
-    log.shared.disk.sync_directory(log.directory)
-    log.set_segments(kept)
+    log.context.disk.sync_directory(log.directory)
+    log.segments.replace(kept)

@@ -13,10 +13,10 @@ shows itself to be, compacted is believed, said, and noted in our file.
 
 import logging
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from headrace.log import file_names, text_files
-from headrace.log.directory.log_dir_context import Known
+from headrace.log.log import Log
+from headrace.log.recovery.known import Known
 from headrace.log.segment.indexes import RELATIVE_OFFSET_MAX
 from headrace.log.segment.scan import BadBatch, headers
 from headrace.log.segment.segment import Segment
@@ -24,9 +24,6 @@ from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.ports.disk import Disk
 from headrace.record.batch import OVERHEAD_BYTES
-
-if TYPE_CHECKING:
-    from headrace.log.log import Log
 
 _logger = logging.getLogger(__name__)
 
@@ -91,7 +88,7 @@ class Gaps:
             self.known = True
 
 
-def check_whole(log: "Log", known: Known) -> None:
+def check_whole(log: Log, known: Known) -> None:
     """Refuse a log that lacks a segment it had when it was last written down. CorruptLogError.
 
     After a clean stop of ours that is all it had. Else the first and the last ones may have gone by
@@ -115,7 +112,7 @@ def check_whole(log: "Log", known: Known) -> None:
             )
 
 
-def check_first(log: "Log", known: Known, saved: "list[tuple[LeaderEpoch, Offset]] | None") -> None:
+def check_first(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | None) -> None:
     """Refuse a log that begins behind its first epoch: its oldest segments are gone.
 
     What moves a log's start cuts the epochs first.
@@ -127,7 +124,7 @@ def check_first(log: "Log", known: Known, saved: "list[tuple[LeaderEpoch, Offset
         raise missing(log, first, base - 1, f"the first segment is {_name(base)}")
 
 
-def check_joined(log: "Log", last: int, known: Known) -> None:
+def check_joined(log: Log, last: int, known: Known) -> None:
     """Refuse a log whose segments up to number `last` do not join. CorruptLogError, OSError.
 
     Where the end of a segment cannot be told for damage, nothing is said: readers meet that.
@@ -144,7 +141,7 @@ def check_joined(log: "Log", last: int, known: Known) -> None:
         raise not_joined(log, end, segment)
 
 
-def not_joined(log: "Log", end: Offset, segment: Segment) -> CorruptLogError:
+def not_joined(log: Log, end: Offset, segment: Segment) -> CorruptLogError:
     """The error for a segment that begins elsewhere than the log before it ends."""
     base = segment.base_offset
     if end > base:
@@ -155,7 +152,7 @@ def not_joined(log: "Log", end: Offset, segment: Segment) -> CorruptLogError:
     return missing(log, end, base - 1, f"nothing joins {_name(base)}")
 
 
-def missing(log: "Log", first: int, last: object, why: str) -> CorruptLogError:
+def missing(log: Log, first: int, last: object, why: str) -> CorruptLogError:
     """The error for offsets that are not there."""
     return CorruptLogError(
         f"{log.directory}: offsets {first} to {last} are missing: {why}; {WHAT_TO_DO}"
@@ -166,7 +163,7 @@ def _name(base: int) -> str:
     return file_names.segment_file(base, file_names.LOG)
 
 
-def gap_allowed(log: "Log", end: Offset, segment: Segment, known: Known) -> bool:
+def gap_allowed(log: Log, end: Offset, segment: Segment, known: Known) -> bool:
     """Whether compaction may have left what is missing between `end` and `segment`."""
     base = segment.base_offset
     if end > base:
@@ -179,12 +176,11 @@ def gap_allowed(log: "Log", end: Offset, segment: Segment, known: Known) -> bool
         "%s: offsets %d to %d are not there: taken for what compaction has removed",
         log.directory, end, base - 1,
     )  # fmt: skip
-    if log.shared.allow_gap is not None:
-        log.shared.allow_gap(log.topic_partition, base)
+    log.context.events.allow_gap(log.topic_partition, base)
     return True
 
 
-def _thinned(log: "Log") -> bool:
+def _thinned(log: Log) -> bool:
     """Whether any batch shows that compaction was here."""
     for segment in log.segments:
         expected = segment.base_offset

@@ -13,10 +13,11 @@ from dataclasses import replace
 
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
-from headrace.log.directory.log_dir_context import Known, Shared
+from headrace.log.directory.log_dir_context import LogDirContext
 from headrace.log.leader_epochs import LeaderEpochs
 from headrace.log.log import Log
 from headrace.log.recovery import after_unclean_stop, gaps, interrupted_operations, replay
+from headrace.log.recovery.known import Known
 from headrace.log.segment.segment import Segment
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
@@ -25,56 +26,46 @@ from headrace.ports.disk import Disk
 _logger = logging.getLogger(__name__)
 
 
-def read_file(disk: Disk, path: str) -> bytes | None:
-    """The whole content of a small file; None where there is none."""
-    try:
-        file = disk.open(path, writable=False)
-    except FileNotFoundError:
-        return None
-    try:
-        return file.read(0, file.size())
-    finally:
-        file.close()
-
-
 def create_log(
-    shared: Shared,
+    context: LogDirContext[Log],
     directory: str,
     topic_partition: TopicPartition,
     topic_id: bytes,
     config: LogConfig,
 ) -> Log:
     """Make the directory of a new partition; durable with the log's first flush. OSError."""
-    fresh = shared.disk.stat(directory) is None
-    shared.disk.make_directory(directory)
-    log = Log(shared, directory, topic_partition, topic_id, config)
+    fresh = context.disk.stat(directory) is None
+    context.disk.make_directory(directory)
+    log = Log(context, directory, topic_partition, topic_id, config)
     log.new_segment(Offset(0), fresh=fresh)
-    log.write_beside(file_names.PARTITION_METADATA, text_files.write_partition_metadata(topic_id))
+    log.small_files.write(
+        file_names.PARTITION_METADATA, text_files.write_partition_metadata(topic_id)
+    )
     log.unflushed.add_directory(directory.rpartition("/")[0])
     return log
 
 
 def open_log(
-    shared: Shared,
+    context: LogDirContext[Log],
     directory: str,
     topic_partition: TopicPartition,
     config: LogConfig,
     known: Known,
 ) -> Log:
     """Open the log in `directory`. CorruptLogError: it is damaged and stays as it is. OSError."""
-    disk = shared.disk
+    disk = context.disk
     present = interrupted_operations.settle(disk, directory)
-    log = Log(shared, directory, topic_partition, _topic_id(disk, directory), config)
+    log = Log(context, directory, topic_partition, _topic_id(disk, directory), config)
     if not known.clean:
-        said = shared.published(log.topic_id, topic_partition.partition)
+        said = context.events.published_end(log.topic_id, topic_partition.partition)
         known = replace(known, published=said)
     segments = _segments(log, present)
-    log.set_segments(segments)
+    log.segments.replace(segments)
     gaps.check_whole(log, known)
-    content = read_file(disk, f"{directory}/{file_names.LEADER_EPOCHS}")
+    content = text_files.read_file(disk, f"{directory}/{file_names.LEADER_EPOCHS}")
     saved = _read_epochs(content, directory)
     gaps.check_first(log, known, saved)
-    log.set_epochs(LeaderEpochs(saved))
+    log.epochs = LeaderEpochs(saved)
     if not segments:
         log.end_offset = known.start_offset
         log.new_segment(known.start_offset)
@@ -107,7 +98,7 @@ def _believe(log: Log, known: Known) -> None:
 
 def _topic_id(disk: Disk, directory: str) -> bytes:
     path = f"{directory}/{file_names.PARTITION_METADATA}"
-    content = read_file(disk, path)
+    content = text_files.read_file(disk, path)
     if content is None:
         return text_files.NO_TOPIC_ID  # older than Kafka 2.8
     try:
@@ -144,10 +135,10 @@ def _segments(log: Log, present: list[str]) -> list[Segment]:
             beside.append((base, name))
     for base, name in beside:
         if base not in bases:
-            log.shared.disk.remove(f"{log.directory}/{name}")
+            log.context.disk.remove(f"{log.directory}/{name}")
     found = []
     for base in sorted(bases):
-        segment = log.make_segment(Offset(base))
+        segment = log.segments.make(Offset(base), log.config)
         segment.load_size()
         found.append(segment)
     return found
@@ -171,9 +162,9 @@ def _check_bounds(log: Log, known: Known) -> None:
             log.directory, end, known.start_offset,
         )  # fmt: skip
         for segment in reversed(log.segments):
-            interrupted_operations.remove_segment(log.shared.disk, segment)
-        log.set_segments([])
-        log.producers.clear()
+            interrupted_operations.remove_segment(log.context.disk, segment)
+        log.segments.replace([])
+        log.producers.kept.clear()
         log.end_offset = known.start_offset
         log.new_segment(known.start_offset)
         return
@@ -214,7 +205,6 @@ def _settle(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | No
     log.epochs.truncate_from_start(log.start_offset)
     if log.epochs.entries != (saved or []):
         log.save_epochs()
-    log.set_epochs(log.epochs)
     active = log.segments[-1]
     active.load_first_timestamp()
     active.load_indexes()

@@ -7,9 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.log import file_names
-from headrace.log.directory.log_dir_context import Known
 from headrace.log.leader_epochs import LeaderEpochs
+from headrace.log.log import Log
 from headrace.log.producers.kept_states import BATCHES_KEPT
+from headrace.log.recovery.known import Known
 from headrace.log.segment.scan import batches, headers
 from headrace.log.segment.transaction_index import AbortedTransaction
 from headrace.model.errors import CorruptLogError
@@ -17,19 +18,18 @@ from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.record.batch import CONTROL, BatchHeader, parse_control, records
 
 if TYPE_CHECKING:
-    from headrace.log.log import Log
     from headrace.log.segment.segment import Segment
 
 _logger = logging.getLogger(__name__)
 _HISTORY_BYTES = 8 << 20
 
 
-def load_producers(log: "Log", end: Offset, known: Known) -> None:
+def load_producers(log: Log, end: Offset, known: Known) -> None:
     """Bring `log.producers` to the state at `end`: newest sound snapshot, then what follows it.
 
     Snapshots beyond `end` and unreadable ones are removed. `.txnindex` files are left as they are.
     """
-    log.producers.clear()
+    log.producers.kept.clear()
     log.snapshot_offset = Offset(-1)
     at = _newest_snapshot(log, end, known)
     if at is None:
@@ -40,17 +40,17 @@ def load_producers(log: "Log", end: Offset, known: Known) -> None:
             note_batch(log, header, view, written_ms)
 
 
-def _newest_snapshot(log: "Log", end: Offset, known: Known) -> Offset | None:
-    disk = log.shared.disk
+def _newest_snapshot(log: Log, end: Offset, known: Known) -> Offset | None:
+    disk = log.context.disk
     heard_since = known.now_ms - known.producer_expiration_ms
     for offset in sorted(snapshot_offsets(log), reverse=True):
         path = f"{log.directory}/{file_names.segment_file(offset, file_names.SNAPSHOT)}"
         if offset <= end:
             file = disk.open(path, writable=False)
             try:
-                log.producers.load(file.read(0, file.size()), path, partial(_written_ms, log))
+                log.producers.kept.load(file.read(0, file.size()), path, partial(_written_ms, log))
                 if not _remember_history(log, Offset(offset), heard_since):
-                    log.producers.clear()
+                    log.producers.kept.clear()
                     raise CorruptLogError(f"{path}: not what the log says at {offset}")
                 log.snapshot_offset = Offset(offset)
                 return Offset(offset)
@@ -62,40 +62,40 @@ def _newest_snapshot(log: "Log", end: Offset, known: Known) -> Offset | None:
     return None
 
 
-def _written_ms(log: "Log", offset: int) -> int:
+def _written_ms(log: Log, offset: int) -> int:
     """When the batch with `offset` was written at the latest: its segment's last change."""
     at = bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1
-    return log.segments[at].mtime_ms() if at >= 0 else -1
+    return log.segments[at].file.mtime_ms() if at >= 0 else -1
 
 
-def snapshot_offsets(log: "Log") -> list[int]:
+def snapshot_offsets(log: Log) -> list[int]:
     """Offsets of the `.snapshot` files there are."""
     found = []
-    for name in log.shared.disk.list(log.directory):
+    for name in log.context.disk.list(log.directory):
         parsed = file_names.parse_segment_file(name)
         if parsed is not None and parsed[1] == file_names.SNAPSHOT:
             found.append(parsed[0])
     return found
 
 
-def remove_stray_snapshots(log: "Log") -> None:
+def remove_stray_snapshots(log: Log) -> None:
     """Keep the snapshots that belong to a segment, and the newest one (as Kafka does)."""
     offsets = snapshot_offsets(log)
     keep = {segment.base_offset for segment in log.segments} | {max(offsets, default=0)}
     for offset in offsets:
         if offset not in keep:
             name = file_names.segment_file(offset, file_names.SNAPSHOT)
-            log.shared.disk.remove(f"{log.directory}/{name}")
+            log.context.disk.remove(f"{log.directory}/{name}")
 
 
-def _remember_history(log: "Log", end: Offset, heard_since: int) -> bool:
+def _remember_history(log: Log, end: Offset, heard_since: int) -> bool:
     """Fill in the batches before each producer's last one, which a snapshot does not hold.
 
     Without them a retry of the last but one batch, answered by nobody before the restart, would
     look like a gap, and the client would write it again under a new epoch. False: the snapshot
     knows less than it should, or more (it is another offset's).
     """
-    if log.producers.last_offset >= end:
+    if log.producers.kept.last_offset >= end:
         return False
     history: dict[int, list[BatchHeader]] = {}
     for header in _recent_headers(log, end):
@@ -109,13 +109,13 @@ def _remember_history(log: "Log", end: Offset, heard_since: int) -> bool:
         kept.append(header)
         del kept[:-BATCHES_KEPT]
     for producer_id, found in history.items():
-        if not log.producers.knows(found[-1]):
+        if not log.producers.kept.knows(found[-1]):
             return False
-        log.producers.remember(producer_id, found)
+        log.producers.kept.remember(producer_id, found)
     return True
 
 
-def _recent_headers(log: "Log", end: Offset) -> Iterator[BatchHeader]:
+def _recent_headers(log: Log, end: Offset) -> Iterator[BatchHeader]:
     """Headers of the last few megabytes below `end`, oldest first."""
     budget = _HISTORY_BYTES
     recent: list[tuple[Segment, int]] = []
@@ -137,7 +137,7 @@ def _recent_headers(log: "Log", end: Offset) -> Iterator[BatchHeader]:
 
 
 def _batches_between(
-    log: "Log", start: Offset, end: Offset
+    log: Log, start: Offset, end: Offset
 ) -> Iterator[tuple[BatchHeader, memoryview, int]]:
     """Batches in [start, end), the bytes only of control batches; when their segments changed."""
     position: int
@@ -146,7 +146,7 @@ def _batches_between(
         if following <= start or not segment.size or segment.base_offset >= end:
             continue
         position = segment.start_of(start, segment.file.read)
-        written_ms = segment.mtime_ms()
+        written_ms = segment.file.mtime_ms()
         where = segment.path(file_names.LOG)
         for place, header in headers(segment.file.read, position, segment.size, where):
             if header.base_offset >= end:
@@ -161,7 +161,7 @@ def _batches_between(
 
 
 def note_batch(
-    log: "Log", header: BatchHeader, view: memoryview, written_ms: int
+    log: Log, header: BatchHeader, view: memoryview, written_ms: int
 ) -> AbortedTransaction | None:
     """Let the producers know of a batch that is in the log; its `.txnindex` entry if it aborts.
 
@@ -181,12 +181,12 @@ def note_batch(
     return aborted
 
 
-def rebuild_epochs(log: "Log") -> None:
+def rebuild_epochs(log: Log) -> None:
     """Read the epochs from all batches: where their file is missing or torn."""
-    log.set_epochs(_epochs_below(log, log.end_offset))
+    log.epochs = _epochs_below(log, log.end_offset)
 
 
-def complete_epochs(log: "Log") -> None:
+def complete_epochs(log: Log) -> None:
     """Read from the batches what the epochs lack at the log's start.
 
     A deletion trims the epochs' file at once; a power cut can take back the deletion alone.
@@ -197,10 +197,10 @@ def complete_epochs(log: "Log") -> None:
         found = _epochs_below(log, first)
         for epoch, start in entries:
             found.assign(epoch, start)
-        log.set_epochs(found)
+        log.epochs = found
 
 
-def _epochs_below(log: "Log", end: Offset) -> LeaderEpochs:
+def _epochs_below(log: Log, end: Offset) -> LeaderEpochs:
     found = LeaderEpochs()
     for segment in log.segments:
         if segment.base_offset >= end:

@@ -4,22 +4,40 @@ An index has no checksum. What it leads to is believed as far as the batches the
 otherwise the segment is asked to build its indexes again, once (`Segment.doubt_indexes`).
 """
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headrace.log import file_names
-from headrace.log.segment.indexes import NO_TIMESTAMP, offset_limit
+from headrace.log.segment.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, offset_limit
 from headrace.log.segment.scan import BadBatch, Fetch, contradicted, headers
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, Position
+from headrace.ports.disk import DiskFile
 from headrace.record.batch import OVERHEAD_BYTES, BatchHeader
-
-if TYPE_CHECKING:
-    from headrace.log.segment.segment import Segment
 
 Found = tuple[Position, BatchHeader]
 
 
-def check_indexes(segment: "Segment") -> None:
+class Searched(Protocol):
+    """What of a segment a search takes."""
+
+    base_offset: Offset
+    size: int
+
+    @property
+    def file(self) -> DiskFile: ...
+    @property
+    def index(self) -> OffsetIndex: ...
+    @property
+    def time_index(self) -> TimeIndex: ...
+
+    def path(self, suffix: str) -> str:
+        """Path of the segment's file with that suffix."""
+
+    def doubt_indexes(self, problem: CorruptLogError) -> bool:
+        """Build the indexes again because what they led to was `problem`; whether that was done."""
+
+
+def check_indexes(segment: Searched) -> None:
     """CorruptLogError where indexes that were just loaded cannot be this segment's."""
     offset, position = segment.index.last
     if position >= segment.size and len(segment.index):
@@ -31,12 +49,12 @@ def check_indexes(segment: "Segment") -> None:
         raise CorruptLogError(f"{segment.index.path}: offsets below the segment's")
 
 
-def newest(segment: "Segment", timestamp: int, offset: Offset) -> tuple[int, Offset]:
+def newest(segment: Searched, timestamp: int, offset: Offset) -> tuple[int, Offset]:
     """The greatest timestamp, and where: that one, or a greater behind `offset`.
 
     Blocking; BadBatch.
     """
-    start = segment.start_of(offset, segment.file.read)
+    start = start_of(segment, offset, segment.file.read)
     where, limit = segment.path(file_names.LOG), offset_limit(segment.base_offset)
     for _, header in headers(segment.file.read, start, segment.size, where, limit=limit):
         if header.max_timestamp > timestamp:
@@ -45,7 +63,7 @@ def newest(segment: "Segment", timestamp: int, offset: Offset) -> tuple[int, Off
     return timestamp, offset
 
 
-def find(segment: "Segment", target: Offset, fetch: Fetch) -> Found | None:
+def find(segment: Searched, target: Offset, fetch: Fetch) -> Found | None:
     """`Segment.find`, the indexes loaded."""
     try:
         return _walk_to(segment, target, fetch)
@@ -55,7 +73,7 @@ def find(segment: "Segment", target: Offset, fetch: Fetch) -> Found | None:
     return _walk_to(segment, target, fetch)
 
 
-def start_of(segment: "Segment", target: Offset, fetch: Fetch) -> Position:
+def start_of(segment: Searched, target: Offset, fetch: Fetch) -> Position:
     """`Segment.start_of`, the indexes loaded."""
     indexed, start = segment.index.entry_before(target)
     if start == 0 or _begins_a_batch(segment, indexed, start, fetch):
@@ -64,7 +82,7 @@ def start_of(segment: "Segment", target: Offset, fetch: Fetch) -> Position:
     return segment.index.lookup(target) if segment.doubt_indexes(problem) else start
 
 
-def _walk_to(segment: "Segment", target: Offset, fetch: Fetch) -> Found | None:
+def _walk_to(segment: Searched, target: Offset, fetch: Fetch) -> Found | None:
     indexed, start = segment.index.entry_before(target)
     found = _walk_from(segment, start, indexed, target, fetch)
     if found is not None and found[1].base_offset > target:
@@ -76,7 +94,7 @@ def _walk_to(segment: "Segment", target: Offset, fetch: Fetch) -> Found | None:
 
 
 def _walk_from(
-    segment: "Segment", start: Position, indexed: Offset | None, target: Offset, fetch: Fetch
+    segment: Searched, start: Position, indexed: Offset | None, target: Offset, fetch: Fetch
 ) -> Found | None:
     where = segment.path(file_names.LOG)
     least = 0 if start else segment.base_offset
@@ -96,7 +114,7 @@ def _walk_from(
     return None
 
 
-def _begins_a_batch(segment: "Segment", indexed: Offset, start: Position, fetch: Fetch) -> bool:
+def _begins_a_batch(segment: Searched, indexed: Offset, start: Position, fetch: Fetch) -> bool:
     try:
         found = next(headers(fetch, start, segment.size, segment.path(file_names.LOG)), None)
     except BadBatch:

@@ -5,7 +5,7 @@ files are opened when they are first needed and their indexes read when they are
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from headrace.log import file_names
@@ -23,31 +23,16 @@ from headrace.record.batch import BatchHeader
 _logger = logging.getLogger(__name__)
 NOT_KNOWN: Final = -2
 """In place of a newest timestamp that was not looked up."""
-RENAMED_FILES = file_names.SEGMENT_SUFFIXES
 
 
 class Segment:
     """A stretch of a partition's log. `size` is what was appended, whatever the file's own says."""
 
     __slots__ = (
-        "_disk",
-        "_doubted",
-        "_file",
-        "_index_bytes_max",
-        "_indexes",
-        "_max_known",
-        "_max_timestamp",
-        "_max_timestamp_offset",
-        "_sound",
-        "base_offset",
-        "bytes_since_index",
-        "directory",
-        "first_timestamp",
-        "jitter_ms",
-        "size",
-        "suffix",
-        "suspect",
-    )
+        "_disk", "_doubted", "_file", "_index_bytes_max", "_indexes", "_max_known",
+        "_max_timestamp", "_max_timestamp_offset", "_sound", "base_offset", "bytes_since_index",
+        "directory", "first_timestamp", "jitter_ms", "size", "suffix", "suspect",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -325,10 +310,9 @@ class Segment:
 
     def rename_away(self, suffix: str) -> None:
         """Rename all files to `…<suffix>`. Open descriptors stay valid."""
-        present = [s for s in RENAMED_FILES if self._disk.exists(self.path(s))]
-        pairs = [(self.path(s), self.path(s) + suffix) for s in present]
-        for source, target in pairs:
-            self._disk.rename(source, target)
+        paths = [self.path(each) for each in file_names.SEGMENT_SUFFIXES]
+        for path in [path for path in paths if self._disk.exists(path)]:
+            self._disk.rename(path, path + suffix)
         self.suffix = suffix
         # Another segment may take the old names: what is not loaded yet must not come from there.
         for beside in self._indexes or ():
@@ -402,14 +386,7 @@ class Segment:
         _logger.warning("%s; the indexes were built again from the segment", problem)
         return True
 
-    def mtime_ms(self) -> int:
-        """When the `.log` was last written."""
-        return self.file.mtime_ms()
-
     def largest_timestamp(self) -> int:
         """Greatest record timestamp, the file's own time where no record has one."""
         timestamp, _ = self.max_timestamp
-        return timestamp if timestamp >= 0 else self.mtime_ms()
-
-
-Opener = Callable[[Offset], Segment]
+        return timestamp if timestamp >= 0 else self.file.mtime_ms()

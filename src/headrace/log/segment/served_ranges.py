@@ -18,19 +18,17 @@ connection ends, and the answer never becomes whole. From then on the segment is
 import errno
 from collections.abc import Callable
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 from headrace.log import file_names
 from headrace.log.segment.scan import CRC_FROM, LENGTH_MIN, MAGIC, BadBatch, Fetch, NotCached
 from headrace.log.segment.segment import Segment
-from headrace.model.nouns import Offset
-from headrace.ports.disk import Buffer
+from headrace.model.errors import ApiError, CorruptLogError
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.ports.disk import Buffer, Disk
 from headrace.ports.file_ranges import FileRange, Part, RangeLost
 from headrace.record.batch import HEADER_BYTES, OVERHEAD_BYTES, parse_header
 from headrace.record.crc32c import crc32c
-
-if TYPE_CHECKING:
-    from headrace.log.readable_log import ReadableLog
 
 RANGE_BYTES_MIN = 128 << 10
 """Smaller answers are read at once: they fit into memory that is at hand."""
@@ -48,6 +46,20 @@ class Served(NamedTuple):
     data: Part
     next_offset: Offset
     """Where to read on."""
+
+
+class Cut(Protocol):
+    """How often a log has been cut short: what lies at an offset may be another batch since."""
+
+    topic_partition: TopicPartition
+    truncations: int
+
+
+class Unreadable(Protocol):
+    """Who is told of damage. See `ReportedDamage`."""
+
+    def unreadable(self, error: CorruptLogError) -> ApiError:
+        """Say once what is damaged; returns what a client is told."""
 
 
 class Stretch(NamedTuple):
@@ -99,16 +111,24 @@ class BatchRange(FileRange):
     """Whole batches on their way to a client. `world.ranges.FileRange`."""
 
     __slots__ = (
-        "_at", "_batch_at", "_batch_left", "_begun", "_crc", "_crc_wanted", "_expected",
-        "_failure", "_fetched", "_file", "_limit", "_log", "_offset", "_segment", "_size", "_skip",
-        "_truncations", "left", "sendable",
+        "_at", "_batch_at", "_batch_left", "_begun", "_crc", "_crc_wanted", "_damage", "_disk",
+        "_expected", "_failure", "_fetched", "_file", "_limit", "_log", "_offset", "_segment",
+        "_size", "_skip", "_truncations", "left", "sendable",
     )  # fmt: skip
 
     def __init__(
-        self, log: "ReadableLog", segment: Segment, stretch: Stretch, offset: Offset
+        self,
+        log: Cut,
+        damage: Unreadable,
+        disk: Disk,
+        segment: Segment,
+        stretch: Stretch,
+        offset: Offset,
     ) -> None:
         """`offset`: what was asked for; the first batch holds it."""
         self._log = log
+        self._damage = damage
+        self._disk = disk
         self._segment = segment
         self._file = segment.file  # held: it stays readable when the segment is renamed away
         self._truncations = log.truncations
@@ -244,7 +264,7 @@ class BatchRange(FileRange):
                     self._failure = self._cut_short()
             done()
 
-        self._log.shared.disk.run(lambda: file.read(at, size), have)
+        self._disk.run(lambda: file.read(at, size), have)
 
     def _check(self, view: memoryview) -> int:
         """How much of `view` may go out: all of it, but for a batch's header that is cut off."""
@@ -303,7 +323,7 @@ class BatchRange(FileRange):
         """Have the segment read with care from now on, and say what is wrong, once."""
         self._segment.suspect = True
         self._segment.sound.lost(0, self._segment.size)
-        self._log.unreadable(error)
+        self._damage.unreadable(error)
         return error
 
     def _lost(self, error: Exception) -> Exception:

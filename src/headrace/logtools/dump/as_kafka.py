@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from headrace.log import file_names
 from headrace.log.producers.producer_snapshot import SnapshotEntry, read_snapshot
-from headrace.log.recovery.recover import read_file
 from headrace.log.segment import transaction_index
 from headrace.log.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
+from headrace.log.text_files import read_file
 from headrace.logtools.dump import segment_files
 from headrace.logtools.dump.coordinators import Tables, coordinator_text
 from headrace.logtools.dump.java_text import json_of, text_of

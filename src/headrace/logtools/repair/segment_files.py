@@ -65,7 +65,7 @@ def _snapshot(mending: Mending, facts: PartitionFacts, path: str) -> None:
     if not mending.step(path, f"moved aside; the producers at the log's end go to {end}"):
         return
     mending.move_aside(path)
-    mending.disk.replace(end, facts.producers.snapshot())
+    mending.disk.replace(end, facts.producers.kept.snapshot())
 
 
 def _epochs(mending: Mending, facts: PartitionFacts) -> None:

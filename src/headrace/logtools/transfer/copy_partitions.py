@@ -5,7 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from headrace.log import file_names, text_files
-from headrace.log.recovery.recover import read_file
+from headrace.log.text_files import read_file
 from headrace.logtools.transfer.rewrite_batches import clear_commits, reset_epochs
 from headrace.logtools.verify import Report, verify_partition
 from headrace.logtools.verify.directory import Checkpoints, partitions_in

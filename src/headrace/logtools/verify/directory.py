@@ -6,8 +6,9 @@ from contextlib import closing, suppress
 from headrace.log import file_names, text_files
 from headrace.log.directory import durable_read_bounds
 from headrace.log.directory.meta_properties import read_identity
+from headrace.log.directory.read_bound_slot import Said
 from headrace.log.recovery.gaps import Gaps
-from headrace.log.recovery.recover import read_file
+from headrace.log.text_files import read_file
 from headrace.logtools.verify.partition import (
     PartitionFacts,
     Surroundings,
@@ -222,9 +223,7 @@ def _check_against(
             report.doubt(checkpoints.clean, Kind.CHECKPOINT, f"{path}/{name}", text)
 
 
-def bounds_of(
-    disk: Disk, path: str, report: Report
-) -> dict[durable_read_bounds.Key, durable_read_bounds.Said]:
+def bounds_of(disk: Disk, path: str, report: Report) -> dict[durable_read_bounds.Key, Said]:
     """What readers of the files were told."""
     where = f"{path}/{durable_read_bounds.NAME}"
     content = read_file(disk, where)
@@ -236,7 +235,7 @@ def bounds_of(
 
 
 def check_bound(
-    said: Mapping[durable_read_bounds.Key, durable_read_bounds.Said],
+    said: Mapping[durable_read_bounds.Key, Said],
     place: TopicPartition,
     facts: PartitionFacts,
     path: str,

@@ -7,9 +7,9 @@ from headrace.log import file_names, text_files
 from headrace.log.leader_epochs import LeaderEpochs
 from headrace.log.producers.producer_snapshot import SnapshotEntry, read_snapshot
 from headrace.log.producers.producer_states import ProducerStates
-from headrace.log.recovery.recover import read_file
 from headrace.log.segment.scan import Batch
 from headrace.log.segment.transaction_index import AbortedTransaction, read_entries
+from headrace.log.text_files import read_file
 from headrace.logtools.verify.report import Kind, Report
 from headrace.logtools.verify.segment import SegmentCheck, SegmentFacts, Trust
 from headrace.model.errors import CorruptLogError
@@ -227,7 +227,7 @@ class _PartitionCheck:
         content = read_file(self._disk, path) if first in self._snapshots else None
         if content is not None:
             try:
-                self._facts.producers.load(content, path)
+                self._facts.producers.kept.load(content, path)
             except CorruptLogError:
                 return  # told when the snapshots are met
 
@@ -247,7 +247,7 @@ class _PartitionCheck:
                 self._report.doubt(self._around.clean, Kind.SNAPSHOT, path, _reason(error, path))
 
     def _compare(self, path: str, saved: list[SnapshotEntry]) -> None:
-        known = {entry.producer_id: entry for entry in self._facts.producers.entries()}
+        known = {entry.producer_id: entry for entry in self._facts.producers.kept.entries()}
         for entry in saved:
             mine = known.get(entry.producer_id)
             if mine is None or entry.last_offset < self._facts.first:

@@ -7,9 +7,9 @@ from itertools import pairwise
 from struct import Struct
 
 from headrace.log import file_names
-from headrace.log.recovery.recover import read_file
 from headrace.log.segment.indexes import NO_TIMESTAMP, OFFSET_ENTRY, TIME_ENTRY
 from headrace.log.segment.scan import BadBatch, Batch, batches
+from headrace.log.text_files import read_file
 from headrace.logtools.verify.report import Kind, Report
 from headrace.ports.disk import Disk
 from headrace.record.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, Codec, CorruptBatch

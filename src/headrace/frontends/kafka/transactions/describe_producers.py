@@ -23,7 +23,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 def _partition(context: RequestContext, make: Make, topic: str, index: int) -> Entity:
     try:
-        producers = context.broker.partition(topic, index).log.producers.entries()
+        producers = context.broker.partition(topic, index).log.producers.kept.entries()
     except ApiError as error:
         return make(
             "PartitionResponse",

@@ -1,0 +1,63 @@
+"""Several of a client's batches appended to a log by one write."""
+
+from headrace.log import batch_limits
+from headrace.log.log import Log
+from headrace.log.producers.kept_states import BATCHES_KEPT
+from headrace.model.nouns import LeaderEpoch
+from headrace.record.batch import BatchHeader, stamp
+
+
+def append_run(
+    log: Log,
+    batches: list[memoryview],
+    headers: list[BatchHeader],
+    leader_epoch: LeaderEpoch,
+    now_ms: int,
+) -> int:
+    """Append a client's batches at once, as `Log.append` would one by one; how many of them.
+
+    From the first one up to the first that may need more than being written: a refusal, a new
+    segment, another time. Whatever is not taken is as it was: `append` it. The batches are of
+    one producer, or of none.
+    """
+    config = log.config
+    active = log.segments.active
+    if (
+        log.context.failure is not None
+        or config.message_timestamp_type == "LogAppendTime"
+        or leader_epoch != log.epochs.latest
+        or not active.room_for(len(batches))
+    ):
+        return 0
+    size = 0
+    last = log.end_offset - 1
+    lasts: list[int] = []
+    newest: list[int] = []
+    for batch, header in zip(batches, headers, strict=True):
+        length = len(batch)
+        if not batch_limits.takes(config, length, header, now_ms):
+            break
+        size += length
+        last += header[6] + 1
+        lasts.append(last)
+        newest.append(header[8])
+    taken = len(lasts)
+    if taken == 0 or active.should_roll(
+        size, last, max(newest), config.segment_bytes, config.segment_ms
+    ):
+        return 0
+    batches, headers = batches[:taken], headers[:taken]
+    for batch, header, end in zip(batches, headers, lasts, strict=True):
+        stamp(batch, end - header[6], leader_epoch)
+    try:
+        active.append_run(batches, size, lasts, newest, config.index_interval_bytes)
+    except OSError as error:
+        log.append_failed(active, error)  # fenced: `append` will say so
+        for batch in batches:
+            stamp(batch, 0, leader_epoch)
+        return 0
+    if headers[0].producer_id >= 0:
+        for header, end in zip(headers[-BATCHES_KEPT:], lasts[-BATCHES_KEPT:], strict=True):
+            log.producers.update(header, end - header[6], now_ms)
+    log.ends_at(last + 1)
+    return taken

@@ -1,0 +1,37 @@
+"""Who still wants which records of a partition: what is held is neither deleted nor compacted."""
+
+from collections.abc import Callable
+
+from headrace.model.nouns import Offset, TopicPartition
+
+Holder = Callable[[], Offset | None]
+"""Asked each time; the first offset it still wants, or None for nothing."""
+
+
+class Holds:
+    """The holders of one directory's partitions. On the deciding thread."""
+
+    __slots__ = ("_holders",)
+
+    def __init__(self) -> None:
+        self._holders: dict[TopicPartition, list[Holder]] = {}
+
+    def add(self, partition: TopicPartition, holder: Holder) -> None:
+        """Have `holder` asked of `partition` until it is removed."""
+        self._holders.setdefault(partition, []).append(holder)
+
+    def remove(self, partition: TopicPartition, holder: Holder) -> None:
+        """Ask `holder` no more; nothing where it was not added."""
+        holders = self._holders.get(partition)
+        if holders is not None and holder in holders:
+            holders.remove(holder)
+            if not holders:
+                del self._holders[partition]
+
+    def first(self, partition: TopicPartition) -> Offset | None:
+        """The first offset that anybody still wants; None where nobody wants any."""
+        holders = self._holders.get(partition)
+        if holders is None:
+            return None
+        wanted = [offset for holder in holders if (offset := holder()) is not None]
+        return min(wanted, default=None)

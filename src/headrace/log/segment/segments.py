@@ -1,0 +1,134 @@
+"""The segments of one log, oldest first, and where in them an offset lies."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+from headrace.config.log_config import LogConfig
+from headrace.log.segment.scan import NotCached
+from headrace.log.segment.segment import Segment
+from headrace.model.nouns import Offset
+from headrace.ports.clock import Random
+from headrace.ports.disk import Disk
+
+_ENDS_MAX = 64
+
+
+class Segments(Sequence[Segment]):
+    """A list of segments that is searched by offset; the last one, `active`, takes appends.
+
+    Changed on the deciding thread. Readers on other threads take the list first: with the old list
+    and the new base offsets they begin too early at worst, never too late.
+    """
+
+    __slots__ = ("_bases", "_directory", "_disk", "_list", "_random", "active", "ends")
+
+    active: Segment
+    """The last one. There is none before the first `add` or `replace`."""
+
+    def __init__(self, disk: Disk, random: Random, directory: str) -> None:
+        self._disk = disk
+        self._random = random
+        self._directory = directory
+        self._list: list[Segment] = []
+        self._bases: list[Offset] = []
+        self.ends: dict[int, tuple[Segment, int]] = {}
+        """Where readers have ended, by the offset that follows: a look here spares `find`."""
+
+    # --- as a sequence -----------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._list)
+
+    @overload
+    def __getitem__(self, at: int) -> Segment: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Segment]: ...
+    def __getitem__(self, at: int | slice) -> Segment | list[Segment]:
+        return self._list[at]
+
+    # --- changing ----------------------------------------------------------------------------
+
+    def make(self, base: Offset, config: LogConfig) -> Segment:
+        """A segment of this log, its files not touched yet and not among the others yet."""
+        jitter = min(config.segment_jitter_ms, config.segment_ms)
+        return Segment(
+            self._disk,
+            self._directory,
+            base,
+            index_bytes_max=config.segment_index_bytes,
+            jitter_ms=int(self._random.uniform(0, jitter)) if jitter > 0 else 0,
+        )
+
+    def replace(self, segments: list[Segment]) -> None:
+        """Take over segments that are there, oldest first."""
+        self._bases = [segment.base_offset for segment in segments]
+        self._list = segments
+        if segments:
+            self.active = segments[-1]
+        self.ends.clear()
+
+    def add(self, segment: Segment) -> None:
+        """Put a new segment behind all others."""
+        self._list.append(segment)
+        self._bases.append(segment.base_offset)
+        self.active = segment
+        # Who read up to the old segment's end goes on in this one.
+        self.ends.clear()
+
+    def drop_oldest(self, count: int) -> list[Segment]:
+        """Take the oldest `count` segments out; renames and removal are the caller's."""
+        gone = self._list[:count]
+        self.replace(self._list[count:])
+        return gone
+
+    # --- searching ---------------------------------------------------------------------------
+
+    def number_of(self, offset: Offset) -> int:
+        """The number of the segment whose offsets `offset` is among."""
+        return max(bisect_right(self._bases, offset) - 1, 0)
+
+    def limit_of(self, segment: Segment, log_end: Offset) -> Offset:
+        """Where the offsets of `segment` end."""
+        if segment is self._list[-1]:
+            return log_end
+        at = bisect_right(self._bases, segment.base_offset)
+        return self._bases[at] if at < len(self._bases) else log_end
+
+    def find(self, offset: Offset, cached: bool) -> tuple[Segment, int] | None:
+        """Segment and position of the batch that holds `offset`, or of the first one behind it.
+
+        None where the log ends before. NotCached where `cached` allows the page cache only.
+        """
+        segments = self._list
+        at = max(bisect_right(self._bases, offset) - 1, 0)
+        while at < len(segments):
+            segment = segments[at]
+            if segment.size:
+                if cached and segment is not segments[-1] and not segment.index.loaded:
+                    raise NotCached  # a full index takes a tenth of a second to load
+                file = segment.file
+                found = segment.find(offset, file.read_cached if cached else file.read)
+                if found is not None:
+                    return segment, found[0]
+            at += 1
+        return None
+
+    def remember_end(self, following: Offset, segment: Segment, position: int) -> None:
+        """Note that a reader ended before `following`: it goes on there, and needs no index then.
+
+        On the deciding thread only.
+        """
+        ends = self.ends
+        if position >= segment.size and segment is not self._list[-1]:
+            return
+        if len(ends) >= _ENDS_MAX:
+            ends.clear()
+        ends[following] = (segment, position)
+
+    def forget_ends(self) -> None:
+        """Readers' remembered positions are void."""
+        self.ends.clear()
