@@ -7,11 +7,12 @@ import pytest
 
 from headrace.log.directory.checkpoints import Checkpoints
 from headrace.log.directory.directory_loader import DirectoryLoader
-from headrace.log.flusher import Done, Strategy, fdatasync_each
+from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.producers import producer_snapshot
 from headrace.log.recovery.known import Known
 from headrace.log.segment.segment import Segment
 from headrace.model.nouns import TopicPartition
+from headrace.ports.callbacks import Done
 from headrace.ports.disk import Disk, DiskFile
 from headrace.testing.disk import Op, SimDisk, SimFile
 from tests.crash import stories
@@ -29,13 +30,13 @@ def findings(
     return enumerate_cuts(story, samples=3)[1]
 
 
-def answer_first(disk: Disk, files: Collection[DiskFile], done: Done) -> None:
+def answer_first(disk: Disk, files: Collection[DiskFile], done: Done[OSError | None]) -> None:
     """Tell that it is durable, then make it so."""
     done(None)
     disk.flush(files, lambda _: None)
 
 
-def forget_the_oldest(disk: Disk, files: Collection[DiskFile], done: Done) -> None:
+def forget_the_oldest(disk: Disk, files: Collection[DiskFile], done: Done[OSError | None]) -> None:
     """Of several files the first is left out, as if only the active one counted."""
     disk.flush(list(files)[-1:], done)
 

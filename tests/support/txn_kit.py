@@ -12,11 +12,12 @@ from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.runtime.shard import World
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
-from headrace.coordination.transactions.transaction_shard import GiveProducerId, TransactionShard
+from headrace.coordination.transactions.transaction_shard import TransactionShard
 from headrace.coordination.transactions.transaction_state import TransactionState
 from headrace.log.producers.producer_states import Begins, ProducerStates
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset, TopicPartition
+from headrace.ports.callbacks import Done
 from headrace.record.batch import (
     ControlMarker,
     ControlType,
@@ -218,7 +219,7 @@ class Room:
             self.transactions.begin()
         self.clock.advance()
 
-    def _new_id(self, give: GiveProducerId) -> None:
+    def _new_id(self, give: Done[int | ApiError]) -> None:
         self.ids += 1
         give(self.ids)
 

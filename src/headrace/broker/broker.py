@@ -24,6 +24,7 @@ from headrace.log.text_files import NO_TOPIC_ID
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageError
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.observe.metrics import Metrics
+from headrace.ports.callbacks import Done, first_error, when_all
 from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
 
@@ -167,7 +168,7 @@ class Broker:
         indexes: Sequence[int],
         topic_id: bytes,
         config: LogConfig,
-        done: Callable[[BaseException | None], None],
+        done: Done[BaseException | None],
     ) -> None:
         """Make the logs that `open_partition` will need and nobody has, off the deciding thread."""
         working = [one for one in self.directories if not one.fenced]
@@ -181,16 +182,7 @@ class Broker:
                 at = held.index(min(held))
                 held[at] += 1
                 shares[at].append(key)
-        left = sum(bool(share) for share in shares)
-        if not left:
-            done(None)
-
-        def made(error: BaseException | None) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0 or error is not None:
-                done(error)
-
+        made = first_error(sum(bool(share) for share in shares), done)
         for directory, share in zip(working, shares, strict=True):
             if share:
                 directory.prepare_logs(share, topic_id, config, made)
@@ -243,7 +235,7 @@ class Broker:
                 gone = gone and _delete(directory, key)
         return gone
 
-    def sync_directories(self, done: Callable[[BaseException | None], None]) -> None:
+    def sync_directories(self, done: Done[BaseException | None]) -> None:
         """Make renames and new names in the log directories durable, off the deciding thread."""
         paths = [one.path for one in self.directories if not one.fenced]
 
@@ -253,21 +245,16 @@ class Broker:
 
         self.disk.run(sync, done)
 
-    def checkpoint(self, done: Callable[[None], None]) -> None:
+    def checkpoint(self, done: Done[None]) -> None:
         """Write every directory's checkpoints; `done(None)` when they are durable.
 
         Not called where a directory fails meanwhile: then nothing is to be promised.
         """
-        waiting = [one for one in self.directories if not one.fenced]
-        left = len(waiting)
-
-        def written() -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                done(None)
-
-        for directory in waiting:
+        writing = [directory for directory in self.directories if not directory.fenced]
+        if not writing:
+            return
+        written = when_all(len(writing), partial(done, None))
+        for directory in writing:
             directory.checkpoint(written)
 
     def logs(self) -> Iterator[Log]:

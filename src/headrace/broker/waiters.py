@@ -4,14 +4,12 @@ The half of `partition.Partition` that tells; the other half decides when.
 """
 
 from collections import deque
-from collections.abc import Callable
 
 from headrace.broker.watchable import Watched
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
-
-Committed = Callable[[ApiError | None], None]
+from headrace.ports.callbacks import Done
 
 
 class AwaitedPartition(Watched):
@@ -31,9 +29,9 @@ class AwaitedPartition(Watched):
         self.high_watermark = high_watermark
         log.high_watermark = self._announced = high_watermark
         self._refusal: ErrorCode | None = None
-        self._waiting: deque[tuple[Offset, Committed]] = deque()
+        self._waiting: deque[tuple[Offset, Done[ApiError | None]]] = deque()
 
-    def when_committed(self, commit_offset: Offset, callback: Committed) -> None:
+    def when_committed(self, commit_offset: Offset, callback: Done[ApiError | None]) -> None:
         """Call `callback(None)` once the high watermark has reached `commit_offset`: now if it has.
 
         Callbacks go out in the order of asking. If the log fails or goes first:

@@ -17,7 +17,6 @@ from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint, TopicInfo
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.adoption import adopt
-from headrace.cluster.awaiting import called_back
 from headrace.cluster.catalog import Catalog
 from headrace.cluster.settings import internal_topics
 from headrace.cluster.settings.entity_settings import store_failed
@@ -31,6 +30,7 @@ from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.invariant import invariant
 from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
 from headrace.ports.store import NodeExists, Store, StoreError
+from headrace.posix.awaiting import called_back
 
 _logger = logging.getLogger(__name__)
 

@@ -4,10 +4,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError
+from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
     from headrace.cluster.controller import Controller
-    from headrace.coordination.transactions.transaction_shard import GiveProducerId
 
 
 class ProducerIdSource:
@@ -18,7 +18,7 @@ class ProducerIdSource:
         self._controller = controller
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def new_producer_id(self, give: "GiveProducerId") -> None:
+    def new_producer_id(self, give: Done[int | ApiError]) -> None:
         """Give one at once out of the block at hand; a new block is asked of the store."""
         taken = self._controller.broker.producer_ids.take()
         if taken is not None:
@@ -33,7 +33,7 @@ class ProducerIdSource:
         for task in self._tasks:
             task.cancel()
 
-    async def _reserve(self, give: "GiveProducerId") -> None:
+    async def _reserve(self, give: Done[int | ApiError]) -> None:
         try:
             given: int | ApiError = await self._controller.next_producer_id()
         except ApiError as error:

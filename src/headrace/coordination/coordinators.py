@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from headrace.coordination.share.share_service import ShareService
     from headrace.coordination.transactions.participants import LocalParticipants
     from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
-    from headrace.coordination.transactions.transaction_shard import GiveProducerId
+    from headrace.model.errors import ApiError
+    from headrace.ports.callbacks import Done
 
 
 class Coordinators:
     """Groups, share groups and transactions, while the broker runs."""
 
     def __init__(
-        self, broker: "Broker", new_producer_id: "Callable[[GiveProducerId], None]"
+        self, broker: "Broker", new_producer_id: "Callable[[Done[int | ApiError]], None]"
     ) -> None:
         """Follow what `broker` leads. `new_producer_id` gives an id never given before, or why not,
         at once or later."""

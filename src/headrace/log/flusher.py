@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 
 from headrace.log.directory.log_dir_context import LogDirContext
 from headrace.log.log import FlushWork, Log
+from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock, Timer
 from headrace.ports.disk import Disk, DiskFile
 
@@ -19,12 +20,11 @@ GATHER_SECONDS = 0.001
 """How long `flush_later` may wait for more: so much later do records with acks 0 and 1 become
 visible. Without it a stream of them keeps the disk flushing without a pause, for nobody."""
 
-Done = Callable[[OSError | None], None]
-Strategy = Callable[[Disk, Collection[DiskFile], Done], None]
+Strategy = Callable[[Disk, Collection[DiskFile], Done[OSError | None]], None]
 Work = list[tuple[Log, FlushWork]]
 
 
-def fdatasync_each(disk: Disk, files: Collection[DiskFile], done: Done) -> None:
+def fdatasync_each(disk: Disk, files: Collection[DiskFile], done: Done[OSError | None]) -> None:
     """Leave it to the disk: it flushes each file, on threads of its own."""
     disk.flush(files, done)
 

@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Collection
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from headrace.net.table import ConnectionTable
 from headrace.observe.metrics import Metrics
 from headrace.ports.disk import Disk, DiskFile
 from headrace.posix.append_writer import Failures
+from headrace.posix.awaiting import called_back
 from headrace.posix.clock import RealClock, RealRandom
 from headrace.posix.disk import RealDisk
 from headrace.posix.open_files import raise_limit
@@ -239,19 +241,15 @@ class Server:
     async def _load(self) -> None:
         self._store = EmbeddedStore(f"{self.config.log_dirs[0]}/{FILE_NAME}")
         self.controller = Controller(self.broker, self._store)
-        loop = asyncio.get_running_loop()
         config_of = await self.controller.log_configs()
         for directory in self.directories:
-            loaded: asyncio.Future[None] = loop.create_future()
-
-            def done(error: BaseException | None, loaded: asyncio.Future[None] = loaded) -> None:
-                if error is None:
-                    loaded.set_result(None)
-                else:
-                    loaded.set_exception(error)
-
-            directory.load(config_of, done, self.config.num_recovery_threads_per_data_dir)
-            await loaded
+            await called_back(
+                partial(
+                    directory.load,
+                    config_of,
+                    parallel=self.config.num_recovery_threads_per_data_dir,
+                )
+            )
 
     async def _join(self) -> None:
         self.producer_id_source = ProducerIdSource(self.controller)

@@ -6,10 +6,10 @@ from collections.abc import Collection
 
 import pytest
 
-from headrace.log.flusher import Done
 from headrace.log.log import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageError
 from headrace.model.nouns import Offset, TopicPartition
+from headrace.ports.callbacks import Done
 from headrace.testing.disk_crash import crash_states
 from tests.support.log import CONFIG, NOW_MS, PLACE, World, append, values
 
@@ -290,9 +290,9 @@ def test_a_flush_under_way_while_all_is_closed_fences_nothing_whatever_becomes_o
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Closing flushes by itself; the late flush then only finds files that are closed."""
-    ended: list[Done] = []
+    ended: list[Done[OSError | None]] = []
 
-    def late(disk: object, files: object, done: Done) -> None:
+    def late(disk: object, files: object, done: Done[OSError | None]) -> None:
         ended.append(done)
 
     world = World(strategy=late)
@@ -311,7 +311,7 @@ def test_a_flush_under_way_while_all_is_closed_fences_nothing_whatever_becomes_o
 def test_a_flush_of_nothing_but_closed_logs_bothers_no_disk() -> None:
     asked: list[int] = []
 
-    def at_once(disk: object, files: Collection[object], done: Done) -> None:
+    def at_once(disk: object, files: Collection[object], done: Done[OSError | None]) -> None:
         asked.append(len(files))
         done(None)
 

@@ -463,8 +463,8 @@ def test_nothing_goes_that_is_held_or_not_committed() -> None:
 def test_what_is_just_as_old_as_allowed_stays_and_a_millisecond_later_it_goes() -> None:
     world = filled(LogConfig(retention_ms=DAY_MS), [DAY_MS, 0])
     log = world.log()
-    assert log.apply_retention(NOW_MS, None) == 0
-    assert log.apply_retention(NOW_MS + 1, None) == 1
+    assert apply_retention(log, NOW_MS) == 0
+    assert apply_retention(log, NOW_MS + 1) == 1
     world.close()
 
 
@@ -473,12 +473,12 @@ def test_size_takes_a_segment_that_is_wholly_over_to_the_byte_and_no_byte_less()
     log = world.log()
     size = log.segments[0].size
     log.config = LogConfig(retention_ms=-1, retention_bytes=2 * size + 1)
-    assert log.apply_retention(NOW_MS, None) == 0
+    assert apply_retention(log, NOW_MS) == 0
     log.config = LogConfig(retention_ms=-1, retention_bytes=2 * size)
-    assert log.apply_retention(NOW_MS, None) == 1
+    assert apply_retention(log, NOW_MS) == 1
     log.config = LogConfig(retention_ms=-1, retention_bytes=0)
     log.high_watermark = Offset(2)
-    assert log.apply_retention(NOW_MS, None) == 1, "nothing that is not committed"
+    assert apply_retention(log, NOW_MS) == 1, "nothing that is not committed"
     world.close()
 
 

@@ -125,8 +125,8 @@ def test_a_batch_whose_sequences_wrapped_is_a_duplicate_after_a_snapshot_too() -
     states = ProducerStates()
     states.update(across, 10)
     again = ProducerStates()
-    again.load(states.snapshot(), "x.snapshot")
-    assert again.entries() == states.entries()
+    again.kept.load(states.kept.snapshot(), "x.snapshot")
+    assert again.kept.entries() == states.kept.entries()
     assert again.check(across, NOW_MS) == Duplicate(Offset(10), Offset(13), NOW_MS)
     assert again.check(header(2), NOW_MS) is None
     assert refusal(again, header(SEQUENCE_MAX - 1)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -144,8 +144,8 @@ def test_the_batches_before_the_last_one_are_remembered_across_the_wrap(first: i
     for one in sent_before:
         states.update(one, one.base_offset)
     again = ProducerStates()
-    again.load(states.snapshot(), "x.snapshot")
-    again.remember(1, sent_before)
+    again.kept.load(states.kept.snapshot(), "x.snapshot")
+    again.kept.remember(1, sent_before)
     for at, sequence in enumerate(sequences):
         found = again.check(header(sequence, count=4), NOW_MS)
         assert found == Duplicate(Offset(4 * at), Offset(4 * at + 3), NOW_MS)

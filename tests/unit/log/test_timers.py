@@ -3,9 +3,10 @@
 from functools import partial
 
 from headrace.config.log_config import LogConfig
-from headrace.log.directory.housekeeping import Periods
+from headrace.log.directory.periods import Periods
 from headrace.log.flusher import GATHER_SECONDS
 from headrace.log.log import Log
+from headrace.log.retention import apply_retention
 from headrace.model.nouns import Offset, TopicPartition
 from tests.support.log import NOW_MS, PLACE, World, append, append_marker
 
@@ -180,10 +181,11 @@ def test_every_log_has_its_turn_however_many_there_are() -> None:
 def test_what_a_reader_still_wants_is_held_through_the_duties_too() -> None:
     world, log = started(LogConfig(retention_ms=1000))
     in_segments(world, log, 3, age_ms=5000)
-    world.directory.hold = lambda place: Offset(1) if place == PLACE else None
+    wanted: Offset | None = Offset(1)
+    world.directory.holds.add(PLACE, lambda: wanted)
     wait(world, 7.1)
     assert log.start_offset == 1
-    world.directory.hold = lambda _: None
+    wanted = None
     wait(world, 7)
     assert log.start_offset == 3
     world.close()
@@ -232,7 +234,7 @@ def test_checkpoints_are_written_each_time_their_period_has_passed() -> None:
 def test_deleted_files_are_removed_when_their_time_has_come_and_not_before() -> None:
     world, log = started(LogConfig(retention_bytes=0, retention_ms=-1, file_delete_delay_ms=60_000))
     in_segments(world, log, 3)
-    assert log.apply_retention(NOW_MS) == 3
+    assert apply_retention(log, NOW_MS) == 3
     wait(world, 59.9)
     assert deleted(world) == 3
     wait(world, 0.1)
@@ -244,7 +246,7 @@ def test_removals_come_in_the_order_of_their_times_whatever_order_they_were_aske
     world, _ = started()
     heard: list[int] = []
     for delay_ms in (9000, 3000, 6000, 3000):
-        world.directory.shared.remove_later(delay_ms, partial(heard.append, delay_ms))
+        world.directory.remove_later(delay_ms, partial(heard.append, delay_ms))
     found = []
     for _ in range(10):
         found.append(list(heard))
@@ -258,7 +260,7 @@ def test_removals_come_in_the_order_of_their_times_whatever_order_they_were_aske
 def test_a_removal_waits_for_the_flush_that_holds_its_files() -> None:
     world, log = started()
     heard: list[str] = []
-    world.directory.shared.remove_later(1000, lambda: heard.append("removed"))
+    world.directory.remove_later(1000, lambda: heard.append("removed"))
     append(log, b"x")
     world.directory.flusher.flush_soon(log)
     world.clock.turn()
@@ -272,7 +274,7 @@ def test_a_removal_waits_for_the_flush_that_holds_its_files() -> None:
 def test_a_stopped_directory_does_nothing_more() -> None:
     world, log = started(LogConfig(retention_ms=1000))
     heard: list[str] = []
-    world.directory.shared.remove_later(1000, lambda: heard.append("removed"))
+    world.directory.remove_later(1000, lambda: heard.append("removed"))
     append(log, b"x", timestamp=NOW_MS - 5000)
     world.flush(log)
     world.directory.close()

@@ -70,10 +70,10 @@ class EmbeddedStore(Store):
         operation = Create(path, value, ephemeral, sequential)
         if parents:
             return await self._change(lambda: self._tree.create_with_parents(operation))
-        return cast(str, (await self.multi([operation]))[0])
+        return cast("str", (await self.multi([operation]))[0])
 
     async def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> Node:
-        return cast(Node, (await self.multi([Set(path, value, version)]))[0])
+        return cast("Node", (await self.multi([Set(path, value, version)]))[0])
 
     async def delete(self, path: str, version: int = ANY_VERSION) -> None:
         await self.multi([Delete(path, version)])

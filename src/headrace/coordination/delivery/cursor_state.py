@@ -5,11 +5,12 @@ or given back, so it is available as if for the first time; so is all above the 
 are laid over a state in the order in which they were made: the newest word on an offset counts.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from headrace.coordination.delivery.offset_runs import RunMap
 from headrace.coordination.delivery.record_states import RecordState, StateBatch
+from headrace.ports.callbacks import Done
 
 
 class CursorState(NamedTuple):
@@ -26,7 +27,7 @@ class CursorState(NamedTuple):
 class CursorStore(Protocol):
     """Keeps the state of one cursor."""
 
-    def write(self, change: CursorState, done: Callable[[Exception | None], None]) -> None:
+    def write(self, change: CursorState, done: Done[Exception | None]) -> None:
         """Keep `change`; `done(None)` once it is durable, in the order of asking.
 
         After `done(error)` what is kept is not known: read it again, forget the cursor.

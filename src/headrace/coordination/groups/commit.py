@@ -18,15 +18,15 @@ from headrace.coordination.groups.consumer.offset_access import check_commit
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.messages import CommitRequest
 from headrace.coordination.groups.repeated_commits import RepeatedCommit
-from headrace.coordination.runtime.journal import JournalDone, KeyValue
+from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
 
 _S = GroupState
 _ANSWERS_UNKNOWN_GROUP_SINCE = 9
-CodeDone = Callable[[ErrorCode], None]
 
 
-def commit(shard: ShardContext, request: CommitRequest, done: CodeDone) -> None:
+def commit(shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]) -> None:
     """Keep the request's offsets; `done` is called once, after they are committed or refused."""
     group = _admitted(shard, request, done)
     if group is not None:
@@ -39,7 +39,7 @@ def commit_repeated(
     repeated: RepeatedCommit,
     offsets: Sequence[int],
     leader_epochs: Sequence[int],
-    done: CodeDone,
+    done: Done[ErrorCode],
 ) -> None:
     """As `commit` for each of several requests one after the other, which are answered alike.
 
@@ -52,7 +52,7 @@ def commit_repeated(
 
 
 def _admitted(
-    shard: ShardContext, request: CommitRequest, done: CodeDone
+    shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]
 ) -> ClassicGroup | ConsumerGroup | None:
     """The group, if the request may commit to it: its member lives. Otherwise `done` is told."""
     try:
@@ -70,7 +70,7 @@ def _keep(
     group: ClassicGroup | ConsumerGroup,
     changes: list[tuple[Place, Committed]],
     written: list[KeyValue],
-    done: CodeDone,
+    done: Done[ErrorCode],
 ) -> None:
     group.commits_in_flight += 1
     answer = _Answer(done)
@@ -79,7 +79,7 @@ def _keep(
 
 
 def commit_in_transaction(
-    shard: ShardContext, request: CommitRequest, producer_id: int, epoch: int, done: CodeDone
+    shard: ShardContext, request: CommitRequest, producer_id: int, epoch: int, done: Done[ErrorCode]
 ) -> None:
     """Keep the request's offsets for the end of the producer's transaction, which decides on them.
 
@@ -126,8 +126,8 @@ class _Answer:
 
     __slots__ = ("_done",)
 
-    def __init__(self, done: CodeDone) -> None:
-        self._done: CodeDone | None = done
+    def __init__(self, done: Done[ErrorCode]) -> None:
+        self._done: Done[ErrorCode] | None = done
 
     def give(self, code: ErrorCode) -> None:
         done, self._done = self._done, None
@@ -226,7 +226,7 @@ def delete_offsets(
     forget(shard, places, deleted)
 
 
-def forget(shard: ShardContext, places: Iterable[Place], done: JournalDone) -> None:
+def forget(shard: ShardContext, places: Iterable[Place], done: Done[ErrorCode | None]) -> None:
     """Write tombstones for `places`; they are gone when those are committed."""
     gone = list(places)
     if not gone:
@@ -242,7 +242,7 @@ def forget(shard: ShardContext, places: Iterable[Place], done: JournalDone) -> N
     shard.journal.append_soon([(records.offset_key(place), None) for place in gone], committed)
 
 
-def delete_group(shard: ShardContext, group_id: str, done: CodeDone) -> None:
+def delete_group(shard: ShardContext, group_id: str, done: Done[ErrorCode]) -> None:
     """Delete an empty group and all its offsets; `done` once that is committed."""
     group = shard.groups.get(group_id) or shard.consumers.get(group_id)
     if group is None:
@@ -269,7 +269,7 @@ def bury_with_offsets(
     shard: ShardContext,
     group: ClassicGroup | ConsumerGroup,
     places: list[Place],
-    done: CodeDone,
+    done: Done[ErrorCode],
 ) -> None:
     """Write the tombstones of an empty group and of `places`.
 

@@ -7,8 +7,6 @@ from headrace.broker.metadata_image import MetadataImage
 from headrace.config.value_types import Value
 from headrace.coordination.groups import commit, describe
 from headrace.coordination.groups.classic import join, membership, sync
-from headrace.coordination.groups.classic.member import JoinDone, SyncDone
-from headrace.coordination.groups.commit import CodeDone
 from headrace.coordination.groups.committed_offsets import ByTopic, Committed
 from headrace.coordination.groups.consumer import classic_members, migration
 from headrace.coordination.groups.consumer import describe as consumer_describe
@@ -17,7 +15,6 @@ from headrace.coordination.groups.consumer import offset_access as consumer_offs
 from headrace.coordination.groups.consumer.messages import (
     DescribedConsumerGroup,
     HeartbeatAnswer,
-    HeartbeatDone,
     HeartbeatRequest,
 )
 from headrace.coordination.groups.context import ShardContext
@@ -40,6 +37,7 @@ from headrace.coordination.runtime.led_shards import LedShards
 from headrace.coordination.runtime.shard import ShardPartition, World
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
 
@@ -162,7 +160,7 @@ class GroupCoordinators:
 
     # What members ask
 
-    def join(self, request: JoinRequest, done: JoinDone) -> None:
+    def join(self, request: JoinRequest, done: Done[JoinAnswer]) -> None:
         """JoinGroup. An empty group id is INVALID_GROUP_ID, as in all that members ask."""
         try:
             shard = self._member_shard(request.group_id)
@@ -186,7 +184,7 @@ class GroupCoordinators:
 
             migration.bury(shard, group, buried)
 
-    def sync(self, request: SyncRequest, done: SyncDone) -> None:
+    def sync(self, request: SyncRequest, done: Done[SyncAnswer]) -> None:
         """SyncGroup."""
         try:
             shard = self._member_shard(request.group_id)
@@ -215,7 +213,7 @@ class GroupCoordinators:
             return membership.heartbeat(shard, group_id, member_id, instance_id, generation)
         return classic_members.heartbeat(shard, group, member_id, instance_id, generation)
 
-    def consumer_heartbeat(self, request: HeartbeatRequest, done: HeartbeatDone) -> None:
+    def consumer_heartbeat(self, request: HeartbeatRequest, done: Done[HeartbeatAnswer]) -> None:
         """ConsumerGroupHeartbeat."""
         try:
             shard = self._member_shard(request.group_id)
@@ -234,7 +232,7 @@ class GroupCoordinators:
             return membership.leave(shard, group_id, leavers)
         return classic_members.leave(shard, group, leavers)
 
-    def commit(self, request: CommitRequest, done: CodeDone) -> None:
+    def commit(self, request: CommitRequest, done: Done[ErrorCode]) -> None:
         """OffsetCommit: one code for all its offsets."""
         shard = self._committing(request.group_id, done)
         if shard is not None:
@@ -245,7 +243,7 @@ class GroupCoordinators:
         repeated: RepeatedCommit,
         offsets: Sequence[int],
         leader_epochs: Sequence[int],
-        done: CodeDone,
+        done: Done[ErrorCode],
     ) -> None:
         """Several OffsetCommits that differ in offsets and leader epochs only: one code for all.
 
@@ -255,7 +253,7 @@ class GroupCoordinators:
         if shard is not None:
             commit.commit_repeated(shard, repeated, offsets, leader_epochs, done)
 
-    def _committing(self, group_id: str, done: CodeDone) -> ShardContext | None:
+    def _committing(self, group_id: str, done: Done[ErrorCode]) -> ShardContext | None:
         """The shard of a group that may have offsets committed; otherwise `done` is told why."""
         try:
             shard = self.shard(group_id)
@@ -267,7 +265,7 @@ class GroupCoordinators:
         return shard
 
     def commit_in_transaction(
-        self, request: CommitRequest, producer_id: int, epoch: int, done: CodeDone
+        self, request: CommitRequest, producer_id: int, epoch: int, done: Done[ErrorCode]
     ) -> None:
         """TxnOffsetCommit: one code for all its offsets, which wait for the transaction's end."""
         try:
@@ -322,7 +320,7 @@ class GroupCoordinators:
             found.extend(describe.list_groups(shard.context, states, types))
         return found
 
-    def delete(self, group_id: str, done: CodeDone) -> None:
+    def delete(self, group_id: str, done: Done[ErrorCode]) -> None:
         """DeleteGroups, for one group."""
         try:
             shard = self.shard(group_id)

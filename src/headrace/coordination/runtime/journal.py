@@ -11,12 +11,12 @@ from typing import NamedTuple, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import NO_PRODUCER_ID, Offset
+from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock, Timer
 from headrace.record.batch import Codec, build_pairs
 
 KeyValue = tuple[bytes, bytes | None]
 """A record of `__consumer_offsets`; a value of None deletes."""
-JournalDone = Callable[[ErrorCode | None], None]
 
 
 class AppendedBatch(Protocol):
@@ -34,14 +34,12 @@ class JournalPartition(Protocol):
 
     def append_internal(self, batch: bytes, *, now_ms: int) -> AppendedBatch: ...
 
-    def when_committed(
-        self, commit_offset: Offset, callback: Callable[[ApiError | None], None]
-    ) -> None: ...
+    def when_committed(self, commit_offset: Offset, callback: Done[ApiError | None]) -> None: ...
 
 
 class _Entry(NamedTuple):
     records: Sequence[KeyValue]
-    done: JournalDone
+    done: Done[ErrorCode | None]
     late: Callable[[], None] | None = None
 
 
@@ -102,7 +100,7 @@ class Journal:
     def append_soon(
         self,
         records: Sequence[KeyValue],
-        done: JournalDone,
+        done: Done[ErrorCode | None],
         late: Callable[[], None] | None = None,
     ) -> None:
         """Append `records` at the end of this turn, together in one batch.
@@ -118,7 +116,7 @@ class Journal:
         if self._timer is None:
             self._timer = self._clock.call_later(0, self._turn_ends)
 
-    def append_now(self, records: Sequence[KeyValue], done: JournalDone) -> None:
+    def append_now(self, records: Sequence[KeyValue], done: Done[ErrorCode | None]) -> None:
         """Append what waits and then `records`; if that fails `done` is called before returning."""
         if not self._open:
             done(self._failed)
@@ -127,7 +125,11 @@ class Journal:
         self._append([_Entry(records, done)])
 
     def append_transactional(
-        self, records: Sequence[KeyValue], producer_id: int, epoch: int, done: JournalDone
+        self,
+        records: Sequence[KeyValue],
+        producer_id: int,
+        epoch: int,
+        done: Done[ErrorCode | None],
     ) -> None:
         """As `append_now`, in a batch of the producer's open transaction."""
         if not self._open:

@@ -7,6 +7,7 @@ from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.runtime.group_partition import partition_for
 from headrace.coordination.runtime.shard import Shard, ShardPartition, ShardState
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import when_all
 
 S = TypeVar("S", bound=Shard)
 MakeShard = Callable[[int, ShardPartition, int], S]
@@ -88,16 +89,6 @@ class LedShards(Generic[S]):
     def when_loaded(self, callback: Callable[[], None]) -> None:
         """Call back once no shard led now is loading any more."""
         loading = [one for one in self._shards.values() if one.state is ShardState.LOADING]
-        if not loading:
-            callback()
-            return
-        missing = len(loading)
-
-        def one_more() -> None:
-            nonlocal missing
-            missing -= 1
-            if missing == 0:
-                callback()
-
+        loaded = when_all(len(loading), callback)
         for shard in loading:
-            shard.when_loaded(one_more)
+            shard.when_loaded(loaded)

@@ -13,6 +13,7 @@ from headrace.coordination.runtime.latest_records import Kept, Latest
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import CorruptLogError, HeadraceError, StorageError
 from headrace.model.nouns import Offset
+from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock
 from headrace.ports.disk import Disk
 from headrace.record.batch import (
@@ -68,7 +69,7 @@ class Loader:
         clock: Clock,
         disk: Disk,
         keyed: bool,
-        done: Callable[[HeadraceError | None], None],
+        done: Done[HeadraceError | None],
     ) -> None:
         """`keyed`: a record supersedes those before it with its key, and `target` is told only
         the last ones.

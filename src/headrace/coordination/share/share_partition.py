@@ -22,6 +22,7 @@ from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.start_offset import find_start
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
+from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from headrace.ports.disk import Buffer, Disk
 
 _READ_BYTES_MIN = 64 * 1024
-Answered = Callable[[ApiError | None], None]
 
 
 class SharePartitionState(Enum):
@@ -89,7 +89,7 @@ class SharePartition(Watched):
         self._deadline = deadlines.deadline(self._time_is_up)
         self._cursor = Cursor(0)
         self._state_epoch = 0
-        self._loading: list[Answered] = []
+        self._loading: list[Done[ApiError | None]] = []
         self._record_bytes = 256.0
         """Of a record, by what was read last."""
 
@@ -99,7 +99,7 @@ class SharePartition(Watched):
         """Find out what is kept; `when_loaded` tells when that is done."""
         self._states.when_loaded(self.key, self._load)
 
-    def when_loaded(self, done: Answered) -> None:
+    def when_loaded(self, done: Done[ApiError | None]) -> None:
         """`done(None)` once records can be had, `done(error)` where they cannot."""
         if self.state is SharePartitionState.LOADING:
             self._loading.append(done)
@@ -285,7 +285,7 @@ class SharePartition(Watched):
 
     # What members say
 
-    def acknowledge(self, member: str, acks: Sequence[Ack], done: Answered) -> None:
+    def acknowledge(self, member: str, acks: Sequence[Ack], done: Done[ApiError | None]) -> None:
         """Settle all of `acks` or nothing; `done` once that is durable.
 
         ApiError: INVALID_RECORD_STATE where not all of it is with `member`, and what keeps the
@@ -312,7 +312,7 @@ class SharePartition(Watched):
             self._counts.acknowledged(ack)
         self._changed(done)
 
-    def release_member(self, member: str, done: Answered) -> None:
+    def release_member(self, member: str, done: Done[ApiError | None]) -> None:
         """The member has gone: what it holds goes to others. `done` once that is durable."""
         if self.state is SharePartitionState.ACTIVE and self._cursor.release_holder(member):
             self._changed(done)
@@ -325,7 +325,7 @@ class SharePartition(Watched):
             self._counts.timed_out += sum(one.last - one.first + 1 for one in overdue)
             self._changed(_not_waited_for)
 
-    def _changed(self, done: Answered) -> None:
+    def _changed(self, done: Done[ApiError | None]) -> None:
         """Have what is new written; wake those for whom there is more now."""
         self._arm()
         change = self._cursor.take_change()

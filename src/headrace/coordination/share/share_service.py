@@ -15,6 +15,7 @@ from headrace.coordination.share.sessions import SessionKey, ShareSession, Share
 from headrace.coordination.share.share_partitions import SharePartitions
 from headrace.coordination.share.share_states import ShareStates
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done, when_all
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -98,7 +99,7 @@ class ShareService:
 
     # What members ask
 
-    def heartbeat(self, one: heartbeat.Heartbeat, done: heartbeat.HeartbeatDone) -> None:
+    def heartbeat(self, one: heartbeat.Heartbeat, done: Done[heartbeat.HeartbeatAnswer]) -> None:
         """ShareGroupHeartbeat: answered once what it changes is committed."""
         try:
             heartbeat.validate(one)
@@ -116,17 +117,9 @@ class ShareService:
 
     def _release(self, key: SessionKey, done: Callable[[], None]) -> None:
         held = self.partitions.of_group(key.group)
-        left = len(held) + 1
-
-        def one_less(_: ApiError | None = None) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0:
-                done()
-
-        for one in held:
-            one.release_member(key.member, one_less)
-        one_less()
+        released = when_all(len(held), done)
+        for share_partition in held:
+            share_partition.release_member(key.member, released)
 
     # What administrators ask
 
@@ -163,7 +156,7 @@ class ShareService:
             if not wanted or group.state.lower() in wanted
         ]
 
-    def delete_group(self, group_id: str, done: Callable[[ErrorCode], None]) -> None:
+    def delete_group(self, group_id: str, done: Done[ErrorCode]) -> None:
         """DeleteGroups, for a share group."""
         try:
             shard = self._shard(group_id)
@@ -182,22 +175,22 @@ class ShareService:
         self,
         group_id: str,
         wanted: Sequence[tuple[str, Mapping[int, int]]],
-        done: admin_offsets.OutcomesDone,
+        done: Done[admin_offsets.Outcomes],
     ) -> None:
         """AlterShareGroupOffsets."""
         try:
             admin_offsets.alter(self._shard(group_id), self._offsets, group_id, wanted, done)
         except ApiError as error:
-            done(error, [])
+            done((error, []))
 
     def delete_offsets(
-        self, group_id: str, names: Sequence[str], done: admin_offsets.OutcomesDone
+        self, group_id: str, names: Sequence[str], done: Done[admin_offsets.Outcomes]
     ) -> None:
         """DeleteShareGroupOffsets."""
         try:
             admin_offsets.delete(self._shard(group_id), self._offsets, group_id, names, done)
         except ApiError as error:
-            done(error, [])
+            done((error, []))
 
     def _shard(self, group_id: str) -> "ShardContext":
         """The shard the group lives in.

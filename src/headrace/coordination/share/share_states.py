@@ -12,14 +12,13 @@ from headrace.coordination.groups.share.limits import ShareLimits
 from headrace.coordination.runtime.led_shards import LedShards
 from headrace.coordination.runtime.shard import ShardPartition, ShardState, World
 from headrace.coordination.share.keys import ShareKey
-from headrace.coordination.share.state_shard import Done, KeptState, StateShard
+from headrace.coordination.share.state_shard import KeptState, StateShard
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
+from headrace.ports.callbacks import Done, first_error
 
 if TYPE_CHECKING:
     from headrace.coordination.share.state_shard import StatePartition
-
-AllDone = Callable[[ErrorCode | None], None]
 
 
 class ShareStates:
@@ -66,42 +65,49 @@ class ShareStates:
         else:
             done()
 
-    def make(self, keys: Sequence[ShareKey], state_epoch: int, done: AllDone) -> None:
+    def make(
+        self, keys: Sequence[ShareKey], state_epoch: int, done: Done[ErrorCode | None]
+    ) -> None:
         """Have something kept of each key, where to begin still open; `done` as `initialize`.
 
         What is kept already stays as it is.
         """
-        share = _Share(len(keys), done)
+        answered = first_error(len(keys), done)
         for key in keys:
-            shard = self._shard(key, share.one)
+            shard = self._shard(key, answered)
             if shard is not None:
-                shard.make(key, state_epoch, share.one)
+                shard.make(key, state_epoch, answered)
 
     def initialize(
-        self, wanted: Sequence[tuple[ShareKey, int]], state_epoch: int, done: AllDone
+        self, wanted: Sequence[tuple[ShareKey, int]], state_epoch: int, done: Done[ErrorCode | None]
     ) -> None:
         """Begin each key anew at its start offset; `done` with the first error, once for all."""
-        share = _Share(len(wanted), done)
+        answered = first_error(len(wanted), done)
         for key, start in wanted:
-            shard = self._shard(key, share.one)
+            shard = self._shard(key, answered)
             if shard is not None:
-                shard.initialize(key, state_epoch, start, share.one)
+                shard.initialize(key, state_epoch, start, answered)
 
     def write(
-        self, key: ShareKey, state_epoch: int, leader_epoch: int, change: CursorState, done: Done
+        self,
+        key: ShareKey,
+        state_epoch: int,
+        leader_epoch: int,
+        change: CursorState,
+        done: Done[ErrorCode | None],
     ) -> None:
         """Keep what is new of `key`; see `StateShard.write`."""
         shard = self._shard(key, done)
         if shard is not None:
             shard.write(key, state_epoch, leader_epoch, change, done)
 
-    def delete(self, keys: Sequence[ShareKey], done: AllDone) -> None:
+    def delete(self, keys: Sequence[ShareKey], done: Done[ErrorCode | None]) -> None:
         """Keep nothing of `keys`; `done` with the first error, once for all."""
-        share = _Share(len(keys), done)
+        answered = first_error(len(keys), done)
         for key in keys:
-            shard = self._shard(key, share.one)
+            shard = self._shard(key, answered)
             if shard is not None:
-                shard.delete(key, share.one)
+                shard.delete(key, answered)
 
     def when_settled(self, key: ShareKey, done: Callable[[], None]) -> None:
         """Call back once all that was written of `key` before is durable, or has failed."""
@@ -118,30 +124,12 @@ class ShareStates:
                 for key in shard.of_topics(topic_ids):
                     shard.delete(key, _not_waited_for)
 
-    def _shard(self, key: ShareKey, done: Done) -> StateShard | None:
+    def _shard(self, key: ShareKey, done: Done[ErrorCode | None]) -> StateShard | None:
         try:
             return self.led.of(key.coordinated_by)
         except ApiError as error:
             done(error.code)
             return None
-
-
-class _Share:
-    """Several answers that make one."""
-
-    def __init__(self, count: int, done: AllDone) -> None:
-        self._left = count
-        self._done = done
-        self._error: ErrorCode | None = None
-        if not count:
-            done(None)
-
-    def one(self, error: ErrorCode | None) -> None:
-        """One of the answers."""
-        self._error = self._error or error
-        self._left -= 1
-        if self._left == 0:
-            self._done(self._error)
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:

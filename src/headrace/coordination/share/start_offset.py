@@ -1,10 +1,10 @@
 """Where a share group begins a partition it has no state of: share.auto.offset.reset."""
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
@@ -15,8 +15,6 @@ LATEST, EARLIEST, BY_DURATION = "latest", "earliest", "by_duration:"
 _DURATION = re.compile(
     r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:[.,](\d{1,9}))?S)?)?", re.IGNORECASE
 )
-
-Found = Callable[["int | ApiError"], None]
 
 
 def duration_ms(text: str) -> int:
@@ -30,7 +28,7 @@ def duration_ms(text: str) -> int:
 
 
 def find_start(
-    partition: "Partition", strategy: str, now_ms: int, disk: "Disk", done: Found
+    partition: "Partition", strategy: str, now_ms: int, disk: "Disk", done: Done[int | ApiError]
 ) -> None:
     """Answer where a group with this strategy begins; a search by time is done off the thread."""
     if strategy == EARLIEST:

@@ -17,12 +17,12 @@ from headrace.coordination.runtime.shard import JournalLimits, Shard, ShardParti
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import SHARE_STATE_TOPIC, Offset
+from headrace.ports.callbacks import Done
 from headrace.wire.kafka.coordinator_records import share_state as wire
 
 if TYPE_CHECKING:
     from headrace.ports.clock import Timer
 
-Done = Callable[[ErrorCode | None], None]
 _GROWTH_MIN = 100
 """Records a log has to grow by before cold states are written again to let its front go."""
 
@@ -91,14 +91,16 @@ class StateShard(Shard):
         """What is kept of `key`; not to be changed."""
         return self._kept.get(key)
 
-    def make(self, key: ShareKey, state_epoch: int, done: Done) -> None:
+    def make(self, key: ShareKey, state_epoch: int, done: Done[ErrorCode | None]) -> None:
         """Have something kept of `key`: what is kept already stays as it is."""
         if key in self._kept:
             self.journal.when_settled(lambda: done(None))
         else:
             self.initialize(key, state_epoch, NOT_SET, done)
 
-    def initialize(self, key: ShareKey, state_epoch: int, start: int, done: Done) -> None:
+    def initialize(
+        self, key: ShareKey, state_epoch: int, start: int, done: Done[ErrorCode | None]
+    ) -> None:
         """Begin anew at `start` (NOT_SET: to be found out), whatever was kept before.
 
         `done(FENCED_STATE_EPOCH)` where what is kept is of a later epoch.
@@ -120,7 +122,12 @@ class StateShard(Shard):
         self._append_snapshot(key, kept, now, done)
 
     def write(
-        self, key: ShareKey, state_epoch: int, leader_epoch: int, change: CursorState, done: Done
+        self,
+        key: ShareKey,
+        state_epoch: int,
+        leader_epoch: int,
+        change: CursorState,
+        done: Done[ErrorCode | None],
     ) -> None:
         """Keep what is new of `key`; `done(None)` once that is durable.
 
@@ -151,7 +158,7 @@ class StateShard(Shard):
         )
         self._append(wire.UPDATE_KEY_TYPE, key, wire.encode_update(update), done)
 
-    def delete(self, key: ShareKey, done: Done) -> None:
+    def delete(self, key: ShareKey, done: Done[ErrorCode | None]) -> None:
         """Keep nothing of `key` any more."""
         if self._kept.pop(key, None) is None:
             done(None)
@@ -230,7 +237,9 @@ class StateShard(Shard):
         # What waits in the journal comes at or behind the log's end as it is now.
         return self._partition.log.end_offset
 
-    def _append_snapshot(self, key: ShareKey, kept: KeptState, now_ms: int, done: Done) -> None:
+    def _append_snapshot(
+        self, key: ShareKey, kept: KeptState, now_ms: int, done: Done[ErrorCode | None]
+    ) -> None:
         kept.updates = 0
         kept.written_ms = now_ms
         floor = self._end()
@@ -252,7 +261,9 @@ class StateShard(Shard):
         )
         self._append(wire.SNAPSHOT_KEY_TYPE, key, wire.encode_snapshot(value), appended)
 
-    def _append(self, key_type: int, key: ShareKey, value: bytes | None, done: Done) -> None:
+    def _append(
+        self, key_type: int, key: ShareKey, value: bytes | None, done: Done[ErrorCode | None]
+    ) -> None:
         self.journal.append_soon([(wire.encode_key(wire.ShareKey(*key, key_type)), value)], done)
 
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from headrace.coordination.transactions.transaction_state import TransactionState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset, TopicPartition
+from headrace.ports.callbacks import Done
 from headrace.ports.clock import Clock
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
@@ -42,9 +43,7 @@ class MarkedPartition(Protocol):
         now_ms: int,
     ) -> AppendedMarker: ...
 
-    def when_committed(
-        self, commit_offset: Offset, callback: Callable[[ApiError | None], None]
-    ) -> None: ...
+    def when_committed(self, commit_offset: Offset, callback: Done[ApiError | None]) -> None: ...
 
 
 class Participants(Protocol):

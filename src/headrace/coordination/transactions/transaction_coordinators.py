@@ -16,13 +16,12 @@ from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.coordination.transactions.timers import TransactionTimers
 from headrace.coordination.transactions.transaction_shard import (
     Decide,
-    Done,
-    NewProducerId,
     TransactionShard,
 )
 from headrace.coordination.transactions.transaction_state import TransactionState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TRANSACTIONS_TOPIC, TopicPartition
+from headrace.ports.callbacks import Done
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
 if TYPE_CHECKING:
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
         Filter,
         ListedTransaction,
     )
-
-ProducerDone = Callable[[ProducerEpoch | ApiError], None]
-CodeDone = Callable[[ApiError | None], None]
 
 
 class TransactionCoordinators:
@@ -50,7 +46,7 @@ class TransactionCoordinators:
         config: Callable[[], TransactionConfig],
         image: Callable[[], MetadataImage],
         participants: Participants,
-        new_producer_id: NewProducerId,
+        new_producer_id: Callable[[Done[int | ApiError]], None],
     ) -> None:
         """`config` and `image` answer with what is so now; both may change at run time."""
         self._world = world
@@ -111,7 +107,7 @@ class TransactionCoordinators:
         transactional_id: str,
         timeout_ms: int,
         expected: ProducerEpoch | None,
-        done: ProducerDone,
+        done: Done[ProducerEpoch | ApiError],
     ) -> None:
         """InitProducerId: a producer id and epoch; whoever had the id before is fenced.
 
@@ -130,7 +126,9 @@ class TransactionCoordinators:
 
         self._initialize(transactional_id, decision, done)
 
-    def _initialize(self, transactional_id: str, decision: Decide, done: ProducerDone) -> None:
+    def _initialize(
+        self, transactional_id: str, decision: Decide, done: Done[ProducerEpoch | ApiError]
+    ) -> None:
         def initialized(result: TransactionState | ApiError) -> None:
             if isinstance(result, ApiError):
                 done(result)
@@ -147,7 +145,7 @@ class TransactionCoordinators:
         who: ProducerEpoch,
         partitions: Collection[TopicPartition],
         version: int,
-        done: CodeDone,
+        done: Done[ApiError | None],
     ) -> None:
         """Take partitions into the transaction, which begins with the first ones.
 
@@ -171,7 +169,7 @@ class TransactionCoordinators:
         who: ProducerEpoch,
         commit: bool,
         version: int,
-        done: ProducerDone,
+        done: Done[ProducerEpoch | ApiError],
     ) -> None:
         """EndTxn: who the producer is from now on, once the decision is committed.
 
@@ -192,7 +190,7 @@ class TransactionCoordinators:
         self,
         transactional_id: str,
         decision: Decide,
-        done: Done,
+        done: Done[TransactionState | ApiError],
     ) -> None:
         try:
             shard = self.led.of(transactional_id)
@@ -234,5 +232,5 @@ class TransactionCoordinators:
         ]
 
 
-def _code(done: CodeDone, result: TransactionState | ApiError) -> None:
+def _code(done: Done[ApiError | None], result: TransactionState | ApiError) -> None:
     done(result if isinstance(result, ApiError) else None)

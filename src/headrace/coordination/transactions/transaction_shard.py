@@ -21,6 +21,7 @@ from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.coordination.transactions.transaction_state import DECIDED, NEXT, TransactionState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TRANSACTIONS_TOPIC, TopicPartition
+from headrace.ports.callbacks import Done
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
 if TYPE_CHECKING:
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
 
 Decide = Callable[[TransactionState | None, int, int | None], TransactionState | None]
 """A state (None: the id is not known), the time and perhaps a new producer id in, the next out."""
-Done = Callable[[TransactionState | ApiError], None]
-"""Told the state once it is committed."""
-GiveProducerId = Callable[[int | ApiError], None]
-NewProducerId = Callable[[GiveProducerId], None]
-"""Calls back with a producer id that was never given before, now or later."""
 
 
 class Waiting:
@@ -69,7 +65,7 @@ class TransactionShard(Shard):
         world: World,
         limits: TransactionLimits,
         participants: Participants,
-        new_producer_id: NewProducerId,
+        new_producer_id: Callable[[Done[int | ApiError]], None],
         counts: TransactionCounts,
     ) -> None:
         journal = JournalLimits(limits.append_timeout_ms)
@@ -141,7 +137,11 @@ class TransactionShard(Shard):
     # What is asked
 
     def change(
-        self, transactional_id: str, decision: Decide, done: Done, new_id: int | None = None
+        self,
+        transactional_id: str,
+        decision: Decide,
+        done: Done[TransactionState | ApiError],
+        new_id: int | None = None,
     ) -> None:
         """Decide, append, and answer once that is committed; `done` is called exactly once.
 
@@ -170,7 +170,11 @@ class TransactionShard(Shard):
             done(ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))
 
     def _with_id(
-        self, transactional_id: str, decision: Decide, done: Done, given: int | ApiError
+        self,
+        transactional_id: str,
+        decision: Decide,
+        done: Done[TransactionState | ApiError],
+        given: int | ApiError,
     ) -> None:
         if isinstance(given, ApiError):
             done(given)
@@ -225,7 +229,12 @@ class TransactionShard(Shard):
 
     # What is written
 
-    def _append(self, transactional_id: str, state: TransactionState, done: Done) -> None:
+    def _append(
+        self,
+        transactional_id: str,
+        state: TransactionState,
+        done: Done[TransactionState | ApiError],
+    ) -> None:
         found = self.transactions.get(transactional_id)
         before = None if found is None else found.state
         if found is None:
@@ -241,7 +250,7 @@ class TransactionShard(Shard):
         found: Transaction,
         before: TransactionState | None,
         state: TransactionState,
-        done: Done,
+        done: Done[TransactionState | ApiError],
         error: ErrorCode | None,
     ) -> None:
         if error is not None:

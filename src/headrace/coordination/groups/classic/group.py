@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from headrace.coordination.groups.classic.member import JoinDone, Member
+from headrace.coordination.groups.classic.member import Member
 from headrace.coordination.groups.classic.states import GroupState, step
 from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL, subscribed_topics
 from headrace.coordination.groups.messages import (
@@ -19,6 +19,7 @@ from headrace.coordination.groups.messages import (
 )
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.invariant import invariant
+from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
     from headrace.coordination.runtime.deadlines import Deadline
@@ -179,7 +180,7 @@ class ClassicGroup:
         member.protocols = protocols
         self._supporters.update(name for name, _ in protocols)
 
-    def await_join(self, member: Member, done: JoinDone) -> None:
+    def await_join(self, member: Member, done: Done[JoinAnswer]) -> None:
         """Keep `done` for the next generation; a JoinGroup it replaces is told to try again."""
         former = member.join_done
         if former is None:

@@ -6,16 +6,17 @@ from functools import partial
 from headrace.coordination.groups import records
 from headrace.coordination.groups.classic import rebalance
 from headrace.coordination.groups.classic.group import ClassicGroup
-from headrace.coordination.groups.classic.member import JoinDone, Member
+from headrace.coordination.groups.classic.member import Member
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.messages import UNKNOWN_MEMBER, JoinAnswer, JoinRequest
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
 
 _S = GroupState
 
 
-def join(shard: ShardContext, request: JoinRequest, done: JoinDone) -> None:
+def join(shard: ShardContext, request: JoinRequest, done: Done[JoinAnswer]) -> None:
     """Take `request` in; `done` is called once, now or when the generation it waits for begins."""
     limits = shard.limits
     timeout = request.session_timeout_ms
@@ -78,7 +79,7 @@ def _has_room(shard: ShardContext, group: ClassicGroup, member_id: str) -> bool:
 
 
 def _join_new(
-    shard: ShardContext, group: ClassicGroup, request: JoinRequest, done: JoinDone
+    shard: ShardContext, group: ClassicGroup, request: JoinRequest, done: Done[JoinAnswer]
 ) -> None:
     if request.instance_id is not None:
         new_id = shard.new_member_id(request.instance_id)
@@ -114,7 +115,7 @@ def _add(
     group: ClassicGroup,
     request: JoinRequest,
     member_id: str,
-    done: JoinDone,
+    done: Done[JoinAnswer],
 ) -> None:
     member = _member(request, member_id)
     member.is_new = True
@@ -139,7 +140,9 @@ def _member(request: JoinRequest, member_id: str) -> Member:
     )
 
 
-def _rejoin(shard: ShardContext, group: ClassicGroup, request: JoinRequest, done: JoinDone) -> None:
+def _rejoin(
+    shard: ShardContext, group: ClassicGroup, request: JoinRequest, done: Done[JoinAnswer]
+) -> None:
     """A known member joins again: to keep its place, to change something, or to assign anew."""
     try:
         member = group.check_member(request.member_id, request.instance_id)
@@ -160,7 +163,9 @@ def _rejoin(shard: ShardContext, group: ClassicGroup, request: JoinRequest, done
         rebalance.rebalance_or_complete(shard, group)
 
 
-def _update(group: ClassicGroup, member: Member, request: JoinRequest, done: JoinDone) -> None:
+def _update(
+    group: ClassicGroup, member: Member, request: JoinRequest, done: Done[JoinAnswer]
+) -> None:
     group.update(member, request.protocols)
     member.rebalance_timeout_ms = request.rebalance_timeout_ms
     member.session_timeout_ms = request.session_timeout_ms
@@ -173,7 +178,7 @@ def _replace_static(
     request: JoinRequest,
     old_id: str,
     new_id: str,
-    done: JoinDone,
+    done: Done[JoinAnswer],
 ) -> None:
     """A static member is back without its id: it takes its place again, under a new one."""
     old = group.members[old_id]

@@ -1,13 +1,10 @@
 """One member of a classic group."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.coordination.groups.messages import JoinAnswer, SyncAnswer
 from headrace.coordination.runtime.deadlines import Deadline
-
-JoinDone = Callable[[JoinAnswer], None]
-SyncDone = Callable[[SyncAnswer], None]
+from headrace.ports.callbacks import Done
 
 
 @dataclass(slots=True)
@@ -25,8 +22,8 @@ class Member:
     assignment: bytes = b""
     is_new: bool = False
     """Joined, and not in any generation yet."""
-    join_done: JoinDone | None = None
-    sync_done: SyncDone | None = None
+    join_done: Done[JoinAnswer] | None = None
+    sync_done: Done[SyncAnswer] | None = None
     session: Deadline | None = None
 
     @property

@@ -5,16 +5,17 @@ from functools import partial
 from headrace.coordination.groups import records
 from headrace.coordination.groups.classic import rebalance
 from headrace.coordination.groups.classic.group import ClassicGroup
-from headrace.coordination.groups.classic.member import Member, SyncDone
+from headrace.coordination.groups.classic.member import Member
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.messages import SyncAnswer, SyncRequest
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
 
 _S = GroupState
 
 
-def sync(shard: ShardContext, request: SyncRequest, done: SyncDone) -> None:
+def sync(shard: ShardContext, request: SyncRequest, done: Done[SyncAnswer]) -> None:
     """Call `done` once: with the assignment when the leader's is committed, or with an error."""
     group = shard.groups.get(request.group_id)
     if group is None or group.state is _S.EMPTY:
@@ -52,7 +53,7 @@ def _wait(
     group: ClassicGroup,
     member: Member,
     request: SyncRequest,
-    done: SyncDone,
+    done: Done[SyncAnswer],
 ) -> None:
     former, member.sync_done = member.sync_done, done
     if former is not None:

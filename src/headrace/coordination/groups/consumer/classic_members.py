@@ -6,7 +6,6 @@ Heartbeat sends it back to JoinGroup whenever there is another step to take.
 
 from collections.abc import Sequence
 
-from headrace.coordination.groups.classic.member import JoinDone, SyncDone
 from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL
 from headrace.coordination.groups.consumer import (
     advance_member,
@@ -36,11 +35,14 @@ from headrace.coordination.groups.messages import (
     SyncRequest,
 )
 from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.ports.callbacks import Done
 
 _M = MemberState
 
 
-def join(shard: ShardContext, group: ConsumerGroup, request: JoinRequest, done: JoinDone) -> None:
+def join(
+    shard: ShardContext, group: ConsumerGroup, request: JoinRequest, done: Done[JoinAnswer]
+) -> None:
     """JoinGroup, answered when what it changed is committed."""
     turn = Turn(shard, group)
     member_id = request.member_id or shard.new_member_id(request.instance_id or request.client_id)
@@ -135,7 +137,9 @@ def _asked(
     )
 
 
-def sync(shard: ShardContext, group: ConsumerGroup, request: SyncRequest, done: SyncDone) -> None:
+def sync(
+    shard: ShardContext, group: ConsumerGroup, request: SyncRequest, done: Done[SyncAnswer]
+) -> None:
     """SyncGroup: what the member has now, once that is committed."""
     try:
         member, part = _member(group, request.member_id, request.instance_id)

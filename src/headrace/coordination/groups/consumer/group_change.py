@@ -10,8 +10,9 @@ from headrace.coordination.groups.consumer import records
 from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.consumer.model import Change
 from headrace.coordination.groups.context import ShardContext
-from headrace.coordination.runtime.journal import JournalDone, KeyValue
+from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ErrorCode
+from headrace.ports.callbacks import Done
 
 
 class Turn:
@@ -52,7 +53,7 @@ class Turn:
         self._undo.clear()
         self._records.clear()
 
-    def finish(self, done: JournalDone) -> None:
+    def finish(self, done: Done[ErrorCode | None]) -> None:
         """Append; `done` once all of it, and all before it, is committed, or cannot be.
 
         Without any change `done` waits just for what others changed before.

@@ -14,7 +14,6 @@ from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.consumer.group_change import Turn
 from headrace.coordination.groups.consumer.messages import (
     HeartbeatAnswer,
-    HeartbeatDone,
     HeartbeatRequest,
 )
 from headrace.coordination.groups.consumer.model import (
@@ -26,9 +25,10 @@ from headrace.coordination.groups.consumer.model import (
 )
 from headrace.coordination.groups.context import ShardContext
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
 
 
-def heartbeat(shard: ShardContext, request: HeartbeatRequest, done: HeartbeatDone) -> None:
+def heartbeat(shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer]) -> None:
     """`done` is called once, when what the answer says is committed."""
     turn: Turn | None = None
     try:

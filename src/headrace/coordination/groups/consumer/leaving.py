@@ -13,7 +13,6 @@ from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.consumer.group_change import Turn
 from headrace.coordination.groups.consumer.messages import (
     HeartbeatAnswer,
-    HeartbeatDone,
     HeartbeatRequest,
 )
 from headrace.coordination.groups.consumer.model import (
@@ -24,6 +23,7 @@ from headrace.coordination.groups.consumer.model import (
 )
 from headrace.coordination.groups.context import ShardContext
 from headrace.model.errors import ErrorCode
+from headrace.ports.callbacks import Done
 
 _logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ SESSION, REBALANCE, JOIN, SYNC = "session", "rebalance", "join", "sync"
 _KINDS = (SESSION, REBALANCE, JOIN, SYNC)
 
 
-def leave(shard: ShardContext, request: HeartbeatRequest, done: HeartbeatDone) -> None:
+def leave(shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer]) -> None:
     """A heartbeat of epoch -1 or -2. ApiError before anything is changed."""
     group = find_members.find(shard, request.group_id)
     if request.instance_id is None:

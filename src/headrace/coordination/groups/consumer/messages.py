@@ -1,6 +1,5 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe, free of any version of the wire."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,9 +43,6 @@ class HeartbeatAnswer(NamedTuple):
     epoch: int = 0
     interval_ms: int = 0
     assigned: OwnedPartitions | None = None
-
-
-HeartbeatDone = Callable[[HeartbeatAnswer], None]
 
 
 class DescribedTopic(NamedTuple):

@@ -29,8 +29,9 @@ from headrace.coordination.groups.consumer.model import (
     TargetEpoch,
 )
 from headrace.coordination.groups.context import ShardContext
-from headrace.coordination.runtime.journal import JournalDone, KeyValue
+from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.ports.callbacks import Done
 
 BIDIRECTIONAL, UPGRADE, DOWNGRADE = "bidirectional", "upgrade", "downgrade"
 
@@ -234,7 +235,7 @@ def tombstones(group: ConsumerGroup) -> Iterable[Change]:
 def bury(
     shard: ShardContext,
     group: ConsumerGroup,
-    done: JournalDone,
+    done: Done[ErrorCode | None],
     also: Sequence[KeyValue] = (),
 ) -> None:
     """Delete a group without members, and write `also`; it ends now, and is there again if the log

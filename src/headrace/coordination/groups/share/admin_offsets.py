@@ -13,6 +13,7 @@ from headrace.coordination.groups.share import records
 from headrace.coordination.groups.share.group import ShareGroup, with_parts
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
@@ -52,7 +53,8 @@ class TopicOutcome(NamedTuple):
     partitions: Mapping[int, ErrorCode] = {}
 
 
-OutcomesDone = Callable[[ApiError | None, list[TopicOutcome]], None]
+Outcomes = tuple[ApiError | None, list[TopicOutcome]]
+"""Why nothing was done, and what became of each topic otherwise."""
 
 
 @dataclass(slots=True)
@@ -118,7 +120,7 @@ def alter(
     context: OffsetsContext,
     group_id: str,
     wanted: Sequence[tuple[str, Mapping[int, int]]],
-    done: OutcomesDone,
+    done: Done[Outcomes],
 ) -> None:
     """AlterShareGroupOffsets: begin again at the offsets given, by topic and partition."""
     group = shard.share.get(group_id)
@@ -128,7 +130,7 @@ def alter(
         group = group or ShareGroup(group_id)
         _check_empty(group)
     except ApiError as error:
-        done(error, [])
+        done((error, []))
         return
     outcomes: list[TopicOutcome] = []
     begins: list[tuple[ShareKey, int]] = []
@@ -146,7 +148,7 @@ def alter(
             begins += [(ShareKey(group_id, topic.topic_id, at), offsets[at]) for at in good]
             initialized = with_parts(initialized, name, topic.topic_id, good)
     if not begins:
-        done(None, outcomes)
+        done((None, outcomes))
         return
     shard.share.add(group)
     for key, _ in begins:
@@ -156,11 +158,11 @@ def alter(
 
     def begun(error: ErrorCode | None) -> None:
         if error is not None:
-            done(ApiError(error), [])
+            done((ApiError(error), []))
             return
         group.initialized = initialized
         changes = [records.epoch(group), records.state_partitions(group)]
-        _append(shard, changes, lambda failed: done(failed, outcomes))
+        _append(shard, changes, lambda failed: done((failed, outcomes)))
 
     context.states.initialize(begins, epoch, begun)
 
@@ -170,14 +172,14 @@ def delete(
     context: OffsetsContext,
     group_id: str,
     names: Sequence[str],
-    done: OutcomesDone,
+    done: Done[Outcomes],
 ) -> None:
     """DeleteShareGroupOffsets: the group has never been in these topics."""
     try:
         group = _group(shard, group_id)
         _check_empty(group)
     except ApiError as error:
-        done(error, [])
+        done((error, []))
         return
     outcomes: list[TopicOutcome] = []
     keys: list[ShareKey] = []
@@ -194,12 +196,12 @@ def delete(
 
     def deleted(error: ErrorCode | None) -> None:
         if error is not None:
-            done(ApiError(error), [])
+            done((ApiError(error), []))
             return
         gone = {key.topic_id for key in keys}
         group.initialized = {at: one for at, one in group.initialized.items() if at not in gone}
         changes = [records.state_partitions(group)] if gone else []
-        _append(shard, changes, lambda failed: done(failed, outcomes))
+        _append(shard, changes, lambda failed: done((failed, outcomes)))
 
     _drop(context, keys, deleted)
 
@@ -208,7 +210,7 @@ def delete_group(
     shard: "ShardContext",
     context: OffsetsContext,
     group_id: str,
-    done: Callable[[ErrorCode], None],
+    done: Done[ErrorCode],
 ) -> None:
     """DeleteGroups, for a share group: its state first, then the group."""
     try:
@@ -241,17 +243,13 @@ def forget_topics(shard: "ShardContext", topic_ids: frozenset[bytes]) -> None:
             shard.journal.append_now([records.state_partitions(group)], lambda error: None)
 
 
-def _drop(
-    context: OffsetsContext, keys: list[ShareKey], done: Callable[[ErrorCode | None], None]
-) -> None:
+def _drop(context: OffsetsContext, keys: list[ShareKey], done: Done[ErrorCode | None]) -> None:
     for key in keys:
         context.partitions.forget(key)
     context.states.delete(keys, done)
 
 
-def _append(
-    shard: "ShardContext", changes: "list[KeyValue]", done: Callable[[ApiError | None], None]
-) -> None:
+def _append(shard: "ShardContext", changes: "list[KeyValue]", done: Done[ApiError | None]) -> None:
     if changes:
         shard.journal.append_now(
             changes, lambda error: done(None if error is None else ApiError(error))

@@ -10,7 +10,6 @@ run out. Clients leave and acknowledge at once, on two connections, and either m
 """
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +20,7 @@ from headrace.coordination.groups.share.context import ShareContext
 from headrace.coordination.groups.share.group import ShareGroup, ShareMember, with_parts
 from headrace.coordination.share.keys import ShareKey
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
     from headrace.coordination.groups.context import ShardContext
@@ -57,9 +57,6 @@ class HeartbeatAnswer(NamedTuple):
     assigned: frozenset[Part] | None = None
 
 
-HeartbeatDone = Callable[[HeartbeatAnswer], None]
-
-
 def validate(one: Heartbeat) -> None:
     """ApiError INVALID_REQUEST for what no member may say, in Kafka's words."""
     problem = None
@@ -80,7 +77,7 @@ def validate(one: Heartbeat) -> None:
 
 
 def heartbeat(
-    shard: "ShardContext", context: ShareContext, one: Heartbeat, done: HeartbeatDone
+    shard: "ShardContext", context: ShareContext, one: Heartbeat, done: Done[HeartbeatAnswer]
 ) -> None:
     """A member is there, joins or leaves; answered once what it changes is committed."""
     try:
@@ -185,7 +182,7 @@ def _take_in(
     context: ShareContext,
     group: ShareGroup,
     one: Heartbeat,
-    done: HeartbeatDone,
+    done: Done[HeartbeatAnswer],
 ) -> None:
     """Let the group be as the member says, everybody's part included; then answer."""
     if shard.share.get(group.group_id) is None:
@@ -244,7 +241,7 @@ def _bring_up(group: ShareGroup, member: ShareMember) -> "list[KeyValue]":
 
 
 def _leave(
-    shard: "ShardContext", context: ShareContext, one: Heartbeat, done: HeartbeatDone
+    shard: "ShardContext", context: ShareContext, one: Heartbeat, done: Done[HeartbeatAnswer]
 ) -> None:
     group = shard.share.get(one.group_id)
     if group is None:
@@ -269,7 +266,7 @@ def _remove(
     context: ShareContext,
     group: ShareGroup,
     member_id: str,
-    done: Callable[[ErrorCode | None], None],
+    done: Done[ErrorCode | None],
 ) -> None:
     member = group.members.pop(member_id)
     if member.session is not None:
@@ -312,7 +309,7 @@ def _lost(shard: "ShardContext", context: ShareContext, group: ShareGroup, membe
 def _write(
     shard: "ShardContext",
     changes: "list[KeyValue]",
-    done: Callable[[ErrorCode | None], None],
+    done: Done[ErrorCode | None],
 ) -> None:
     if changes:
         shard.journal.append_now(changes, done)

@@ -6,10 +6,10 @@ topics without "delete" in their policy are refused, internal ones too. v2 flexi
 
 import asyncio
 
-from headrace.cluster.awaiting import called_back
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker, timeout_seconds
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.posix.awaiting import called_back
 
 NO_OFFSET = -1
 CHECKPOINT_SECONDS_MAX = 30.0

@@ -4,12 +4,13 @@ OpenTelemetry's MetricsData, unpacked and read on a thread; its gauges and sums 
 /metrics. What cannot be read is INVALID_RECORD, what unpacks to too much TELEMETRY_TOO_LARGE.
 """
 
-import asyncio
+from functools import partial
 
 from headrace.frontends.kafka.admin.get_telemetry_subscriptions import client_of
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.posix.awaiting import called_back
 from headrace.record.compression import Codec, CorruptBatch, UnfoldsTooLarge, decompress
 from headrace.wire.otlp import Point, points
 
@@ -35,7 +36,6 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
 
 async def _read(context: RequestContext, payload: bytes, codec: Codec, limit: int) -> list[Point]:
     """The numbers of a push, read on a thread; ApiError."""
-    read: asyncio.Future[list[Point]] = asyncio.get_running_loop().create_future()
 
     def work() -> list[Point]:
         try:
@@ -50,13 +50,4 @@ async def _read(context: RequestContext, payload: bytes, codec: Codec, limit: in
         except Malformed as error:
             raise ApiError(ErrorCode.INVALID_RECORD, str(error)) from error
 
-    def done(outcome: list[Point] | BaseException) -> None:
-        if read.done():
-            return
-        if isinstance(outcome, BaseException):
-            read.set_exception(outcome)
-        else:
-            read.set_result(outcome)
-
-    context.broker.disk.run(work, done)
-    return await read
+    return await called_back(partial(context.broker.disk.run, work))

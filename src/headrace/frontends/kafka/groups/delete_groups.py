@@ -10,6 +10,7 @@ from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
+from headrace.ports.callbacks import gather
 from headrace.wire.kafka import kio_codec
 
 
@@ -17,15 +18,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the last of the groups has its answer."""
     pending = Pending()
     names: tuple[str, ...] = tuple(dict.fromkeys(request.groups_names))
-    codes: dict[str, ErrorCode] = {}
-
-    def deleted(group_id: str, error: ErrorCode) -> None:
-        codes[group_id] = error
-        if len(codes) == len(names):
-            _answer(context, pending, names, codes)
-
-    if not names:
-        _answer(context, pending, names, codes)
+    deleted = gather(len(names), partial(_answer, context, pending, names))
     for group_id in names:
         coordinators = context.coordinators
         shared = coordinators.share.is_share_group(group_id)

@@ -9,8 +9,8 @@ v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from headrace.frontends.kafka.connection.awaiting import imported
 from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.importing import imported
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.model.errors import ApiError, ErrorCode
 

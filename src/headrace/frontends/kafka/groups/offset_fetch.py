@@ -16,6 +16,7 @@ from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.net.pending import Pending
+from headrace.ports.callbacks import when_all
 from headrace.wire.kafka import kio_codec
 
 _ERROR_FOR_GROUP_SINCE = 2
@@ -64,20 +65,12 @@ def _groups(context: RequestContext, request: Entity) -> tuple[Entity, ...]:
 def _when_all_settled(
     context: RequestContext, group_ids: list[str], done: Callable[[], None]
 ) -> None:
-    missing = len(group_ids) + 1
-
-    def one_more() -> None:
-        nonlocal missing
-        missing -= 1
-        if missing == 0:
-            done()
-
+    settled = when_all(len(group_ids), done)
     for group_id in group_ids:
         try:
-            context.coordinators.groups.when_settled(group_id, one_more)
+            context.coordinators.groups.when_settled(group_id, settled)
         except ApiError:
-            one_more()
-    one_more()
+            settled()
 
 
 def _response(context: RequestContext, request: Entity) -> Entity:

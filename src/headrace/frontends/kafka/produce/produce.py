@@ -43,9 +43,10 @@ from headrace.wire.kafka.hot.produce import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from headrace.broker.partition import Partition
+    from headrace.ports.callbacks import Done
 
 ACKS_ALL = -1
 ACKS_NONE = 0
@@ -201,9 +202,7 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
     return pending
 
 
-def _begin(
-    context: RequestContext, request: ProduceRequest, done: "Callable[[Begun], None]"
-) -> None:
+def _begin(context: RequestContext, request: ProduceRequest, done: "Done[Begun]") -> None:
     """Ask the coordinator about batches that would be the first of a transaction somewhere."""
     transactional_id = request.transactional_id
     first = list(_first_ones(context, request)) if transactional_id is not None else []

@@ -6,7 +6,6 @@ Produce v11 the transaction's coordinator must know the partition already (AddPa
 v12 on it is taken in by this very batch, and written once that is committed.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from headrace.coordination.transactions.producers import TV2, ProducerEpoch
@@ -14,6 +13,7 @@ from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.log.producers.producer_states import Begins
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.ports.callbacks import Done
 
 ADDS_SINCE = 12
 _ABORTABLE_SINCE = 11
@@ -61,7 +61,7 @@ def add(
     context: RequestContext,
     transactional_id: str,
     batches: list[First],
-    done: Callable[[Begun], None],
+    done: Done[Begun],
 ) -> None:
     """Have the coordinator take their partitions into the transaction."""
     producer = batches[0].producer

@@ -4,9 +4,8 @@
 * A group may begin so, before anybody has joined it or any other.
 """
 
-from typing import TYPE_CHECKING
+from functools import partial
 
-from headrace.frontends.kafka.connection.awaiting import answered
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,
@@ -16,13 +15,7 @@ from headrace.frontends.kafka.connection.response_entities import (
 )
 from headrace.frontends.kafka.share import share_topics
 from headrace.model.errors import ApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from headrace.coordination.groups.share.admin_offsets import TopicOutcome
-
-    Outcome = tuple[ApiError | None, list[TopicOutcome]]
+from headrace.posix.awaiting import called_back
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -37,12 +30,8 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     except ApiError as unavailable:
         return maker(context)(None, responses=(), **error_fields(unavailable))
 
-    def ask(done: "Callable[[Outcome], None]") -> None:
-        context.coordinators.share.alter_offsets(
-            request.group_id, wanted, lambda error, outcomes: done((error, outcomes))
-        )
-
-    error, outcomes = await answered(ask)
+    ask = partial(context.coordinators.share.alter_offsets, request.group_id, wanted)
+    error, outcomes = await called_back(ask)
     make = maker(context)
     responses = tuple(
         make(

@@ -3,9 +3,8 @@
 * Answered when that is durable. NON_EMPTY_GROUP while somebody is in the group.
 """
 
-from typing import TYPE_CHECKING
+from functools import partial
 
-from headrace.frontends.kafka.connection.awaiting import answered
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,
@@ -13,26 +12,15 @@ from headrace.frontends.kafka.connection.response_entities import (
     maker,
     uuid_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from headrace.coordination.groups.share.admin_offsets import TopicOutcome
-    from headrace.model.errors import ApiError
-
-    Outcome = tuple[ApiError | None, list[TopicOutcome]]
+from headrace.posix.awaiting import called_back
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer for each topic, or why nothing is done."""
     names = [topic.topic_name for topic in request.topics]
 
-    def ask(done: "Callable[[Outcome], None]") -> None:
-        context.coordinators.share.delete_offsets(
-            request.group_id, names, lambda error, outcomes: done((error, outcomes))
-        )
-
-    error, outcomes = await answered(ask)
+    ask = partial(context.coordinators.share.delete_offsets, request.group_id, names)
+    error, outcomes = await called_back(ask)
     make = maker(context)
     responses = tuple(
         make(

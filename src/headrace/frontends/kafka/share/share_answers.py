@@ -1,6 +1,6 @@
 """What ShareFetch and ShareAcknowledge do alike: who asks, and what becomes of records."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -8,13 +8,13 @@ from headrace.coordination.share.acknowledgements import acks_of
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.sessions import SessionKey, TopicPart
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done, gather
 from headrace.wire.kafka.hot.share_common import AskedTopic
 
 if TYPE_CHECKING:
     from headrace.coordination.share.share_service import ShareService
 
 MEMBER_ID_CHARS_MAX = 36
-AcksDone = Callable[[dict[TopicPart, ApiError | None]], None]
 
 
 def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
@@ -32,35 +32,24 @@ def settle(
     topics: Sequence[AskedTopic],
     *,
     renew: bool,
-    done: AcksDone,
+    done: Done[dict[TopicPart, ApiError | None]],
 ) -> None:
     """Do what a request says of records: each partition for itself; `done` once all is durable."""
-    outcomes: dict[TopicPart, ApiError | None] = {}
-    left = 1
-
-    def settled(part: TopicPart, error: ApiError | None) -> None:
-        nonlocal left
-        outcomes[part] = error
-        left -= 1
-        if left == 0:
-            done(outcomes)
-
-    for topic in topics:
-        for asked in topic.partitions:
-            if not asked.acks:
-                continue
-            left += 1
-            part = (topic.topic_id, asked.partition)
-            answered = partial(settled, part)
-            share_partition = service.partitions.known(ShareKey(key.group, *part))
-            try:
-                if share_partition is None:
-                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                acks = acks_of(asked.acks, renew=renew)
-            except ApiError as error:
-                answered(error)
-                continue
-            share_partition.acknowledge(key.member, acks, answered)
-    left -= 1
-    if left == 0:
-        done(outcomes)
+    told = [
+        ((topic.topic_id, asked.partition), asked.acks)
+        for topic in topics
+        for asked in topic.partitions
+        if asked.acks
+    ]
+    settled = gather(len(told), done)
+    for part, acks in told:
+        answered = partial(settled, part)
+        share_partition = service.partitions.known(ShareKey(key.group, *part))
+        try:
+            if share_partition is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            meant = acks_of(acks, renew=renew)
+        except ApiError as error:
+            answered(error)
+            continue
+        share_partition.acknowledge(key.member, meant, answered)

@@ -5,11 +5,10 @@
   assigned after that, and a later heartbeat is told.
 """
 
-from typing import TYPE_CHECKING
+from functools import partial
 
 from headrace.coordination.groups.share.group import by_topic
 from headrace.coordination.groups.share.heartbeat import JOIN_EPOCH, Heartbeat, HeartbeatAnswer
-from headrace.frontends.kafka.connection.awaiting import answered
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,
@@ -19,9 +18,7 @@ from headrace.frontends.kafka.connection.response_entities import (
 )
 from headrace.frontends.kafka.share import share_topics
 from headrace.model.errors import ApiError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from headrace.posix.awaiting import called_back
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
@@ -42,10 +39,8 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         except ApiError as error:
             return _answer(context, HeartbeatAnswer(error.code, error.message))
 
-    def ask(done: "Callable[[HeartbeatAnswer], None]") -> None:
-        context.coordinators.share.heartbeat(one, done)
-
-    return _answer(context, await answered(ask))
+    ask = partial(context.coordinators.share.heartbeat, one)
+    return _answer(context, await called_back(ask))
 
 
 def _answer(context: RequestContext, answer: HeartbeatAnswer) -> Entity:

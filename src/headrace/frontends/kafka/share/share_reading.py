@@ -13,6 +13,7 @@ from headrace.coordination.share.share_partition import Look, SharePartition, Ta
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
+from headrace.ports.callbacks import Done, when_all
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -68,7 +69,7 @@ class ShareReading:
         records_max: int,
         exactly: bool,
         wait_seconds: float,
-        done: Callable[[dict[TopicPart, Fetched]], None],
+        done: Done[dict[TopicPart, Fetched]],
         throttle: "Throttle | None" = None,
     ) -> None:
         """`throttle`: the client's quotas, where any are set."""
@@ -96,20 +97,17 @@ class ShareReading:
 
     def begin(self) -> None:
         """Have all share partitions loaded, then look."""
-        left = len(self._parts) + 1
 
-        def loaded(_: ApiError | None = None) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0 and not self._pending.done:
+        def all_loaded() -> None:
+            if not self._pending.done:
                 self._go(0)
 
+        loaded = when_all(len(self._parts), all_loaded)
         for part in self._parts:
             try:
                 self._share_partition(part).when_loaded(loaded)
             except ApiError:
                 loaded()  # said when it is looked at
-        loaded()
 
     def _share_partition(self, part: TopicPart) -> SharePartition:
         return self._share_partitions.get(ShareKey(self._key.group, *part))

@@ -1,7 +1,7 @@
 """What share groups are kept in: made when one is first joined, or told where to begin."""
 
-from headrace.frontends.kafka.connection.awaiting import imported
 from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.frontends.kafka.connection.importing import imported
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 

@@ -8,7 +8,7 @@
 v2 PRODUCER_FENCED · v3 flexible · v4 several · v5 TRANSACTION_ABORTABLE
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -19,11 +19,11 @@ from headrace.frontends.kafka.transactions.transactional import (
     code_for,
     producer_of,
     resolve,
-    when_all,
 )
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.net.pending import Pending
+from headrace.ports.callbacks import Done, gather
 
 _FENCED_SINCE = 2
 _SEVERAL_SINCE = 4
@@ -49,9 +49,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
 
 
 def _several(context: RequestContext, request: Entity, pending: Pending) -> None:
-    found: dict[int, Codes] = {}
-
-    def answer() -> None:
+    def answer(found: dict[int, Codes]) -> None:
         make = maker(context)
         results = tuple(
             make(
@@ -63,12 +61,7 @@ def _several(context: RequestContext, request: Entity, pending: Pending) -> None
         )
         resolve(context, pending, error_code=ErrorCode.NONE, results_by_transaction=results)
 
-    one_more = when_all(len(request.transactions), answer)
-
-    def done(at: int, codes: Codes) -> None:
-        found[at] = codes
-        one_more()
-
+    done = gather(len(request.transactions), answer)
     for at, one in enumerate(request.transactions):
         if one.verify_only:
             done(at, _verified(context, one))
@@ -81,7 +74,7 @@ def _add(
     transactional_id: str,
     who: ProducerEpoch,
     topics: Iterable[Entity],
-    done: Callable[[Codes], None],
+    done: Done[Codes],
 ) -> None:
     partitions = _partitions(topics)
     if not transactional_id:

@@ -1,7 +1,5 @@
 """What the transactions' APIs have in common."""
 
-from collections.abc import Callable
-
 from headrace.coordination.transactions.producers import NO_EPOCH, TV0, TV2, ProducerEpoch
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
@@ -52,18 +50,3 @@ def resolve_producer(
     resolve(
         context, pending, error_code=code, producer_id=who.producer_id, producer_epoch=who.epoch
     )
-
-
-def when_all(count: int, done: Callable[[], None]) -> Callable[[], None]:
-    """Call `done` when what is returned has been called `count` times: now if that is 0."""
-    left = count
-
-    def one_more() -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            done()
-
-    if count == 0:
-        done()
-    return one_more

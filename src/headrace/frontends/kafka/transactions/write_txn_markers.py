@@ -11,10 +11,11 @@ from functools import partial
 
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
-from headrace.frontends.kafka.transactions.transactional import resolve, when_all
+from headrace.frontends.kafka.transactions.transactional import resolve
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.net.pending import Pending
+from headrace.ports.callbacks import gather
 
 _Place = tuple[int, TopicPartition]
 
@@ -23,24 +24,22 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the last marker is committed or refused."""
     pending = Pending()
     participants = context.coordinators.participants
-    codes: dict[_Place, ErrorCode] = {}
     wanted: list[tuple[_Place, Entity]] = [
         ((at, TopicPartition(topic.name, index)), marker)
         for at, marker in enumerate(request.markers)
         for topic in marker.topics
         for index in topic.partition_indexes
     ]
-    one_more = when_all(len(wanted), lambda: _answer(context, request, pending, codes))
+    written = gather(len(wanted), partial(_answer, context, request, pending))
 
-    def written(place: _Place, marker: Entity, error: ApiError | None) -> None:
-        codes[place] = ErrorCode.NONE if error is None else error.code
+    def committed(place: _Place, marker: Entity, error: ApiError | None) -> None:
         if error is None:
-            committed = marker.transaction_result
-            participants.marked(place[1], marker.producer_id, committed=committed)
-        one_more()
+            commit = marker.transaction_result
+            participants.marked(place[1], marker.producer_id, committed=commit)
+        written(place, ErrorCode.NONE if error is None else error.code)
 
     for place, marker in wanted:
-        done = partial(written, place, marker)
+        done = partial(committed, place, marker)
         try:
             partition = context.broker.partition(*place[1])
             appended = partition.append_marker(
