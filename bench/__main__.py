@@ -12,9 +12,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.report import Figure, print_table
-from bench.rows import Row, all_rows, warming_rows
+from bench.rows import Row
 from bench.sections import Section, all_sections, within
 from bench.subjects import SUBJECTS, Broker
+from bench.table_rows import all_rows, warming_rows
 
 TOUCHED_BYTES = 6 << 30
 

@@ -236,3 +236,7 @@ def overwrite(disk: SimDisk, path: str, data: bytes) -> None:
 def done_with(results: list[T]) -> Callable[[T], None]:
     """A callback that collects."""
     return results.append
+
+
+def bases(world: World) -> list[int]:
+    return [segment.base_offset for segment in world.log().segments]

@@ -141,11 +141,8 @@ def dump(
             "--verify-index-only, --index-sanity-check, --skip-record-metadata, --max-bytes and "
             "--max-message-size belong to --format kafka; to check indexes: headrace log verify"
         )
-    printer = _Printer(
-        records=records or deep_iteration or topic is not None,
-        json=json or format_ == "json",
-        topic=topic,
-    )
+    as_records = records or deep_iteration or topic is not None
+    printer = _Printer(records=as_records, json=json or format_ == "json", topic=topic)
     return EXIT_FAILED if printer.print_all(paths) else None
 
 

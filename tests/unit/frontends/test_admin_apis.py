@@ -55,6 +55,24 @@ def test_every_version_of_kafka_4_3_is_served(api: Api) -> None:
     assert (api.min_version, api.max_version) == VERSIONS[ApiKey(api.key)]
 
 
+CREATED = {
+    "good": "NONE",
+    "manual": "NONE",
+    "twice": "INVALID_REQUEST",
+    "a.b": "NONE",
+    "a_b": "INVALID_TOPIC_EXCEPTION",
+    "no/slash": "INVALID_TOPIC_EXCEPTION",
+    "..": "INVALID_TOPIC_EXCEPTION",
+    "none": "INVALID_PARTITIONS",
+    "three": "INVALID_REPLICATION_FACTOR",
+    "zero": "INVALID_REPLICATION_FACTOR",
+    "both": "INVALID_REQUEST",
+    "bad-config": "INVALID_CONFIG",
+    "__cluster_metadata": "INVALID_REQUEST",
+}
+"""What becomes of the topics asked for, by their names."""
+
+
 @pytest.mark.parametrize("version", versions(served(create_topics)))
 def test_create_topics_answers_each_topic_for_itself(tmp_path: Path, version: int) -> None:
     async def story(here: Room) -> None:
@@ -94,21 +112,7 @@ def test_create_topics_answers_each_topic_for_itself(tmp_path: Path, version: in
         )
         outcome = dict(zip((topic.name for topic in answer.topics), codes(answer.topics),
                            strict=True))  # fmt: skip
-        assert outcome == {
-            "good": "NONE",
-            "manual": "NONE",
-            "twice": "INVALID_REQUEST",
-            "a.b": "NONE",
-            "a_b": "INVALID_TOPIC_EXCEPTION",
-            "no/slash": "INVALID_TOPIC_EXCEPTION",
-            "..": "INVALID_TOPIC_EXCEPTION",
-            "none": "INVALID_PARTITIONS",
-            "three": "INVALID_REPLICATION_FACTOR",
-            "zero": "INVALID_REPLICATION_FACTOR",
-            "both": "INVALID_REQUEST",
-            "bad-config": "INVALID_CONFIG",
-            "__cluster_metadata": "INVALID_REQUEST",
-        }
+        assert outcome == CREATED
         good = next(topic for topic in answer.topics if topic.name == "good")
         assert here.write("good", 2) == 0
         if version >= 5:

@@ -7,8 +7,8 @@ import pytest
 
 from bench.__main__ import Table
 from bench.report import Figure, Goal, print_table
-from bench.rows import all_rows
 from bench.sections import Section, all_sections, within
+from bench.table_rows import all_rows
 
 
 def slow(names: Sequence[str], rounds: int) -> Iterator[tuple[str, dict[str, float]]]:

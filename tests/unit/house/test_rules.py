@@ -33,8 +33,8 @@ def test_a_clean_tree_is_tidy(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("planted", "finding"),
     [
-        ("x = 1\n" * 601, "601 lines"),
-        ("def long():\n" + "    x = 1\n" * 70, "long has 71 lines"),
+        ("x = 1\n" * 401, "401 lines"),
+        ("def long():\n" + "    x = 1\n" * 60, "long has 61 lines"),
         ("def f(x):\n    assert x\n", "assert vanishes"),
         ("# TO" + "DO later\n", "unfinished"),
         ("async def f():\n    await g()\n", "does not wait"),
@@ -45,6 +45,46 @@ def test_a_planted_untidiness_is_found(tree: Path, planted: str, finding: str) -
     result = tidy(tree)
     assert result.returncode == 1
     assert finding in result.stdout
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from headrace.broker.first import First",
+        "if TYPE_CHECKING:\n    from headrace.broker import first",
+        "def later():\n    import headrace.broker.first",
+        "from .first import First",
+    ],
+    ids=["import", "for types only", "in a function", "relative"],
+)
+def test_a_planted_circle_of_files_is_found_with_the_names_that_tie_it(
+    tree: Path, back: str
+) -> None:
+    broker = tree / "src/headrace/broker"
+    (broker / "first.py").write_text("from headrace.broker.second import Second\n")
+    (broker / "second.py").write_text("from headrace.broker.third import Third\n")
+    (broker / "third.py").write_text(back + "\n")
+    result = tidy(tree)
+    assert result.returncode == 1
+    assert "a circle of files" in result.stdout
+    assert "headrace.broker.first -> headrace.broker.second (Second)" in result.stdout
+    assert "headrace.broker.third -> headrace.broker.first" in result.stdout
+
+
+def test_a_compiled_function_may_be_longer_than_others_but_not_by_much(tree: Path) -> None:
+    kernels = tree / "src/headrace/kernels"
+    kernels.mkdir()
+    (kernels / "fine.py").write_text("def long():\n" + "    x = 1\n" * 69)
+    assert tidy(tree).returncode == 0
+    (kernels / "planted.py").write_text("def longer():\n" + "    x = 1\n" * 70)
+    assert "longer has 71 lines, more than 70" in tidy(tree).stdout
+
+
+def test_a_large_file_that_is_known_may_not_grow(tree: Path) -> None:
+    known = tree / "src/headrace/log/segment/segment.py"
+    known.parent.mkdir(parents=True)
+    known.write_text("x = 1\n" * 416)
+    assert "416 lines" in tidy(tree).stdout
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,6 @@ class LogDirectory:
         self.flusher = parts.flusher
         self.flush_soon = self.flusher.flush_soon
         self.holds = parts.context.holds
-        """Who still wants which records."""
         self.logs = parts.logs
         self.quarantined = parts.quarantined
         self.missing = parts.missing

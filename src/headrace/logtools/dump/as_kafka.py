@@ -11,13 +11,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.log import file_names
-from headrace.log.producers.producer_snapshot import SnapshotEntry, read_snapshot
+from headrace.log.producers.producer_snapshot import read_snapshot
 from headrace.log.segment import transaction_index
 from headrace.log.segment.indexes import OFFSET_ENTRY, TIME_ENTRY
 from headrace.log.text_files import read_file
 from headrace.logtools.dump import segment_files
 from headrace.logtools.dump.coordinators import Tables, coordinator_text
 from headrace.logtools.dump.java_text import json_of, text_of
+from headrace.logtools.dump.producer_lines import (
+    SEQUENCE_MASK,
+    aborted_line,
+    optional,
+    producer_line,
+)
 from headrace.model.errors import CorruptLogError, Malformed
 from headrace.ports.disk import Disk, DiskFile
 from headrace.record.batch import (
@@ -38,7 +44,6 @@ from headrace.record.batch import (
 from headrace.record.batch import records as records_of
 from headrace.wire.kafka.coordinator_records.offsets_tables import KRAFT_CONTROLS
 
-_SEQUENCE_MASK = 0x7FFF_FFFF
 _MAGIC_END = 17
 _RECORD_SIZE_MIN = 14
 _OVERHEAD = 12
@@ -96,9 +101,9 @@ class KafkaDump:
             yield from self._time_index(path, shown)
         elif suffix == file_names.SNAPSHOT:
             content = read_file(self._disk, path) or b""
-            yield from map(_producer_line, read_snapshot(content, path))
+            yield from map(producer_line, read_snapshot(content, path))
         elif suffix == file_names.TXN_INDEX:
-            yield from map(_aborted_line, transaction_index.read_entries(self._content(path), path))
+            yield from map(aborted_line, transaction_index.read_entries(self._content(path), path))
 
     @staticmethod
     def knows(name: str) -> bool:
@@ -319,7 +324,7 @@ def _last_of(frame: _Frame) -> int:
 
 
 def _sequence(base: int, delta: int) -> int:
-    return (base + delta) & _SEQUENCE_MASK if base >= 0 else -1
+    return (base + delta) & SEQUENCE_MASK if base >= 0 else -1
 
 
 def _boolean(value: int) -> str:
@@ -328,10 +333,6 @@ def _boolean(value: int) -> str:
 
 def _time_name(header: BatchHeader) -> str:
     return "LogAppendTime" if header.attributes & LOG_APPEND_TIME else "CreateTime"
-
-
-def _optional(value: int | None) -> str:
-    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
 def _batch_line(frame: _Frame) -> str:
@@ -345,7 +346,7 @@ def _batch_line(frame: _Frame) -> str:
         f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
         f"partitionLeaderEpoch: {header.leader_epoch} "
         f"isTransactional: {_boolean(attributes & TRANSACTIONAL)} "
-        f"isControl: {_boolean(attributes & CONTROL)} deleteHorizonMs: {_optional(horizon)} "
+        f"isControl: {_boolean(attributes & CONTROL)} deleteHorizonMs: {optional(horizon)} "
         f"position: {frame.position} {_time_name(header)}: {header.max_timestamp} "
         f"size: {len(frame.view)} magic: {header.magic} "
         f"compresscodec: {codec_of(header).name.lower()} crc: {header.crc} "
@@ -375,28 +376,3 @@ def _control_text(record: Record) -> str:
         return f" {words} {json_of(message.decode(value, version))}"
     except (CorruptBatch, Malformed, KeyError) as error:
         raise CorruptLogError(f"offset {record.offset}: no control record: {error}") from error
-
-
-def _producer_line(entry: SnapshotEntry) -> str:
-    first = entry.current_txn_first_offset
-    line = (
-        f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
-        f"coordinatorEpoch: {entry.coordinator_epoch} "
-        f"currentTxnFirstOffset: {_optional(first if first >= 0 else None)} "
-        f"lastTimestamp: {entry.timestamp}"
-    )
-    if entry.last_offset < 0:
-        return line
-    first_sequence = (entry.last_sequence - entry.offset_delta) & _SEQUENCE_MASK
-    return line + (
-        f" firstSequence: {first_sequence} lastSequence: {entry.last_sequence} "
-        f"lastOffset: {entry.last_offset} offsetDelta: {entry.offset_delta} "
-        f"timestamp: {entry.timestamp}"
-    )
-
-
-def _aborted_line(entry: transaction_index.AbortedTransaction) -> str:
-    return (
-        f"version: 0 producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
-        f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"
-    )
