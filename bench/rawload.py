@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 
 from headrace.record import batch
+from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.record import new_record
 
 PRODUCE, FETCH = 0, 1
@@ -312,7 +313,7 @@ def fetched(answer: memoryview, topic: str) -> memoryview:
 def next_offset(records: memoryview) -> int:
     """The offset after the last whole batch, or -1 where there is none."""
     at, last = 0, -1
-    while len(records) - at >= batch.HEADER_BYTES:
+    while len(records) - at >= HEADER_BYTES:
         size = BATCH_OVERHEAD_BYTES + LENGTH.unpack_from(records, at + BATCH_LENGTH_AT)[0]
         if len(records) - at < size:
             break

@@ -12,7 +12,8 @@ from headrace.arrow.columns import COLUMNS, Buffers
 from headrace.arrow.decode import PartitionDecoder
 from headrace.kernels.choose import Decode, decoder_named
 from headrace.kernels.layout import BATCH_SLOTS, INT64_MAX, INT64_MIN, Outcome, Slot
-from headrace.record.batch import HEADER_BYTES, Codec, Record, TimestampType, build, iterate
+from headrace.record.batch import Codec, Record, TimestampType, build, iterate
+from headrace.record.batch_layout import HEADER_BYTES
 
 if TYPE_CHECKING:
     from headrace.record.compression import CorruptBatch

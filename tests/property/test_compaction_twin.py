@@ -13,6 +13,7 @@ from headrace.log.compaction.job import Cleaned, Done, Event, read, write
 from headrace.log.compaction.records import Filtered, PlainRecords, Records, Span
 from headrace.log.log import Log
 from headrace.record import batch as wire
+from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.compression import CorruptBatch
 from headrace.testing.disk import SimDisk
 from tests.support.compaction import (
@@ -49,7 +50,7 @@ def spans(draw: st.DrawFn) -> Span:
         offset += draw(st.integers(1, 3))
     data = bytearray(wire.build(made, base_offset=base, keep_offsets=True))
     header = wire.parse_header(data)
-    payload = data[wire.HEADER_BYTES :]
+    payload = data[HEADER_BYTES:]
     if draw(st.booleans()) and draw(st.booleans()):
         payload[draw(st.integers(0, len(payload) - 1))] ^= draw(st.integers(1, 255))
     if draw(st.integers(0, 9)) == 9:
@@ -112,7 +113,7 @@ def test_the_map_is_a_dictionary_of_last_offsets(
     for batch in batches:
         records = [wire.new_record(value, key, 0) for key, value in batch]
         data = wire.build(records)
-        fed.append(Span(data[wire.HEADER_BYTES :], len(batch), base, len(batch) - 1))
+        fed.append(Span(data[HEADER_BYTES:], len(batch), base, len(batch) - 1))
         model.update({key: base + at for at, (key, _) in enumerate(batch) if key is not None})
         base += len(batch)
     for span in fed:

@@ -18,7 +18,8 @@ from headrace.log.truncation import truncate_to
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import Offset
 from headrace.ports.file_ranges import Part, RangeLost
-from headrace.record.batch import HEADER_BYTES, iterate
+from headrace.record.batch import iterate
+from headrace.record.batch_layout import HEADER_BYTES
 from tests.support.log import World, append, records_of
 
 LEAST = 150

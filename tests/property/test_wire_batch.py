@@ -13,6 +13,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from headrace.model.errors import ApiError
 from headrace.record import batch
 from headrace.record.batch import Codec, CorruptBatch, Record
+from headrace.record.batch_layout import CRC_FROM
 from headrace.record.compression import compress, decompress
 
 CODECS = list(Codec)
@@ -150,7 +151,7 @@ def test_any_changed_byte_under_the_checksum_is_found(
     given_records: list[Record], data: st.DataObject
 ) -> None:
     whole = bytearray(batch.build(given_records))
-    at = data.draw(st.integers(batch.CRC_FROM, len(whole) - 1))
+    at = data.draw(st.integers(CRC_FROM, len(whole) - 1))
     whole[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(ApiError, match="checksum"):
         batch.check_produced(memoryview(whole))

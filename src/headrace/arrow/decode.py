@@ -35,15 +35,13 @@ from headrace.kernels.layout import (
 from headrace.record.batch import (
     CODEC_MASK,
     CONTROL,
-    CRC_FROM,
-    HEADER_BYTES,
     LOG_APPEND_TIME,
-    OVERHEAD_BYTES,
     TRANSACTIONAL,
     BatchHeader,
     codec_of,
     iterate,
 )
+from headrace.record.batch_layout import CRC_FROM, HEADER_BYTES, OVERHEAD_BYTES
 from headrace.record.compression import DECOMPRESSED_BYTES_MAX, Codec, CorruptBatch
 from headrace.record.crc32c import crc32c
 

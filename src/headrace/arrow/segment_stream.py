@@ -10,7 +10,8 @@ from headrace.arrow.decode import VALUE_BYTES, PartitionDecoder
 from headrace.arrow.partition_files import PartitionFiles, SegmentFile
 from headrace.log.segment.scan import BadBatch
 from headrace.log.segment.transaction_index import AbortedTransaction
-from headrace.record.batch import HEADER_BYTES, parse_header, size_of
+from headrace.record.batch import parse_header, size_of
+from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.compression import CorruptBatch
 
 CHUNK_BYTES = 256 * 1024

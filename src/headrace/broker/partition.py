@@ -27,6 +27,7 @@ from headrace.record.batch import (
     build_marker,
     parse_header,
 )
+from headrace.record.batch_layout import ATTRIBUTES, PRODUCER_ID
 
 ACKS_ALL = -1
 TO_HIGH_WATERMARK = -1
@@ -138,8 +139,8 @@ class Partition(AwaitedPartition):
             raise ApiError(self._refusal or ErrorCode.INVALID_TOPIC_EXCEPTION)
         if self._too_few_replicas and required_acks == ACKS_ALL:
             raise self._not_enough_replicas()
-        if header[9] >= 0:  # producer_id
-            if header[5] & TRANSACTIONAL:
+        if header[PRODUCER_ID] >= 0:
+            if header[ATTRIBUTES] & TRANSACTIONAL:
                 log.producers.check_transactional(header, begins)
             first = log.producers.check(header, now_ms)
             if first is not None:

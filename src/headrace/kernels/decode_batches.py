@@ -17,6 +17,21 @@ from headrace.kernels.decode_numba import decode
 from headrace.kernels.layout import Lane, Outcome, Run, Slot
 from headrace.kernels.lz4_kernel import unfold_block, unfold_two
 from headrace.kernels.memory import byte_at, word_at
+from headrace.record.batch_layout import (
+    ATTRIBUTES_AT,
+    BASE_TIMESTAMP_AT,
+    BATCH_LENGTH_AT,
+    CRC_AT,
+    CRC_FROM,
+    HEADER_BYTES,
+    LAST_OFFSET_DELTA_AT,
+    LENGTH_MIN,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    OVERHEAD_BYTES,
+    RECORD_COUNT_AT,
+)
 
 AT, EXPECTED, LIMIT, NEEDED = int(Run.AT), int(Run.EXPECTED), int(Run.LIMIT), int(Run.NEEDED)
 TIME_TYPE, IN_SCRATCH = int(Run.TIME_TYPE), int(Run.IN_SCRATCH)
@@ -30,7 +45,6 @@ FIXED_TIME, OFFSET_FROM = int(Slot.FIXED_TIME), int(Slot.OFFSET_FROM)
 OFFSET_UNTIL = int(Slot.OFFSET_UNTIL)
 DONE, FULL = int(Outcome.DONE), int(Outcome.FULL)
 
-HEADER_BYTES, OVERHEAD_BYTES, CRC_FROM, MAGIC = 61, 12, 21, 2
 CODEC_MASK, LZ4_CODEC, LOG_APPEND_TIME = 0x07, 3, 0x08
 LZ4_MAGIC = 0x184D2204
 LZ4_VERSION = 0b0100_0000
@@ -109,25 +123,28 @@ def _judge(src, at, run, expected, needed, until):
     none = np.int64(0)
     if end - at < HEADER_BYTES:
         return MORE, none, none
-    base, length = _big(src, at, 8), _big32(src, at + 8)
+    base, length = _big(src, at, 8), _big32(src, at + BATCH_LENGTH_AT)
     after = at + OVERHEAD_BYTES + length
-    if byte_at(src, at + 16) != MAGIC or length < HEADER_BYTES - OVERHEAD_BYTES:
+    if byte_at(src, at + MAGIC_AT) != MAGIC or length < LENGTH_MIN:
         return OTHER, none, none
     if after > end:
         return MORE, none, none
-    attributes, last_delta = _big(src, at + 21, 2), _big32(src, at + 23)
+    attributes, last_delta = (
+        _big(src, at + ATTRIBUTES_AT, 2),
+        _big32(src, at + LAST_OFFSET_DELTA_AT),
+    )
     codec, following = attributes & CODEC_MASK, base + last_delta + 1
     if (
         attributes & ~run[ATTRIBUTES]
         or attributes & LOG_APPEND_TIME != run[TIME_TYPE]
         or (codec != 0 and codec != LZ4_CODEC)
-        or _big32(src, at + 57) <= 0
+        or _big32(src, at + RECORD_COUNT_AT) <= 0
         or last_delta < 0
         or base < expected
         or base >= until
         or following > run[LIMIT]
         or following <= needed
-        or crc32c(src, at + CRC_FROM, after) != _big(src, at + 17, 4)
+        or crc32c(src, at + CRC_FROM, after) != _big(src, at + CRC_AT, 4)
     ):
         return OTHER, none, none
     return TAKE, after, following
@@ -145,7 +162,7 @@ def _unfold_ahead(src, at, after, following, run, until, scratch):
     if (
         end - after < HEADER_BYTES
         or following >= until
-        or byte_at(src, after + 22) & CODEC_MASK != LZ4_CODEC
+        or byte_at(src, after + ATTRIBUTES_AT + 1) & CODEC_MASK != LZ4_CODEC
     ):
         return none, none, none, none
     first, first_end = _only_block(src, at + HEADER_BYTES, after)
@@ -165,10 +182,10 @@ def _unfold_ahead(src, at, after, following, run, until, scratch):
 @njit(inline="always")
 def _begin(src, at, state, fixed, needed):
     """Set in `state` what `decode` asks of a batch, save where its records lie."""
-    state[RECORDS_LEFT], state[BASE_OFFSET] = _big32(src, at + 57), _big(src, at, 8)
-    state[LAST_DELTA], state[PREVIOUS_DELTA] = _big32(src, at + 23), -1
+    state[RECORDS_LEFT], state[BASE_OFFSET] = _big32(src, at + RECORD_COUNT_AT), _big(src, at, 8)
+    state[LAST_DELTA], state[PREVIOUS_DELTA] = _big32(src, at + LAST_OFFSET_DELTA_AT), -1
     state[FIXED_TIME], state[OFFSET_FROM] = 1 if fixed else 0, needed
-    state[BASE_TIME_MS] = _big(src, at + (35 if fixed else 27), 8)
+    state[BASE_TIME_MS] = _big(src, at + (MAX_TIMESTAMP_AT if fixed else BASE_TIMESTAMP_AT), 8)
 
 
 @njit(cache=True, nogil=True, boundscheck=False, _nrt=False)

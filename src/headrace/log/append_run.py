@@ -5,6 +5,7 @@ from headrace.log.log import Log
 from headrace.log.producers.kept_states import BATCHES_KEPT
 from headrace.model.nouns import LeaderEpoch
 from headrace.record.batch import BatchHeader, stamp
+from headrace.record.batch_layout import LAST_OFFSET_DELTA, MAX_TIMESTAMP
 
 
 def append_run(
@@ -38,9 +39,9 @@ def append_run(
         if not batch_limits.takes(config, length, header, now_ms):
             break
         size += length
-        last += header[6] + 1
+        last += header[LAST_OFFSET_DELTA] + 1
         lasts.append(last)
-        newest.append(header[8])
+        newest.append(header[MAX_TIMESTAMP])
     taken = len(lasts)
     if taken == 0 or active.should_roll(
         size, last, max(newest), config.segment_bytes, config.segment_ms
@@ -48,7 +49,7 @@ def append_run(
         return 0
     batches, headers = batches[:taken], headers[:taken]
     for batch, header, end in zip(batches, headers, lasts, strict=True):
-        stamp(batch, end - header[6], leader_epoch)
+        stamp(batch, end - header[LAST_OFFSET_DELTA], leader_epoch)
     try:
         active.append_run(batches, size, lasts, newest, config.index_interval_bytes)
     except OSError as error:
@@ -58,6 +59,6 @@ def append_run(
         return 0
     if headers[0].producer_id >= 0:
         for header, end in zip(headers[-BATCHES_KEPT:], lasts[-BATCHES_KEPT:], strict=True):
-            log.producers.update(header, end - header[6], now_ms)
+            log.producers.update(header, end - header[LAST_OFFSET_DELTA], now_ms)
     log.ends_at(last + 1)
     return taken

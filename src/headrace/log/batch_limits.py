@@ -5,6 +5,7 @@ from enum import Enum
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import LOG_APPEND_TIME, BatchHeader
+from headrace.record.batch_layout import ATTRIBUTES, BASE_TIMESTAMP, MAX_TIMESTAMP
 
 
 class Origin(Enum):
@@ -24,9 +25,9 @@ def takes(config: LogConfig, size: int, header: BatchHeader, now_ms: int) -> boo
     return (
         size <= config.max_message_bytes
         and size <= config.segment_bytes
-        and header[8] - now_ms <= config.message_timestamp_after_max_ms
-        and now_ms - header[7] <= config.message_timestamp_before_max_ms
-        and not header[5] & LOG_APPEND_TIME
+        and header[MAX_TIMESTAMP] - now_ms <= config.message_timestamp_after_max_ms
+        and now_ms - header[BASE_TIMESTAMP] <= config.message_timestamp_before_max_ms
+        and not header[ATTRIBUTES] & LOG_APPEND_TIME
     )
 
 

@@ -13,7 +13,7 @@ from headrace.log.segment.segment import Segment
 from headrace.log.segment.transaction_index import AbortedTransaction
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset
-from headrace.record.batch import BatchHeader, records
+from headrace.record.batch import BatchHeader, records, size_of
 
 Found = tuple[int, Offset, LeaderEpoch]
 """(timestamp, offset, leader epoch)."""
@@ -78,7 +78,7 @@ def first_in(
     fetch: Fetch, path: str, position: int, header: BatchHeader, timestamp: int, start: int
 ) -> Found | None:
     """The batch's first record from `start` on that is not older than `timestamp`. BadBatch."""
-    end = position + header.batch_length + 12
+    end = position + size_of(header)
     for batch in batches(fetch, position, end, path):
         for record in records(batch.view):
             if record.timestamp >= timestamp and record.offset >= start:

@@ -11,6 +11,25 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.record.batch_layout import (
+    ATTRIBUTES,
+    ATTRIBUTES_AT,
+    BASE_OFFSET,
+    BASE_OFFSET_AT,
+    BATCH_LENGTH,
+    BATCH_LENGTH_AT,
+    CRC_AT,
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    LAST_OFFSET_DELTA,
+    LEADER_EPOCH_AT,
+    LENGTH_MIN,
+    MAGIC,
+    MAGIC_AT,
+    MAX_TIMESTAMP_AT,
+    OVERHEAD_BYTES,
+)
 from headrace.record.compression import (
     DECOMPRESSED_BYTES_MAX,
     Codec,
@@ -36,8 +55,6 @@ __all__ = [
     "CONTROL",
     "DECOMPRESSED_BYTES_MAX",
     "DELETE_HORIZON",
-    "HEADER",
-    "HEADER_BYTES",
     "LOG_APPEND_TIME",
     "TRANSACTIONAL",
     "BatchHeader",
@@ -65,14 +82,6 @@ __all__ = [
     "stamp_append_time",
 ]
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-HEADER_BYTES = 61
-OVERHEAD_BYTES = 12
-"""Base offset and length: what `batch_length` does not count."""
-CRC_FROM = 21
-"""The checksum covers everything from the attributes on, so base offset and leader epoch, which
-precede it, are stamped without touching the client's checksum."""
-
 CODEC_MASK = 0x07
 LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
@@ -83,14 +92,6 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 _UINT32 = struct.Struct(">I")
 _INT64 = struct.Struct(">q")
-_LENGTH_MAGIC = struct.Struct(">i4xb")
-_LENGTH_AT = 8
-_EPOCH_AT = 12
-_MAGIC_AT = 16
-_CRC_AT = 17
-_MAX_TIMESTAMP_AT = 35
-_MAGIC = 2
-_MIN_LENGTH = HEADER_BYTES - OVERHEAD_BYTES
 _ZSTD_SINCE_PRODUCE = 7
 
 Bytes = bytes | bytearray | memoryview
@@ -135,25 +136,25 @@ def parse_header(view: Bytes, at: int = 0) -> BatchHeader:
 
 def size_of(header: BatchHeader) -> int:
     """Bytes of the whole batch, header included."""
-    return header[1] + OVERHEAD_BYTES
+    return header[BATCH_LENGTH] + OVERHEAD_BYTES
 
 
 def next_offset(header: BatchHeader) -> int:
     """The offset after the batch's last one."""
-    return header[0] + header[6] + 1
+    return header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1
 
 
 def codec_of(header: BatchHeader) -> Codec:
     """The codec of the batch's records; CorruptBatch for a number that names none."""
     try:
-        return Codec(header[5] & CODEC_MASK)
+        return Codec(header[ATTRIBUTES] & CODEC_MASK)
     except ValueError:
-        raise CorruptBatch(f"codec {header[5] & CODEC_MASK} does not exist") from None
+        raise CorruptBatch(f"codec {header[ATTRIBUTES] & CODEC_MASK} does not exist") from None
 
 
 def crc_ok(view: Bytes, header: BatchHeader) -> bool:
     """Whether `view`, exactly one batch, still is what its checksum says."""
-    return header[4] == crc32c(memoryview(view)[CRC_FROM:])
+    return header.crc == crc32c(memoryview(view)[CRC_FROM:])
 
 
 def check_produced(view: memoryview, produce_version: int = 13) -> BatchHeader:
@@ -169,7 +170,7 @@ def check_produced(view: memoryview, produce_version: int = 13) -> BatchHeader:
     except struct.error:
         raise _refusal_of_stub(view) from None
     base, length, _, magic, crc, attributes, last_delta, _, _, producer, _, sequence, count = header
-    if magic != _MAGIC or length + OVERHEAD_BYTES != len(view):
+    if magic != MAGIC or length + OVERHEAD_BYTES != len(view):
         raise _refusal_of_frame(view, header)
     if crc32c(view[CRC_FROM:]) != crc:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the checksum does not match the batch")
@@ -187,8 +188,8 @@ def check_produced(view: memoryview, produce_version: int = 13) -> BatchHeader:
 
 
 def _refusal_of_stub(view: memoryview) -> ApiError:
-    if len(view) > _MAGIC_AT:
-        (magic,) = struct.unpack_from(">b", view, _MAGIC_AT)
+    if len(view) > MAGIC_AT:
+        (magic,) = struct.unpack_from(">b", view, MAGIC_AT)
         if magic in (0, 1):
             return _old_magic()
     if len(view) == 0:
@@ -203,9 +204,9 @@ def _old_magic() -> ApiError:
 def _refusal_of_frame(view: memoryview, header: BatchHeader) -> ApiError:
     if header.magic in (0, 1):
         return _old_magic()
-    if header.magic != _MAGIC:
+    if header.magic != MAGIC:
         return ApiError(ErrorCode.CORRUPT_MESSAGE, f"magic {header.magic} does not exist")
-    if size_of(header) > len(view) or header.batch_length < _MIN_LENGTH:
+    if size_of(header) > len(view) or header.batch_length < LENGTH_MIN:
         return ApiError(ErrorCode.CORRUPT_MESSAGE, "the batch's length is not what was sent")
     return ApiError(ErrorCode.INVALID_RECORD, "there must be exactly one record batch")
 
@@ -238,16 +239,16 @@ _pack_int32_into = _INT32.pack_into
 
 def stamp(view: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
     """Write the two fields that are the leader's to give, in place. The checksum stays valid."""
-    _pack_int64_into(view, 0, base_offset)
-    _pack_int32_into(view, _EPOCH_AT, leader_epoch)
+    _pack_int64_into(view, BASE_OFFSET_AT, base_offset)
+    _pack_int32_into(view, LEADER_EPOCH_AT, leader_epoch)
 
 
 def stamp_append_time(view: bytearray | memoryview, now_ms: int) -> BatchHeader:
     """Make `now_ms` the time of all records (LogAppendTime) and renew the checksum, in place."""
-    (attributes,) = _INT16.unpack_from(view, CRC_FROM)
-    _INT16.pack_into(view, CRC_FROM, attributes | LOG_APPEND_TIME)
-    _INT64.pack_into(view, _MAX_TIMESTAMP_AT, now_ms)
-    _UINT32.pack_into(view, _CRC_AT, crc32c(memoryview(view)[CRC_FROM:]))
+    (attributes,) = _INT16.unpack_from(view, ATTRIBUTES_AT)
+    _INT16.pack_into(view, ATTRIBUTES_AT, attributes | LOG_APPEND_TIME)
+    _INT64.pack_into(view, MAX_TIMESTAMP_AT, now_ms)
+    _UINT32.pack_into(view, CRC_AT, crc32c(memoryview(view)[CRC_FROM:]))
     return parse_header(view)
 
 
@@ -259,9 +260,11 @@ def iterate(view: Bytes, at: int = 0) -> Iterator[tuple[int, BatchHeader]]:
     end = len(view)
     while at + HEADER_BYTES <= end:
         header: BatchHeader = _new(BatchHeader, _unpack(view, at))
-        if header[3] != _MAGIC or header[1] < _MIN_LENGTH:
-            raise CorruptBatch(f"no batch at {at}: magic {header[3]}, length {header[1]}")
-        following = at + header[1] + OVERHEAD_BYTES
+        if header.magic != MAGIC or header[BATCH_LENGTH] < LENGTH_MIN:
+            raise CorruptBatch(
+                f"no batch at {at}: magic {header.magic}, length {header[BATCH_LENGTH]}"
+            )
+        following = at + header[BATCH_LENGTH] + OVERHEAD_BYTES
         if following > end:
             return
         yield at, header
@@ -276,7 +279,7 @@ def records(view: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record
     batch's records come as they are: see `parse_control`.
     """
     header = parse_header(view)
-    if header.magic != _MAGIC or not HEADER_BYTES <= size_of(header) <= len(view):
+    if header.magic != MAGIC or not HEADER_BYTES <= size_of(header) <= len(view):
         raise CorruptBatch(f"magic {header.magic}, {size_of(header)} bytes of {len(view)}")
     payload = memoryview(view)[HEADER_BYTES : size_of(header)]
     append_time = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
@@ -337,9 +340,9 @@ def _sealed(
     out = bytearray(HEADER_BYTES)
     out += payload
     HEADER.pack_into(
-        out, 0, base_offset, len(out) - OVERHEAD_BYTES, leader_epoch, _MAGIC, 0, attributes, *rest
+        out, 0, base_offset, len(out) - OVERHEAD_BYTES, leader_epoch, MAGIC, 0, attributes, *rest
     )
-    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_FROM:]))
+    _UINT32.pack_into(out, CRC_AT, crc32c(memoryview(out)[CRC_FROM:]))
     return bytes(out)
 
 
@@ -372,9 +375,9 @@ def recompress(
     packed = memoryview(view)[HEADER_BYTES : size_of(header)]
     out = bytearray(view[:HEADER_BYTES])
     out += compress(codec, decompress(codec_of(header), packed, limit), level)
-    _INT32.pack_into(out, 8, len(out) - OVERHEAD_BYTES)
-    _INT16.pack_into(out, CRC_FROM, header.attributes & ~CODEC_MASK | codec)
-    _UINT32.pack_into(out, _CRC_AT, crc32c(memoryview(out)[CRC_FROM:]))
+    _INT32.pack_into(out, BATCH_LENGTH_AT, len(out) - OVERHEAD_BYTES)
+    _INT16.pack_into(out, ATTRIBUTES_AT, header.attributes & ~CODEC_MASK | codec)
+    _UINT32.pack_into(out, CRC_AT, crc32c(memoryview(out)[CRC_FROM:]))
     return out
 
 

@@ -14,7 +14,8 @@ from headrace.arrow.assemble import Assembler
 from headrace.arrow.columns import COLUMNS, HEADERS, Buffers, Pool, schema
 from headrace.arrow.decode import PartitionDecoder
 from headrace.kernels.layout import Slot
-from headrace.record.batch import CRC_FROM, Record, build, new_record
+from headrace.record.batch import Record, build, new_record
+from headrace.record.batch_layout import CRC_FROM
 from headrace.record.crc32c import crc32c
 
 ALL = (*COLUMNS, HEADERS)

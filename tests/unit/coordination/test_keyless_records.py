@@ -8,6 +8,7 @@ from crc32c import crc32c
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record import batch
 from headrace.record.batch import Codec
+from headrace.record.batch_layout import CRC_FROM, HEADER_BYTES
 from headrace.record.compression import CorruptBatch
 from headrace.record.record import keyless, new_record
 from headrace.testing import BrokerThread
@@ -108,9 +109,9 @@ def test_with_acks_0_the_connection_is_closed(broker: BrokerThread) -> None:
 def test_records_that_are_none_are_refused_too(link: Topics) -> None:
     topic = link.topic()
     spoilt = bytearray(records(b"k", b"l"))
-    spoilt[batch.HEADER_BYTES] ^= 0x40
+    spoilt[HEADER_BYTES] ^= 0x40
     header = batch.parse_header(spoilt)
-    crc = crc32c(memoryview(spoilt)[batch.CRC_FROM :])
+    crc = crc32c(memoryview(spoilt)[CRC_FROM:])
     spoilt[17:21] = crc.to_bytes(4)
     assert header.record_count == 2
     assert link.produce(topic, bytes(spoilt)).error_code == ErrorCode.INVALID_RECORD
@@ -125,7 +126,7 @@ def test_other_topics_take_records_without_a_key() -> None:
 
 
 def test_keyless_says_the_numbers_and_notices_lies() -> None:
-    data = bytes(records(None, b"", b"k", None, *[b"x" * 300] * 3)[batch.HEADER_BYTES :])
+    data = bytes(records(None, b"", b"k", None, *[b"x" * 300] * 3)[HEADER_BYTES:])
     assert list(keyless(data, 7, lambda _: None)) == [0, 3]
     for count in (6, 8):
         with pytest.raises(CorruptBatch):

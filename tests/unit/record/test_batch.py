@@ -14,6 +14,7 @@ from crc32c import crc32c
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record import batch
 from headrace.record.batch import Codec, ControlType, CorruptBatch, TimestampType, new_record
+from headrace.record.batch_layout import HEADER
 from headrace.record.compression import UnfoldsTooLarge, compress, decompress
 
 MIB = 1024 * 1024
@@ -26,7 +27,7 @@ def sound(**kwargs: Any) -> bytearray:
 def sealed(data: bytearray, **fields: int) -> bytearray:
     """`data` with header fields changed and a checksum that fits."""
     header = batch.parse_header(data)._replace(**fields)
-    batch.HEADER.pack_into(data, 0, *header)
+    HEADER.pack_into(data, 0, *header)
     struct.pack_into(">I", data, 17, crc32c(bytes(data[21:])))
     return data
 

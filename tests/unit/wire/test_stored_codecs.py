@@ -10,6 +10,7 @@ import pytest
 from headrace.model.errors import ErrorCode
 from headrace.record import batch
 from headrace.record.batch import Codec, recompress
+from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.compression import CorruptBatch
 from headrace.record.record import new_record
 from headrace.testing import BrokerThread
@@ -105,7 +106,7 @@ def test_what_does_not_unfold_is_refused_and_nothing_is_written(link: Topics) ->
     topic = link.topic("as-lz4")
     end = link.produce(topic, made(Codec.NONE)).base_offset + 20
     broken = bytearray(made(Codec.ZSTD))
-    broken[batch.HEADER_BYTES + 4 :] = bytes(len(broken) - batch.HEADER_BYTES - 4)
+    broken[HEADER_BYTES + 4 :] = bytes(len(broken) - HEADER_BYTES - 4)
     sealed = _sealed(broken)
     with pytest.raises(CorruptBatch):
         recompress(sealed, Codec.LZ4)

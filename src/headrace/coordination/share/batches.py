@@ -5,7 +5,16 @@ from typing import NamedTuple, Protocol
 
 from headrace.coordination.delivery.record_states import Acquired
 from headrace.ports.disk import Buffer
-from headrace.record.batch import CONTROL, OVERHEAD_BYTES, TRANSACTIONAL, iterate
+from headrace.record.batch import CONTROL, TRANSACTIONAL, iterate
+from headrace.record.batch_layout import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BATCH_LENGTH,
+    LAST_OFFSET_DELTA,
+    OVERHEAD_BYTES,
+    PRODUCER_ID,
+    RECORD_COUNT,
+)
 
 
 class Aborted(Protocol):
@@ -36,17 +45,18 @@ def stretches(data: Buffer, at: int, aborted: Sequence[Aborted] = ()) -> Iterato
     """Whole batches from the one that holds offset `at` on, and what lies between them."""
     expected = at
     for position, header in iterate(data):
-        base, length, attributes = header[0], header[1], header[5]
-        last = base + header[6]
+        base, length, attributes = header[BASE_OFFSET], header[BATCH_LENGTH], header[ATTRIBUTES]
+        last = base + header[LAST_OFFSET_DELTA]
         if last < at:
             continue
         if base > expected:
             yield Stretch(expected, base - 1, False, position, position)
         first = max(base, at)
-        wanted = not attributes & CONTROL and header[12] > 0
+        wanted = not attributes & CONTROL and header[RECORD_COUNT] > 0
         if wanted and aborted and attributes & TRANSACTIONAL:
+            producer_id = header[PRODUCER_ID]
             wanted = not any(
-                one.producer_id == header[9] and one.first_offset <= base <= one.last_offset
+                one.producer_id == producer_id and one.first_offset <= base <= one.last_offset
                 for one in aborted
             )
         yield Stretch(first, last, wanted, position, position + length + OVERHEAD_BYTES)

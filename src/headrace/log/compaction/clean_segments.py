@@ -24,15 +24,12 @@ from headrace.ports.disk import Buffer, Disk
 from headrace.record.batch import (
     CODEC_MASK,
     CONTROL,
-    CRC_FROM,
     DELETE_HORIZON,
-    HEADER,
-    HEADER_BYTES,
     LOG_APPEND_TIME,
-    OVERHEAD_BYTES,
     BatchHeader,
     codec_of,
 )
+from headrace.record.batch_layout import CRC_AT, CRC_FROM, HEADER, HEADER_BYTES, OVERHEAD_BYTES
 from headrace.record.compression import Codec, CorruptBatch, compress, decompress
 from headrace.record.crc32c import crc32c
 
@@ -47,7 +44,6 @@ for as long as it takes."""
 _PARTS_MAX = 512
 _NO_TIMESTAMP = -1
 _CRC = struct.Struct(">I")
-_CRC_AT = 17
 
 
 def keys_max(job: Job, entry_bytes: int = INDEX_ENTRY_BYTES) -> int:
@@ -330,7 +326,7 @@ def sealed(header: BatchHeader, payload: bytes) -> tuple[BatchHeader, bytearray]
     made = header._replace(batch_length=len(out) - OVERHEAD_BYTES, crc=0)
     HEADER.pack_into(out, 0, *made)
     crc = crc32c(memoryview(out)[CRC_FROM:])
-    _CRC.pack_into(out, _CRC_AT, crc)
+    _CRC.pack_into(out, CRC_AT, crc)
     return made._replace(crc=crc), out
 
 

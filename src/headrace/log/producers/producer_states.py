@@ -24,6 +24,13 @@ from headrace.log.segment.transaction_index import AbortedTransaction
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.record.batch import CONTROL, TRANSACTIONAL, BatchHeader, ControlMarker, ControlType
+from headrace.record.batch_layout import (
+    ATTRIBUTES,
+    BASE_SEQUENCE,
+    LAST_OFFSET_DELTA,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+)
 
 
 class Begins(Enum):
@@ -143,7 +150,7 @@ class ProducerStates:
         header = headers[0]
         producer, epoch = header.producer_id, header.producer_epoch
         expected = header.base_sequence
-        transactional = header[5] & TRANSACTIONAL
+        transactional = header[ATTRIBUTES] & TRANSACTIONAL
         if producer >= 0:
             if transactional and not self.is_open(producer, epoch):
                 return 0
@@ -153,14 +160,14 @@ class ProducerStates:
             except ApiError:
                 return 0
         for count, header in enumerate(headers):
-            if header[9] != producer:
+            if header[PRODUCER_ID] != producer:
                 return count
             if producer >= 0:
-                if header[10] != epoch or header[11] != expected:
+                if header[PRODUCER_EPOCH] != epoch or header[BASE_SEQUENCE] != expected:
                     return count
-                if header[5] & TRANSACTIONAL != transactional:
+                if header[ATTRIBUTES] & TRANSACTIONAL != transactional:
                     return count
-                expected += header[6] + 1
+                expected += header[LAST_OFFSET_DELTA] + 1
                 if expected > SEQUENCE_MASK:
                     return count
         return len(headers)

@@ -23,7 +23,7 @@ from headrace.log.segment.segment import Segment
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.ports.disk import Disk
-from headrace.record.batch import OVERHEAD_BYTES
+from headrace.record.batch_layout import OVERHEAD_BYTES
 
 _logger = logging.getLogger(__name__)
 

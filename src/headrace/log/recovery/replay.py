@@ -15,7 +15,7 @@ from headrace.log.segment.scan import batches, headers
 from headrace.log.segment.transaction_index import AbortedTransaction
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset
-from headrace.record.batch import CONTROL, BatchHeader, parse_control, records
+from headrace.record.batch import CONTROL, BatchHeader, parse_control, records, size_of
 
 if TYPE_CHECKING:
     from headrace.log.segment.segment import Segment
@@ -155,7 +155,7 @@ def _batches_between(
                 continue
             view = memoryview(b"")
             if header.attributes & CONTROL:
-                until = place + header.batch_length + 12
+                until = place + size_of(header)
                 view = next(batches(segment.file.read, place, until, where)).view
             yield header, view, written_ms
 

@@ -4,14 +4,10 @@ Every batch that goes out has had its frame and its checksum looked at: CRC32C r
 a copy to a socket at one or two.
 """
 
-from struct import Struct
 from typing import NamedTuple
 
 from headrace.log import file_names
 from headrace.log.segment.scan import (
-    CRC_FROM,
-    LENGTH_MIN,
-    MAGIC,
     BadBatch,
     Fetch,
     NotCached,
@@ -21,11 +17,16 @@ from headrace.log.segment.scan import (
 from headrace.log.segment.segment import Segment
 from headrace.model.nouns import Offset
 from headrace.ports.disk import Buffer
-from headrace.record.batch import HEADER_BYTES, parse_header
+from headrace.record.batch import parse_header
+from headrace.record.batch_layout import (
+    CRC_FROM,
+    FRAME,
+    HEADER_BYTES,
+    LENGTH_MIN,
+    MAGIC,
+    OVERHEAD_BYTES,
+)
 from headrace.record.crc32c import crc32c
-
-_FRAME = Struct(">qiibIhi")
-_OVERHEAD = 12
 
 
 class ReadResult(NamedTuple):
@@ -96,13 +97,13 @@ def whole_batches(
     the batch behind it begins behind it.
     """
     view = memoryview(data)
-    unpack = _FRAME.unpack_from
+    unpack = FRAME.unpack_from
     at, end = 0, len(view)
     expected = segment.base_offset
     following = offset
     while end - at >= HEADER_BYTES:
         base, length, _, magic, crc, _, delta = unpack(view, at)
-        after = at + _OVERHEAD + length
+        after = at + OVERHEAD_BYTES + length
         last = base + delta
         if magic != MAGIC or length < LENGTH_MIN or delta < 0 or base < expected or last >= limit:
             if at:
@@ -134,7 +135,7 @@ def _first_size(data: Buffer, below: int, segment: Segment, position: int) -> in
     header = parse_header(data)
     if header.base_offset + header.last_offset_delta >= below:
         return 0
-    return header.batch_length + _OVERHEAD
+    return header.batch_length + OVERHEAD_BYTES
 
 
 def _refuse(view: memoryview, expected: int, limit: int, segment: Segment, position: int) -> None:

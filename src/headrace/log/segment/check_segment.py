@@ -8,16 +8,23 @@ logs keep two cores busy only in part.
 
 from collections import deque
 from collections.abc import Callable
-from struct import Struct
 
 from headrace.log import file_names
 from headrace.log.producers.kept_states import BATCHES_KEPT
 from headrace.log.segment.indexes import offset_limit
-from headrace.log.segment.scan import CRC_FROM, LENGTH_MIN, MAGIC, BadBatch, check_frame
+from headrace.log.segment.scan import BadBatch, check_frame
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_summary import Swept
 from headrace.model.nouns import Offset
-from headrace.record.batch import CONTROL, HEADER_BYTES, OVERHEAD_BYTES, TRANSACTIONAL, parse_header
+from headrace.record.batch import CONTROL, TRANSACTIONAL, parse_header
+from headrace.record.batch_layout import (
+    CRC_FROM,
+    HEADER_BYTES,
+    LENGTH_MIN,
+    MAGIC,
+    OVERHEAD_BYTES,
+    TIMED_FRAME,
+)
 from headrace.record.crc32c import crc32c
 
 CHUNK_BYTES = 1 << 20
@@ -25,7 +32,6 @@ _SEARCHED_BYTES = 4 << 20
 NO_INDEX = 1 << 62
 """An index interval that nothing reaches."""
 GAPS_ANYWHERE = 1 << 63
-_FRAME = Struct(">qiibIhiqqq")
 _ORDERED = CONTROL | TRANSACTIONAL
 
 Fetch = Callable[[int, int], bytes]
@@ -119,7 +125,7 @@ class Sweep:
         found, limit, every = self.found, self._limit, self._every
         gaps_below = self._gaps_below
         view = memoryview(chunk)
-        unpack, checksum = _FRAME.unpack_from, crc32c
+        unpack, checksum = TIMED_FRAME.unpack_from, crc32c
         start, have = found.position, len(chunk)
         newest, newest_offset = found.max_timestamp, found.max_timestamp_offset
         latest = found.epochs[-1][0] if found.epochs else -1

@@ -12,7 +12,8 @@ from headrace.log.segment.scan import BadBatch, Fetch, contradicted, headers
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, Position
 from headrace.ports.disk import DiskFile
-from headrace.record.batch import OVERHEAD_BYTES, BatchHeader
+from headrace.record.batch import BatchHeader
+from headrace.record.batch_layout import OVERHEAD_BYTES
 
 Found = tuple[Position, BatchHeader]
 

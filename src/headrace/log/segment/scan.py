@@ -10,15 +10,21 @@ from typing import NamedTuple
 
 from headrace.model.errors import CorruptLogError
 from headrace.ports.disk import Buffer
-from headrace.record.batch import HEADER, HEADER_BYTES, BatchHeader, parse_header
+from headrace.record.batch import BatchHeader, parse_header
+from headrace.record.batch_layout import (
+    BATCH_LENGTH,
+    CRC_FROM,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_MIN,
+    MAGIC,
+    OVERHEAD_BYTES,
+)
 from headrace.record.crc32c import crc32c
 
 Fetch = Callable[[int, int], Buffer | None]
 """(position, size) to bytes, shorter at the end of the file; None: not in the page cache."""
 
-MAGIC = 2
-LENGTH_MIN = HEADER_BYTES - 12
-CRC_FROM = 21
 NO_LIMIT = 1 << 63
 _WINDOW_BYTES = 8192
 _CHUNK_BYTES = 1 << 20
@@ -53,7 +59,7 @@ class Batch(NamedTuple):
 def check_frame(header: BatchHeader, expected: int, path: str, position: int) -> None:
     """Refuse a header that cannot be one: magic, length, offsets going backwards."""
     if header.magic != MAGIC:
-        raise BadBatch(path, position, f"magic {header.magic}, not 2")
+        raise BadBatch(path, position, f"magic {header.magic}, not {MAGIC}")
     if header.batch_length < LENGTH_MIN:
         raise BadBatch(path, position, f"a batch of {header.batch_length} bytes")
     if header.last_offset_delta < 0 or header.base_offset < expected:
@@ -87,7 +93,7 @@ def headers(
                 raise BadBatch(path, position, f"{end - position} bytes are no batch")
         header = parse_header(window, at)
         check_frame(header, expected, path, position)
-        following = position + header.batch_length + 12
+        following = position + header[BATCH_LENGTH] + OVERHEAD_BYTES
         if following > end:
             raise BadBatch(path, position, f"runs {following - end} bytes past the end")
         last = header.base_offset + header.last_offset_delta
@@ -127,7 +133,7 @@ def batches(fetch: Fetch, start: int, end: int, path: str, expected: int = 0) ->
                 raise BadBatch(path, position, f"{end - position} bytes are no batch")
         header = parse_header(chunk, at)
         check_frame(header, expected, path, position)
-        size = header.batch_length + 12
+        size = header[BATCH_LENGTH] + OVERHEAD_BYTES
         if position + size > end:
             raise BadBatch(path, position, f"runs {position + size - end} bytes past the end")
         if at + size > len(chunk):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from headrace.log.segment.indexes import NO_TIMESTAMP, offset_limit
 from headrace.log.segment.scan import headers
 from headrace.model.nouns import Offset
-from headrace.record.batch import OVERHEAD_BYTES
+from headrace.record.batch_layout import OVERHEAD_BYTES
 
 if TYPE_CHECKING:
     from headrace.log.segment.scan import BadBatch, Fetch

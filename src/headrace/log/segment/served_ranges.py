@@ -17,17 +17,24 @@ connection ends, and the answer never becomes whole. From then on the segment is
 
 import errno
 from collections.abc import Callable
-from struct import Struct
 from typing import NamedTuple, Protocol
 
 from headrace.log import file_names
-from headrace.log.segment.scan import CRC_FROM, LENGTH_MIN, MAGIC, BadBatch, Fetch, NotCached
+from headrace.log.segment.scan import BadBatch, Fetch, NotCached
 from headrace.log.segment.segment import Segment
 from headrace.model.errors import ApiError, CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.ports.disk import Buffer, Disk
 from headrace.ports.file_ranges import FileRange, Part, RangeLost
-from headrace.record.batch import HEADER_BYTES, OVERHEAD_BYTES, parse_header
+from headrace.record.batch import parse_header
+from headrace.record.batch_layout import (
+    CRC_FROM,
+    FRAME,
+    HEADER_BYTES,
+    LENGTH_MIN,
+    MAGIC,
+    OVERHEAD_BYTES,
+)
 from headrace.record.crc32c import crc32c
 
 RANGE_BYTES_MIN = 128 << 10
@@ -37,7 +44,7 @@ COLD_BYTES = 1 << 20
 
 _OF_THE_FILE = {errno.EIO, errno.EBADF, errno.ENOENT}
 """What sendfile says of the file; all else is the socket's."""
-_unpack_frame = Struct(">qiibIhi").unpack_from
+_unpack_frame = FRAME.unpack_from
 
 
 class Served(NamedTuple):

@@ -29,7 +29,6 @@ from headrace.ports.disk import Disk, DiskFile
 from headrace.record.batch import (
     CONTROL,
     DELETE_HORIZON,
-    HEADER_BYTES,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     BatchHeader,
@@ -42,11 +41,11 @@ from headrace.record.batch import (
     parse_header,
 )
 from headrace.record.batch import records as records_of
+from headrace.record.batch_layout import HEADER_BYTES, OVERHEAD_BYTES
 from headrace.wire.kafka.coordinator_records.offsets_tables import KRAFT_CONTROLS
 
 _MAGIC_END = 17
 _RECORD_SIZE_MIN = 14
-_OVERHEAD = 12
 _CHUNK_BYTES = 1 << 20
 MAX_BYTES = 0x7FFF_FFFF
 MAX_MESSAGE_SIZE = 5 << 20
@@ -300,7 +299,7 @@ def _frames(file: DiskFile, start: int, end: int, path: str) -> Iterator[_Frame]
             raise CorruptLogError(
                 f"{path} at byte {position}: a batch of {header.batch_length} bytes"
             )
-        size = header.batch_length + _OVERHEAD
+        size = header.batch_length + OVERHEAD_BYTES
         if position + size > end:
             return
         if header.magic != 2:

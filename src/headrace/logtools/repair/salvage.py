@@ -4,15 +4,15 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from headrace.log import file_names
-from headrace.log.segment.scan import CRC_FROM, LENGTH_MIN, MAGIC, BadBatch, batches
+from headrace.log.segment.scan import BadBatch, batches
 from headrace.logtools.repair.plan import Mending
 from headrace.logtools.verify import PartitionFacts
 from headrace.logtools.verify.segment import SegmentFacts, check_records
 from headrace.ports.disk import DiskFile
-from headrace.record.batch import HEADER_BYTES, parse_header
+from headrace.record.batch import parse_header
+from headrace.record.batch_layout import CRC_FROM, HEADER_BYTES, LENGTH_MIN, MAGIC, OVERHEAD_BYTES
 from headrace.record.crc32c import crc32c
 
-_OVERHEAD = 12
 _MAGIC_AT = 16
 _WINDOW_BYTES = 4 << 20
 _BATCH_BYTES_MAX = 1 << 30
@@ -57,7 +57,7 @@ def _next_batch(file: DiskFile, start: int, size: int, expected: int, limit: int
         while at >= 0 and at - _MAGIC_AT + HEADER_BYTES <= len(window):
             header = parse_header(window, at - _MAGIC_AT)
             position = start + at - _MAGIC_AT
-            length = header.batch_length + _OVERHEAD
+            length = header.batch_length + OVERHEAD_BYTES
             if (
                 LENGTH_MIN <= header.batch_length <= _BATCH_BYTES_MAX
                 and position + length <= size

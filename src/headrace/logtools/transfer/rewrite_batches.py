@@ -16,11 +16,11 @@ from headrace.logtools.verify.partition import segment_files
 from headrace.model.nouns import NO_EPOCH, Offset
 from headrace.ports.disk import Disk
 from headrace.record.batch import CONTROL, CorruptBatch, Record, codec_of, records
+from headrace.record.batch_layout import LEADER_EPOCH_AT
 from headrace.record.record import write_records
 from headrace.wire.kafka.coordinator_records import consumer_offsets
 from headrace.wire.kafka.primitives import NO_UUID
 
-_EPOCH_AT = 12
 _EPOCH_ZERO = bytes(4)
 
 
@@ -32,7 +32,7 @@ def reset_epochs(disk: Disk, partition: str) -> None:
             for position, header in headers(file.read, 0, file.size(), path):
                 start = header.base_offset if start is None else start
                 if header.leader_epoch:
-                    file.write_at(position + _EPOCH_AT, (_EPOCH_ZERO,))
+                    file.write_at(position + LEADER_EPOCH_AT, (_EPOCH_ZERO,))
             file.sync()
     entries = [] if start is None else [(0, start)]
     disk.replace(f"{partition}/{file_names.LEADER_EPOCHS}", text_files.write_epochs(entries))

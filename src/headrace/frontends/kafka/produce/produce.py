@@ -30,6 +30,7 @@ from headrace.model.nouns import Offset
 from headrace.net.pending import Pending
 from headrace.net.session import CloseConnection
 from headrace.record.batch import TRANSACTIONAL, check_produced, parse_header
+from headrace.record.batch_layout import RECORD_COUNT
 from headrace.wire.kafka.hot.produce import (
     PartitionData,
     PartitionResponse,
@@ -101,7 +102,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         )
     except ApiError as error:
         return _refused(context, request, error)
-    broker.metrics.records_in += header[12]
+    broker.metrics.records_in += header[RECORD_COUNT]
     if acks == ACKS_NONE:
         shared.promised = True
         return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from headrace.frontends.kafka.produce.commit_group import Framer
 from headrace.model.errors import ApiError, Malformed
 from headrace.record.batch import BatchHeader, check_produced
+from headrace.record.batch_layout import LAST_OFFSET_DELTA
 from headrace.wire.kafka.frame import parse_request
 from headrace.wire.kafka.hot.produce import (
     START_OFFSET_FROM,
@@ -159,7 +160,7 @@ class Pattern:
             answers.append(
                 pack(size, correlation_id, before, index, 0, base_offset, -1, start, after)
             )
-            base_offset += header[6] + 1
+            base_offset += header[LAST_OFFSET_DELTA] + 1
         return answers
 
     def _learn_answer(self, name: str, topic_id: bytes) -> None:

@@ -26,6 +26,7 @@ from headrace.model.errors import ApiError, Malformed
 from headrace.net.session import Run
 from headrace.observe.metrics import ApiStats
 from headrace.record.batch import stamp
+from headrace.record.batch_layout import RECORD_COUNT
 from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ class ProduceRuns:
         except ApiError:
             stamp(batch, 0, _NO_EPOCH)  # as it was, for the ordinary way to say what is wrong
             return 0
-        self._broker.metrics.records_in += header[12]
+        self._broker.metrics.records_in += header[RECORD_COUNT]
         if pattern.acks != _ACKS_NONE:
             start = partition.log.start_offset
             done.owners.append(partition)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.record.batch import (
     CODEC_MASK,
-    HEADER_BYTES,
     BatchHeader,
     codec_of,
     parse_header,
@@ -21,6 +20,7 @@ from headrace.record.batch import (
     records,
     size_of,
 )
+from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.compression import Codec, CorruptBatch, decompress
 from headrace.record.record import keyless
 from headrace.wire.kafka.hot.produce import RecordError
