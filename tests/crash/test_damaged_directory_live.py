@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster.store.embedded_store import FILE_NAME as STORE
 from headrace.log import file_names
 from headrace.log.directory import durable_read_bounds, unchanged_logs
 from headrace.log.recovery import gaps
+from headrace.posix.store.embedded_store import FILE_NAME as STORE
 from tests.crash.test_damaged_files import RECORDS, fill, read, value_at
 from tests.support.process import BrokerProcess
 

@@ -12,13 +12,13 @@ from headrace.broker.metadata_image import Endpoint
 from headrace.broker.partition import Appended, Partition
 from headrace.cluster.controller import Controller
 from headrace.cluster.producer_id_source import ProducerIdSource
-from headrace.cluster.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.config.broker import load
 from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.observe.metrics import Metrics
+from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.record.batch import Record, build, parse_header
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk

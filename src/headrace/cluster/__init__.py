@@ -9,7 +9,6 @@
     stored        a topic as the store holds it, as it is planned and as it is shown (pure)
     catalog       the cluster's facts in the store, in the controller's words
     layout        Kafka's znode paths and their JSON
-    embedded/     the store of one broker: SQLite in one file
     waiting       from the lower rooms' callbacks to awaiting
 
 Everything goes through `world.store.Store`, so the same code runs on ZooKeeper. The order of every

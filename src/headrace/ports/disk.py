@@ -120,6 +120,9 @@ class Disk(Protocol):
     def sync_all(self, path: str) -> None:
         """Make everything written so far to the file system that holds `path` durable; blocking."""
 
+    def absolute(self, path: str) -> str:
+        """The path from the root on."""
+
     def boot_id(self) -> str:
         """Another one whenever the page cache was lost (the machine was started); "": not known."""
 

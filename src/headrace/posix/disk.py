@@ -157,6 +157,10 @@ class RealDisk(LookUps):
         finally:
             os.close(fd)
 
+    def absolute(self, path: str) -> str:
+        """The path from the root on."""
+        return os.path.abspath(path)
+
     def boot_id(self) -> str:
         """The kernel's id of this boot; "" where it has none."""
         try:

@@ -166,6 +166,10 @@ class ReadOnlyDisk(LookUps):
         """OSError."""
         _refused(path)
 
+    def absolute(self, path: str) -> str:
+        """The path from the root on."""
+        return os.path.abspath(path)
+
     def boot_id(self) -> str:
         """Not known: of no use to who only looks."""
         return ""

@@ -13,7 +13,6 @@ from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint
 from headrace.cluster.controller import Controller
 from headrace.cluster.producer_id_source import ProducerIdSource
-from headrace.cluster.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import Listener as ConfiguredListener
 from headrace.coordination.coordinators import Coordinators
@@ -36,6 +35,7 @@ from headrace.posix.awaiting import called_back
 from headrace.posix.clock import RealClock, RealRandom
 from headrace.posix.disk import RealDisk
 from headrace.posix.open_files import raise_limit
+from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.posix.threads import Workers
 from headrace.server.compaction import ProcessWorker, cleaner_settings
 

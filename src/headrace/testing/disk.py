@@ -280,6 +280,10 @@ class SimDisk:
         for number, node in self.nodes.items():
             self.record(Op("sync" if node.entries is None else "dirsync", number, upto))
 
+    def absolute(self, path: str) -> str:
+        """The path from the root on; all are."""
+        return path
+
     def boot_id(self) -> str:
         """Another one for each SimDisk: what a power cut leaves is a new one."""
         return self.boot

@@ -9,11 +9,11 @@ import pytest
 from headrace.broker.metadata_image import TopicInfo
 from headrace.cluster import znodes
 from headrace.cluster.settings.config_descriptions import Alteration, AlterOperation
-from headrace.cluster.store.embedded_store import FILE_NAME
 from headrace.cluster.topic_creation import NewTopic
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, Offset, TopicPartition
 from headrace.ports.store import Create, NoNode
+from headrace.posix.store.embedded_store import FILE_NAME
 from headrace.testing.disk import SimDisk
 from tests.support.broker import Room, append, play, room
 

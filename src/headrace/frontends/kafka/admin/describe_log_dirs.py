@@ -5,7 +5,6 @@ where the system does not tell them.
 v2 flexible · v3 top-level error · v4 volume sizes · v5 cordoned directories: there are none
 """
 
-import os
 from collections.abc import Callable, Mapping
 
 from headrace.broker.broker import Broker
@@ -49,7 +48,7 @@ def _directory(make: Make, broker: Broker, directory: LogDirectory, wanted: _Wan
     return make(
         "DescribeLogDirsResult",
         error_code=ErrorCode.KAFKA_STORAGE_ERROR if directory.fenced else ErrorCode.NONE,
-        log_dir=os.path.abspath(directory.path),
+        log_dir=broker.disk.absolute(directory.path),
         topics=tuple(
             make("DescribeLogDirsTopic", name=name, partitions=tuple(partitions))
             for name, partitions in topics.items()

@@ -14,7 +14,6 @@ import struct
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headrace.frontends.kafka.connection import api_versions, cold_calls
@@ -195,9 +194,10 @@ class KafkaSession:
         if route is None:
             return self._unserved(frame)
         throttle.begin(header.client_id, len(frame) if route.is_produce else None)
-        began = perf_counter()
+        now = self._shared.now
+        began = now()
         answer = self._frame(frame)
-        wait_ms = throttle.end(perf_counter() - began)
+        wait_ms = throttle.end(now() - began)
         if not wait_ms:
             return answer
         grouped = answer is None or isinstance(answer, CommitGroup)
@@ -227,7 +227,7 @@ class KafkaSession:
         stats = route.stats
         stats.bytes_in += len(frame)
         stats.requests = count = stats.requests + 1
-        began = 0.0 if count & _LATENCY_SAMPLE_MASK else perf_counter()
+        began = 0.0 if count & _LATENCY_SAMPLE_MASK else self._shared.now()
         if route.in_turn:
             if self._connection.waits:
                 stats.bytes_in -= len(frame)
@@ -245,7 +245,7 @@ class KafkaSession:
         if type(answer) is bytes:
             shared.group = None
             if began:
-                stats.latency.add(perf_counter() - began)
+                stats.latency.add(shared.now() - began)
             stats.bytes_out += len(answer)
             if route.tagged_head:
                 return pack_tagged(len(answer) + 5, correlation_id) + answer
@@ -270,10 +270,9 @@ class KafkaSession:
             group.answers.append(pack_plain(len(body) + 4, correlation_id) + body)
         return group if len(group.answers) == 1 else None
 
-    @staticmethod
-    def _late(route: Route, correlation_id: int, began: float, body: Body) -> Body:
+    def _late(self, route: Route, correlation_id: int, began: float, body: Body) -> Body:
         if began:
-            route.stats.latency.add(perf_counter() - began)
+            route.stats.latency.add(self._shared.now() - began)
         return route.framed(correlation_id, body)
 
     def run(self, view: memoryview, at: int, filled: int) -> Run | None:

@@ -29,6 +29,8 @@ class Shared:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         gather: Callable[[], None] | None = None,
     ) -> None:
+        self.now = clock.monotonic
+        """Seconds, for how long requests take."""
         self.gather = gather
         """Has the disk hold this pass's writes back until the pass is done; None: it cannot."""
         self.group: CommitGroup | None = None
@@ -48,7 +50,7 @@ class Shared:
 
     def open_group(self) -> CommitGroup:
         """A new group, for this pass."""
-        group = self.group = CommitGroup()
+        group = self.group = CommitGroup(self.now)
         self.groups.append(group)
         return group
 

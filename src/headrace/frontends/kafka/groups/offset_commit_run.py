@@ -8,7 +8,6 @@ the same either way.
 
 import struct
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from headrace.net.pending import Pending
@@ -17,7 +16,7 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from headrace.broker.broker import Broker
     from headrace.coordination.coordinators import Coordinators
@@ -103,7 +102,7 @@ class OffsetCommitRuns:
         frame_bytes = LENGTH_BYTES + size
         if at + 2 * frame_bytes > filled or code != (_API_CODE | pattern.version):
             return None
-        began = perf_counter()
+        began = self._shared.now()
         frames = self._frames
         if frames is None or frames.size != frame_bytes:
             frames = self._frames = self._look(pattern, view[at : at + frame_bytes])
@@ -136,7 +135,7 @@ class OffsetCommitRuns:
         stats.bytes_in += bytes_in
         timed = stats.requests // _LATENCY_SAMPLE - before // _LATENCY_SAMPLE
         pending = Pending()
-        answer = partial(_answer_all, pending, pattern, route, ids, timed, began)
+        answer = partial(_answer_all, pending, pattern, route, ids, timed, began, self._shared.now)
         self._coordinators.groups.commit_repeated(pattern.repeated, offsets, leader_epochs, answer)
         return pending
 
@@ -153,6 +152,7 @@ def _answer_all(
     correlation_ids: list[int],
     timed: int,
     began: float,
+    now: "Callable[[], float]",
     error: "ErrorCode",
 ) -> None:
     if pending.done:
@@ -160,7 +160,7 @@ def _answer_all(
     body = pattern.answer(error)
     stats = route.stats
     stats.bytes_out += len(body) * len(correlation_ids)
-    seconds = perf_counter() - began
+    seconds = now() - began
     for _ in range(timed):
         stats.latency.add(seconds)
     if route.tagged_head:

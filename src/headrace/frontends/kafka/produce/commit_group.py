@@ -7,7 +7,6 @@ partition, one deadline, and for each request only its finished answer.
 
 import struct
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.model.errors import ApiError, ErrorCode
@@ -21,7 +20,7 @@ from headrace.wire.kafka.hot.produce import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from headrace.broker.partition import Partition
     from headrace.frontends.kafka.connection.deadlines import Deadlines
@@ -50,6 +49,7 @@ class CommitGroup(Pending):
         "_began",
         "_errors",
         "_left",
+        "_now",
         "_offsets",
         "_route",
         "_timeout_ms",
@@ -58,9 +58,11 @@ class CommitGroup(Pending):
         "owners",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, now: "Callable[[], float]") -> None:
+        """`now`: seconds, for how long it took."""
         super().__init__()
-        self._began = perf_counter()
+        self._now = now
+        self._began = now()
         self.answers: list[bytes] = []
         """Whole answers, as they are true once everything holds."""
         self.owners: list[Partition] = []
@@ -145,7 +147,7 @@ class CommitGroup(Pending):
                     self.answers[at] = self._failure(at, partition, error)
         if self._route is not None and not self.done:
             # Once for all of them: their waits differ by less than the flush they shared.
-            self._route.stats.latency.add(perf_counter() - self._began)
+            self._route.stats.latency.add(self._now() - self._began)
         self.resolve(b"".join(self.answers))
 
     def _time_out(self) -> None:

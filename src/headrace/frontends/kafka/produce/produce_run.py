@@ -12,7 +12,6 @@ that one goes the ordinary way. Answers, log and counters are the same either wa
 
 import struct
 from collections.abc import Mapping
-from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.frontends.kafka.produce.produce_pattern import (
@@ -63,9 +62,8 @@ class _Done(NamedTuple):
             self.waits[partition] = commit_offset
 
 
-def _timed(stats: ApiStats, requests: int, began: float) -> None:
+def _timed(stats: ApiStats, requests: int, seconds: float) -> None:
     """Count how long each took: they came and were done together."""
-    seconds = perf_counter() - began
     for _ in range(requests):
         stats.latency.add(seconds)
 
@@ -95,7 +93,7 @@ class ProduceRuns:
         second = at + LENGTH_BYTES + size
         if second + LENGTH_BYTES + _unpack_size(view, second)[0] > filled:
             return None
-        began = perf_counter()
+        began = self._shared.now()
         pattern = self._pattern
         found = None if pattern is None else self._find(pattern, view, at, filled)
         if found is None or not found.ends:
@@ -157,7 +155,7 @@ class ProduceRuns:
         if pattern.acks == _ACKS_NONE:
             shared.group = None
             shared.promised = True
-            _timed(stats, timed, began)
+            _timed(stats, timed, self._shared.now() - began)
             return Run(end, taken, None)
         answers = done.answers
         body_bytes = len(answers[0]) - FIXED_BYTES - pattern.route.tagged_head
@@ -172,7 +170,7 @@ class ProduceRuns:
             return Run(end, taken, group if first else None)
         shared.group = None
         shared.promised = True
-        _timed(stats, timed, began)
+        _timed(stats, timed, self._shared.now() - began)
         return Run(end, taken, b"".join(answers))
 
     def _append_all(self, pattern: Pattern, found: Found, done: _Done) -> int:

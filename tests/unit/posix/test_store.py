@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster.store.embedded_store import FILE_NAME, EmbeddedStore
-from headrace.cluster.store.sqlite_tree import Tree
 from headrace.model.errors import ConfigError
 from headrace.ports.store import Create, Delete, NoNode, Set, Store
+from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
+from headrace.posix.store.sqlite_tree import Tree
 from tests.support.store_contract import StoreContract
 
 
@@ -36,7 +36,7 @@ def test_a_change_that_took_long_is_said_with_the_databases_part_of_it(
         store = EmbeddedStore(str(tmp_path / FILE_NAME))
         await store.create("/quick", b"")
         assert not caplog.records
-        monkeypatch.setattr("headrace.cluster.store.embedded_store.SLOW_SECONDS", 0.0)
+        monkeypatch.setattr("headrace.posix.store.embedded_store.SLOW_SECONDS", 0.0)
         await store.create("/slow", b"")
         assert "in the database" in caplog.text
         await store.close()

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import TypeVar, cast
 
-from headrace.cluster.store.sqlite_tree import Tree
 from headrace.ports.store import (
     ANY_VERSION,
     Create,
@@ -23,6 +22,7 @@ from headrace.ports.store import (
     Set,
     Store,
 )
+from headrace.posix.store.sqlite_tree import Tree
 
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
