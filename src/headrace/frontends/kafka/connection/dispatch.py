@@ -45,6 +45,7 @@ _KEY_AT = 5
 _unpack_head = struct.Struct(">iih").unpack_from
 _LATENCY_SAMPLE_MASK = 15
 """One request in sixteen is timed: a histogram for each would cost more than a heartbeat does."""
+_NOT_TIMED = -1.0
 
 
 class Gathering(Protocol):
@@ -227,7 +228,7 @@ class KafkaSession:
         stats = route.stats
         stats.bytes_in += len(frame)
         stats.requests = count = stats.requests + 1
-        began = 0.0 if count & _LATENCY_SAMPLE_MASK else self._shared.now()
+        began = _NOT_TIMED if count & _LATENCY_SAMPLE_MASK else self._shared.now()
         if route.in_turn:
             if self._connection.waits:
                 stats.bytes_in -= len(frame)
@@ -244,7 +245,7 @@ class KafkaSession:
         answer = route.handle(context, frame[at:])
         if type(answer) is bytes:
             shared.group = None
-            if began:
+            if began >= 0:
                 stats.latency.add(shared.now() - began)
             stats.bytes_out += len(answer)
             if route.tagged_head:
@@ -271,7 +272,7 @@ class KafkaSession:
         return group if len(group.answers) == 1 else None
 
     def _late(self, route: Route, correlation_id: int, began: float, body: Body) -> Body:
-        if began:
+        if began >= 0:
             route.stats.latency.add(self._shared.now() - began)
         return route.framed(correlation_id, body)
 
