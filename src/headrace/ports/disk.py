@@ -86,6 +86,23 @@ class DiskFile(Protocol):
     def close(self) -> None: ...
 
 
+Failures = list[tuple[str, OSError]]
+"""Writes that failed, by path."""
+
+
+class GatheringDisk(Protocol):
+    """A disk that can hold writes back and do them together."""
+
+    def begin_gather(self) -> None:
+        """From now on hold writes back: the buffers written must stay as they are until the end."""
+
+    def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
+        """Write all that was held back; what failed, by path, and nothing else was lost.
+
+        None: it is being done by a thread, and `later` is told on the loop.
+        """
+
+
 class Disk(Protocol):
     """The file system below the log directories."""
 

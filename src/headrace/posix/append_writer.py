@@ -17,7 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from headrace.model.invariant import InvariantError
-from headrace.ports.disk import Buffer
+from headrace.ports.disk import Buffer, Failures
 from headrace.posix import files
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ BYTES_PER_SECOND = 200e6
 SLOW_FOR_SECONDS = 5.0
 """How long writes must have been quick until the loop does them again."""
 
-Failures = list[tuple[str, OSError]]
 Job = tuple["OpenFile", int, int, Sequence[Buffer]]
 """File, descriptor, position, parts."""
 

@@ -17,8 +17,8 @@ from time import perf_counter
 from typing import TypeVar
 
 from headrace.model.invariant import InvariantError
-from headrace.ports.disk import DiskFile
-from headrace.posix.append_writer import SLOW_SECONDS, Failures, Writer
+from headrace.ports.disk import DiskFile, Failures
+from headrace.posix.append_writer import SLOW_SECONDS, Writer
 from headrace.posix.files import RealFile, write_all
 from headrace.posix.flush_strategies import FLUSHES, Fdatasync, Syncfs
 from headrace.posix.open_files import OPEN_MAX, OpenFiles

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
+from headrace.broker.gathered_writes import GatheredWrites
 from headrace.broker.metadata_image import Endpoint
 from headrace.cluster.controller import Controller
 from headrace.cluster.producer_id_source import ProducerIdSource
@@ -30,7 +31,6 @@ from headrace.net.listener import Address, Listener
 from headrace.net.table import ConnectionTable
 from headrace.observe.metrics import Metrics
 from headrace.ports.disk import Disk, DiskFile
-from headrace.posix.append_writer import Failures
 from headrace.posix.awaiting import called_back
 from headrace.posix.clock import RealClock, RealRandom
 from headrace.posix.disk import RealDisk
@@ -255,7 +255,12 @@ class Server:
         self.producer_id_source = ProducerIdSource(self.controller)
         self.coordinators = Coordinators(self.broker, self.producer_id_source.new_producer_id)
         self.dispatcher = Dispatcher(
-            self.broker, self.coordinators, self.controller, APIS, self.metrics, _Gathering(self)
+            self.broker,
+            self.coordinators,
+            self.controller,
+            APIS,
+            self.metrics,
+            GatheredWrites(self.disk, self.directories),
         )
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
@@ -368,24 +373,3 @@ class Server:
 
 def _unusable(path: str, problem: OSError) -> ConfigError:
     return ConfigError(f"log.dirs={path}: {(problem.strerror or str(problem)).lower()}")
-
-
-class _Gathering:
-    """One pass's writes as one. `frontends.kafka.dispatch.Gathering`."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self.begin = server.disk.begin_gather
-        self._end = server.disk.end_gather
-
-    def end(self, later: Callable[[bool], None]) -> bool | None:
-        """Do the writes; fence the directories of those that failed."""
-        failed = self._end(lambda failures: later(self._fenced(failures)))
-        return None if failed is None else self._fenced(failed)
-
-    def _fenced(self, failures: Failures) -> bool:
-        for path, error in failures:
-            for directory in self._server.directories:
-                if path.startswith(directory.path + "/"):
-                    directory.context.fail(error, path)
-        return bool(failures)

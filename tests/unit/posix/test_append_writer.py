@@ -12,6 +12,7 @@ from typing import Self
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from headrace.ports.disk import Failures
 from headrace.posix import append_writer, files
 from headrace.posix.disk import RealDisk
 from headrace.posix.files import RealFile
@@ -20,7 +21,7 @@ from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import request_head
 
-Told = asyncio.Future[append_writer.Failures]
+Told = asyncio.Future[Failures]
 
 
 class Gate:

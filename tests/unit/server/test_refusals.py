@@ -22,6 +22,8 @@ WITHOUT_SCHEMA = {
     K.SHARE_GROUP_HEARTBEAT: True, K.SHARE_GROUP_DESCRIBE: False,
     K.DESCRIBE_SHARE_GROUP_OFFSETS: False, K.ALTER_SHARE_GROUP_OFFSETS: True,
     K.DELETE_SHARE_GROUP_OFFSETS: True,
+    K.CREATE_DELEGATION_TOKEN: True, K.RENEW_DELEGATION_TOKEN: True,
+    K.EXPIRE_DELEGATION_TOKEN: True, K.DESCRIBE_DELEGATION_TOKEN: True,
 }  # fmt: skip
 """APIs kafka-python does not bring Kafka's schema of: whether their response has an error code."""
 

@@ -11,10 +11,9 @@ here around requests of cold APIs, and of the hot ones that ask what others befo
 
 import asyncio
 import struct
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.kafka.connection import api_versions, cold_calls
 from headrace.frontends.kafka.connection.api import Api
@@ -28,13 +27,14 @@ from headrace.frontends.kafka.produce.commit_group import CommitGroup
 from headrace.frontends.kafka.produce.produce_run import ProduceRuns
 from headrace.model.errors import Malformed
 from headrace.net.pending import Body, Pending
-from headrace.net.session import CloseConnection, InTurn, Run
+from headrace.net.session import InTurn, Run
 from headrace.observe.metrics import Metrics
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_request
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
+    from headrace.broker.gathered_writes import GatheredWrites
     from headrace.cluster.controller import Controller
     from headrace.coordination.coordinators import Coordinators
     from headrace.net.connection import Connection
@@ -48,19 +48,6 @@ _LATENCY_SAMPLE_MASK = 15
 _NOT_TIMED = -1.0
 
 
-class Gathering(Protocol):
-    """How the writes of one pass become one."""
-
-    def begin(self) -> None:
-        """Hold writes back from now on; again and again is fine."""
-
-    def end(self, later: Callable[[bool], None]) -> bool | None:
-        """Do them. True: some failed, and their log directories are fenced now.
-
-        None: they are being done, and `later` is told how it went, in the order of the passes.
-        """
-
-
 class Dispatcher:
     """Everything the Kafka frontend shares between connections."""
 
@@ -71,9 +58,9 @@ class Dispatcher:
         controller: "Controller",
         apis: Iterable[Api],
         metrics: Metrics,
-        gathering: Gathering | None = None,
+        writes: "GatheredWrites | None" = None,
     ) -> None:
-        """`gathering`: the disk's way to hold the writes of one pass back and then to do them."""
+        """`writes`: the disk's way to hold the writes of one pass back and then to do them."""
         self.broker = broker
         self.coordinators = coordinators
         self.controller = controller
@@ -89,40 +76,13 @@ class Dispatcher:
             broker.config.max_incremental_fetch_session_cache_slots,
             self.apis,
             spawn=self.spawn,
-            gather=None if gathering is None else gathering.begin,
+            writes=writes,
         )
-        self._gathering = gathering
-        self._unwritten: deque[tuple[Pending, bool]] = deque()
-        """Passes whose writes are being done, and whether an answer of theirs counts on them."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, connection: "Connection") -> "KafkaSession":
         """A session for a new connection."""
         return KafkaSession(self, connection)
-
-    def pass_done(self) -> Pending | None:
-        """Do the writes held back; CloseConnection where an answer given counted on them.
-
-        The answers of the pass must wait for what is returned, if anything is.
-        """
-        failed = False if self._gathering is None else self._gathering.end(self._written)
-        promised, self.shared.promised = self.shared.promised, False
-        self.shared.watch_groups()
-        if failed and promised:
-            raise _not_written()
-        if failed is not None:
-            return None
-        pending = Pending()
-        self._unwritten.append((pending, promised))
-        return pending
-
-    def _written(self, failed: bool) -> None:
-        """The writes of the pass that has waited longest have been done, or some have failed."""
-        pending, promised = self._unwritten.popleft()
-        if failed and promised:
-            pending.fail(_not_written())
-        else:
-            pending.resolve(None)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a cold request's coroutine; kept until it ends."""
@@ -148,17 +108,17 @@ class KafkaSession:
         "_connection",
         "_context",
         "_dispatcher",
+        "_pass",
         "_quotas",
         "_routes",
         "_runs",
-        "_shared",
     )
 
     def __init__(self, dispatcher: Dispatcher, connection: "Connection") -> None:
         self._dispatcher = dispatcher
         self._routes = dispatcher.routes
-        self._shared = dispatcher.shared
-        self._runs = ProduceRuns(dispatcher.broker, dispatcher.shared, dispatcher.routes)
+        self._pass = dispatcher.shared.request_pass
+        self._runs = ProduceRuns(dispatcher.broker, self._pass, dispatcher.routes)
         self._commits = OffsetCommitRuns(
             dispatcher.broker, dispatcher.coordinators, dispatcher.shared, dispatcher.routes
         )
@@ -195,14 +155,14 @@ class KafkaSession:
         if route is None:
             return self._unserved(frame)
         throttle.begin(header.client_id, len(frame) if route.is_produce else None)
-        now = self._shared.now
+        now = self._pass.now
         began = now()
         answer = self._frame(frame)
         wait_ms = throttle.end(now() - began)
         if not wait_ms:
             return answer
         grouped = answer is None or isinstance(answer, CommitGroup)
-        return told(route, answer, self._shared.group if grouped else None, wait_ms)
+        return told(route, answer, self._pass.group if grouped else None, wait_ms)
 
     def _frame(self, frame: memoryview) -> Body | Pending:
         try:
@@ -228,7 +188,7 @@ class KafkaSession:
         stats = route.stats
         stats.bytes_in += len(frame)
         stats.requests = count = stats.requests + 1
-        began = _NOT_TIMED if count & _LATENCY_SAMPLE_MASK else self._shared.now()
+        began = _NOT_TIMED if count & _LATENCY_SAMPLE_MASK else self._pass.now()
         if route.in_turn:
             if self._connection.waits:
                 stats.bytes_in -= len(frame)
@@ -239,21 +199,22 @@ class KafkaSession:
         context = self._context
         context.api_key = route.key
         context.version = route.version
-        shared = self._shared
-        if shared.group is not None and not (route.is_produce and shared.group.fits(route)):
-            shared.group = None  # what is answered in between must leave in between
+        present = self._pass
+        group = present.group
+        if group is not None and not (route.is_produce and group.fits(route)):
+            present.group = None  # what is answered in between must leave in between
         answer = route.handle(context, frame[at:])
         if type(answer) is bytes:
-            shared.group = None
+            present.group = None
             if began >= 0:
-                stats.latency.add(shared.now() - began)
+                stats.latency.add(self._pass.now() - began)
             stats.bytes_out += len(answer)
             if route.tagged_head:
                 return pack_tagged(len(answer) + 5, correlation_id) + answer
             return pack_plain(len(answer) + 4, correlation_id) + answer
         if type(answer) is CommitGroup:
             return self._join(route, correlation_id, answer)
-        shared.group = None
+        present.group = None
         if isinstance(answer, Pending):
             answer.head = partial(self._late, route, correlation_id, began)
             return answer
@@ -273,7 +234,7 @@ class KafkaSession:
 
     def _late(self, route: Route, correlation_id: int, began: float, body: Body) -> Body:
         if began >= 0:
-            route.stats.latency.add(self._shared.now() - began)
+            route.stats.latency.add(self._pass.now() - began)
         return route.framed(correlation_id, body)
 
     def run(self, view: memoryview, at: int, filled: int) -> Run | None:
@@ -338,14 +299,10 @@ class KafkaSession:
 
     def pass_done(self) -> Pending | None:
         """The writes of the pass are done before its answers leave."""
-        return self._dispatcher.pass_done()
+        return self._pass.end()
 
     def closed(self) -> None:
         """Whoever keeps something for the connection is told."""
         on_close = self._context.on_close
         while on_close:
             on_close.popitem()[1]()
-
-
-def _not_written() -> CloseConnection:
-    return CloseConnection("what it was about to be told was written could not be")

@@ -128,7 +128,7 @@ class OffsetCommitRuns:
         self, pattern: "Pattern", found: "Found", route: "Route", bytes_in: int, began: float
     ) -> Pending:
         ids, offsets, leader_epochs = found
-        self._shared.group = None  # what is answered in between must leave in between
+        self._shared.request_pass.end_group()  # what is answered in between must leave in between
         stats = route.stats
         before = stats.requests
         stats.requests = before + len(ids)

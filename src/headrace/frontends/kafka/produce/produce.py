@@ -79,9 +79,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     # The usual request: one batch, outside of a transaction or in one that is open there already.
     # What follows is this API's whole cost for small batches.
     name, topic_id, ((index, records),) = topics[0]
-    broker, shared = context.broker, context.shared
-    if shared.gather is not None:
-        shared.gather()
+    broker, present = context.broker, context.shared.request_pass
+    present.begin()
     try:
         if acks not in _ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
@@ -104,15 +103,15 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         return _refused(context, request, error)
     broker.metrics.records_in += header[RECORD_COUNT]
     if acks == ACKS_NONE:
-        shared.promised = True
+        present.promise()
         return None
     answer = encode_appended(
         version, name, topic_id, index, base_offset, append_time, partition.log.start_offset
     )
     if acks == 1 or commit_offset <= partition.high_watermark:
-        shared.promised = True
+        present.promise()
         return answer
-    group = shared.group or shared.open_group()
+    group = present.group or present.open_group()
     group.take(partition, commit_offset, timeout_ms, answer)
     return group
 
@@ -319,6 +318,8 @@ def _several(
             else:
                 waits.append((partition, commit_offset, topic_at, len(results)))
             results.append(result)
+    if waits and request.acks != ACKS_ALL:
+        context.shared.request_pass.promise()
     if request.acks == ACKS_NONE:
         if failed is not None:
             raise CloseConnection(f"a batch with acks=0 was not taken: {failed}")
@@ -366,6 +367,7 @@ def _wait_for_all(
     pending = batches.pending
     batches.waiting -= 1
     if batches.waiting == 0:
+        context.shared.request_pass.promise()
         pending.resolve(batches.encoded())
         return pending
 

@@ -31,7 +31,7 @@ from headrace.wire.kafka.api import ApiKey
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.partition import Partition
-    from headrace.frontends.kafka.connection.hot_state import Shared
+    from headrace.frontends.kafka.connection.request_pass import RequestPass
     from headrace.model.nouns import Offset
 
 FRAMES_MAX = 256
@@ -71,11 +71,13 @@ def _timed(stats: ApiStats, requests: int, seconds: float) -> None:
 class ProduceRuns:
     """The runs of one connection."""
 
-    __slots__ = ("_broker", "_let_pass", "_patience", "_pattern", "_routes", "_shared", "_size_max")
+    __slots__ = ("_broker", "_let_pass", "_pass", "_patience", "_pattern", "_routes", "_size_max")
 
-    def __init__(self, broker: "Broker", shared: "Shared", routes: Mapping[int, Route]) -> None:
+    def __init__(
+        self, broker: "Broker", present: "RequestPass", routes: Mapping[int, Route]
+    ) -> None:
         self._broker = broker
-        self._shared = shared
+        self._pass = present
         self._routes = routes
         self._size_max = min(broker.config.socket_request_max_bytes, FRAME_BYTES_MAX)
         self._pattern: Pattern | None = None
@@ -93,7 +95,7 @@ class ProduceRuns:
         second = at + LENGTH_BYTES + size
         if second + LENGTH_BYTES + _unpack_size(view, second)[0] > filled:
             return None
-        began = self._shared.now()
+        began = self._pass.now()
         pattern = self._pattern
         found = None if pattern is None else self._find(pattern, view, at, filled)
         if found is None or not found.ends:
@@ -122,7 +124,7 @@ class ProduceRuns:
         self._patience = min(2 * self._patience, _PATIENCE_MAX)
 
     def _find(self, pattern: Pattern, view: memoryview, at: int, filled: int) -> Found:
-        most, group = FRAMES_MAX, self._shared.group
+        most, group = FRAMES_MAX, self._pass.group
         if group is not None and pattern.acks == _ACKS_ALL and group.fits(pattern.route):
             most = min(most, group.room)
         return pattern.find(view, at, filled, most)
@@ -139,9 +141,8 @@ class ProduceRuns:
             return None
 
     def _append(self, pattern: Pattern, found: Found, at: int, began: float) -> Run | None:
-        shared = self._shared
-        if shared.gather is not None:
-            shared.gather()
+        present = self._pass
+        present.begin()
         done = _Done([], [], {})
         taken = self._append_all(pattern, found, done)
         if taken == 0:
@@ -153,24 +154,21 @@ class ProduceRuns:
         stats.bytes_in += end - at - taken * LENGTH_BYTES
         timed = stats.requests // _LATENCY_SAMPLE - before // _LATENCY_SAMPLE
         if pattern.acks == _ACKS_NONE:
-            shared.group = None
-            shared.promised = True
-            _timed(stats, timed, self._shared.now() - began)
+            present.end_group()
+            present.promise()
+            _timed(stats, timed, self._pass.now() - began)
             return Run(end, taken, None)
         answers = done.answers
         body_bytes = len(answers[0]) - FIXED_BYTES - pattern.route.tagged_head
         stats.bytes_out += taken * body_bytes
         if done.waits:
-            group = shared.group
-            if group is None or not group.fits(pattern.route):
-                group = shared.open_group()
-                group.fits(pattern.route)
+            group = present.group_of(pattern.route)
             first = not group.answers
             group.take_run(done.owners, done.waits, pattern.timeout_ms, answers)
             return Run(end, taken, group if first else None)
-        shared.group = None
-        shared.promised = True
-        _timed(stats, timed, self._shared.now() - began)
+        present.end_group()
+        present.promise()
+        _timed(stats, timed, self._pass.now() - began)
         return Run(end, taken, b"".join(answers))
 
     def _append_all(self, pattern: Pattern, found: Found, done: _Done) -> int:

@@ -1,0 +1,33 @@
+"""What one pass over a connection's requests appends, written by one call for each file."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headrace.log.directory.log_directory import LogDirectory
+    from headrace.ports.disk import Failures, GatheringDisk
+
+
+class GatheredWrites:
+    """Has the disk hold writes back and then do them. A write that fails fences its directory."""
+
+    def __init__(self, disk: "GatheringDisk", directories: "Sequence[LogDirectory]") -> None:
+        self.begin: Callable[[], None] = disk.begin_gather
+        """Hold writes back from now on; again and again is fine."""
+        self._end = disk.end_gather
+        self._directories = directories
+
+    def end(self, later: Callable[[bool], None]) -> bool | None:
+        """Do the writes. True: some failed, and their log directories are fenced now.
+
+        None: they are being done, and `later` is told how it went, in the order of the passes.
+        """
+        failed = self._end(lambda failures: later(self._fence(failures)))
+        return None if failed is None else self._fence(failed)
+
+    def _fence(self, failures: "Failures") -> bool:
+        for path, error in failures:
+            for directory in self._directories:
+                if path.startswith(directory.path + "/"):
+                    directory.context.fail(error, path)
+        return bool(failures)
