@@ -12,6 +12,9 @@ T = TypeVar("T")
 
 Buffer = bytes | bytearray | memoryview
 
+Failures = list[tuple[str, OSError]]
+"""Writes that failed, by path."""
+
 
 class Stat(NamedTuple):
     """What is known of a file or directory without opening it."""
@@ -86,23 +89,6 @@ class DiskFile(Protocol):
     def close(self) -> None: ...
 
 
-Failures = list[tuple[str, OSError]]
-"""Writes that failed, by path."""
-
-
-class GatheringDisk(Protocol):
-    """A disk that can hold writes back and do them together."""
-
-    def begin_gather(self) -> None:
-        """From now on hold writes back: the buffers written must stay as they are until the end."""
-
-    def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
-        """Write all that was held back; what failed, by path, and nothing else was lost.
-
-        None: it is being done by a thread, and `later` is told on the loop.
-        """
-
-
 class Disk(Protocol):
     """The file system below the log directories."""
 
@@ -165,3 +151,27 @@ class Disk(Protocol):
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Do blocking `work` off the deciding thread, then `done` on it with result or error."""
+
+
+class GatheringDisk(Protocol):
+    """A disk that can hold writes back and do them together."""
+
+    def begin_gather(self) -> None:
+        """From now on hold writes back: the buffers written must stay as they are until the end."""
+
+    def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
+        """Do the writes held back; what failed, and nothing else was lost.
+
+        None: they are being done away from the deciding thread, and `later` is told on it.
+        """
+
+
+class BrokerDisk(Disk, GatheringDisk, Protocol):
+    """A disk with what only a running broker asks for: the writes of one pass done as one."""
+
+    def real_path(self, path: str) -> str:
+        """The one absolute path that all ways to the same file or directory lead to."""
+
+    @property
+    def passes_handed_over(self) -> int:
+        """How often `end_gather` has returned None."""

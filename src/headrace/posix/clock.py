@@ -7,6 +7,9 @@ from collections.abc import Callable
 
 from headrace.ports.clock import Timer
 
+_BOOT_TIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""Linux has one that counts sleep; macOS counts it in the monotonic one."""
+
 
 class RealClock:
     """The event loop's time. `world.clock.Clock`."""
@@ -24,6 +27,11 @@ class RealClock:
         if seconds <= 0:
             return self._loop.call_soon(callback)
         return self._loop.call_later(seconds, callback)
+
+
+def boot_seconds() -> float:
+    """Seconds since the machine was started, those it slept included."""
+    return time.clock_gettime(_BOOT_TIME)
 
 
 class RealRandom:

@@ -49,7 +49,7 @@ def in_use(path: str) -> bool:
 
 
 class RealDisk(LookUps):
-    """The file system below the log directories. `world.disk.Disk`."""
+    """The file system below the log directories. `ports.disk.BrokerDisk`."""
 
     def __init__(
         self, workers: Workers | None, strategy: str = "auto", open_max: int = OPEN_MAX
@@ -99,6 +99,15 @@ class RealDisk(LookUps):
         if seconds > SLOW_SECONDS:
             self.writer.took(seconds, sum(file.held_bytes for file in files), len(files))
         return failed
+
+    @property
+    def passes_handed_over(self) -> int:
+        """How many passes a thread has written."""
+        return self.writer.passes
+
+    def real_path(self, path: str) -> str:
+        """The path without symbolic links."""
+        return os.path.realpath(path)
 
     def make_directory(self, path: str) -> None:
         """Create it and its parents."""

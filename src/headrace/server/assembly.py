@@ -2,16 +2,14 @@
 
 import asyncio
 import logging
-import os
-import socket
 from collections.abc import Callable, Collection
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.gathered_writes import GatheredWrites
 from headrace.broker.metadata_image import Endpoint
+from headrace.cluster.catalog import Catalog
 from headrace.cluster.controller import Controller
 from headrace.cluster.producer_id_source import ProducerIdSource
 from headrace.config.broker import BrokerConfig
@@ -31,13 +29,11 @@ from headrace.net.listener import Address, Listener
 from headrace.net.table import ConnectionTable
 from headrace.observe.metrics import Metrics
 from headrace.ports.disk import Disk, DiskFile
+from headrace.ports.network import ListenOptions
+from headrace.ports.store import Store
+from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
-from headrace.posix.clock import RealClock, RealRandom
-from headrace.posix.disk import RealDisk
-from headrace.posix.open_files import raise_limit
-from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
-from headrace.posix.threads import Workers
-from headrace.server.compaction import ProcessWorker, cleaner_settings
+from headrace.server.compaction import ProcessWorker, cleaner_settings, compaction_worker
 
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
@@ -74,21 +70,25 @@ def limits_of(config: BrokerConfig) -> Limits:
 
 
 class Server:
-    """One broker, from its configuration to its listeners. Used on the running loop."""
+    """One broker, from its configuration and its world to its listeners. Used on the loop."""
 
-    def __init__(self, config: BrokerConfig, fatal: Callable[[Exception], None]) -> None:
-        """`fatal` is called with a broken invariant: the process must end, uncleanly."""
-        loop = asyncio.get_running_loop()
+    def __init__(
+        self,
+        config: BrokerConfig,
+        world: World,
+        fatal: Callable[[Exception], None],
+        *,
+        controller: Callable[[Broker, Store], Controller] = Controller,
+    ) -> None:
+        """`fatal` is called with a broken invariant: the process must end, uncleanly.
+
+        `controller` makes who decides for the broker, through the open store.
+        """
         self.config = config
+        self.world = world
         self.metrics = Metrics()
-        self.clock = RealClock(loop)
-        self.random = RealRandom()
-        self.workers = Workers(loop)
-        self.disk = RealDisk(
-            self.workers,
-            config.log_flush_strategy,
-            min(config.log_open_files_max, raise_limit() // 2),
-        )
+        self.clock = world.clock
+        self.disk = world.disk
         self.listeners: list[Listener] = []
         self.directories: list[LogDirectory] = []
         self.broker: Broker
@@ -100,9 +100,10 @@ class Server:
         self.http: HttpEndpoint | None = None
         """The endpoint of metrics.listener, None where there is none."""
         self.cleaner: LogCleaner
-        self.compaction = ProcessWorker()
-        self._store: EmbeddedStore | None = None
+        self.compaction = compaction_worker(world)
+        self._store: Store | None = None
         self._fatal = fatal
+        self._make_controller = controller
         self._stopping = False
 
     async def start(self) -> None:
@@ -111,7 +112,7 @@ class Server:
         The address is listened on before the logs are loaded: clients that come early wait.
         """
         try:
-            self._open_directories()
+            self._open_directories(*await self._identity())
             self._make_cleaner()
             self._bind()
             bound = self.clock.monotonic()
@@ -132,15 +133,14 @@ class Server:
 
     # opening
 
-    def _open_directories(self) -> None:
+    def _open_directories(self, broker_id: int, cluster_id: str) -> None:
         config = self.config
-        broker_id, cluster_id = self._identity()
         for path in config.log_dirs:
             try:
                 directory = LogDirectory.open(
                     self.disk,
                     self.clock,
-                    self.random,
+                    self.world.random,
                     path,
                     broker_id=broker_id,
                     cluster_id=cluster_id,
@@ -161,18 +161,18 @@ class Server:
             broker_id=BrokerId(broker_id),
             clock=self.clock,
             disk=self.disk,
-            random=self.random,
+            random=self.world.random,
             directories=self.directories,
             metrics=self.metrics,
             cluster_id=cluster_id,
         )
 
-    def _identity(self) -> tuple[int, str]:
-        """The broker's and the cluster's id: as configured, as the directories say, or new."""
+    async def _identity(self) -> tuple[int, str]:
+        """The broker's and the cluster's id: as configured, as directories or store say, or new."""
         broker_id, cluster_id = self.config.broker_id, ""
         named: dict[str, str] = {}
         for path in self.config.log_dirs:
-            other = named.setdefault(os.path.realpath(path), path)
+            other = named.setdefault(self.disk.real_path(path), path)
             if other != path:
                 raise ConfigError(f"log.dirs={path}: the same directory as {other}")
             try:
@@ -184,7 +184,10 @@ class Server:
             if found is not None:
                 cluster_id = cluster_id or found.cluster_id
                 broker_id = found.broker_id if broker_id < 0 else broker_id
-        return max(broker_id, 0), cluster_id or encode_uuid(self.random.uuid())
+        if not cluster_id and self.world.store_is_shared:
+            self._store = self.world.open_store()
+            cluster_id = await Catalog(self._store).known_cluster_id() or ""
+        return max(broker_id, 0), cluster_id or encode_uuid(self.world.random.uuid())
 
     def _make_cleaner(self) -> None:
         self.cleaner = LogCleaner(
@@ -201,10 +204,12 @@ class Server:
         files: Collection[DiskFile],
         done: Callable[[OSError | None], None],
     ) -> None:
-        began = perf_counter()
+        began = self.clock.monotonic()
 
         def flushed(error: OSError | None) -> None:
-            self.metrics.flushed(perf_counter() - began, len(files), failed=error is not None)
+            self.metrics.flushed(
+                self.clock.monotonic() - began, len(files), failed=error is not None
+            )
             done(error)
 
         disk.flush(files, flushed)
@@ -220,17 +225,16 @@ class Server:
             self.broker.quotas.connecting,
         )
         self.broker.reconfigured.append(self._take_limits)
+        options = ListenOptions(
+            config.socket_listen_backlog_size,
+            config.socket_send_buffer_bytes,
+            config.socket_receive_buffer_bytes,
+        )
         for one in config.listeners:
+            address = Address(one.name, one.host, one.port)
             try:
-                self.listeners.append(
-                    Listener.bind(
-                        Address(one.name, one.host, one.port),
-                        self.table,
-                        backlog=config.socket_listen_backlog_size,
-                        send_buffer_bytes=config.socket_send_buffer_bytes,
-                        receive_buffer_bytes=config.socket_receive_buffer_bytes,
-                    )
-                )
+                bound = Listener.bind(address, self.table, self.world.network, options)
+                self.listeners.append(bound)
             except OSError as problem:
                 reason = problem.strerror or str(problem)
                 raise ConfigError(f"listeners={one}: {reason.lower()}") from problem
@@ -239,8 +243,9 @@ class Server:
         self.table.limits = limits_of(config)
 
     async def _load(self) -> None:
-        self._store = EmbeddedStore(f"{self.config.log_dirs[0]}/{FILE_NAME}")
-        self.controller = Controller(self.broker, self._store)
+        if self._store is None:
+            self._store = self.world.open_store()
+        self.controller = self._make_controller(self.broker, self._store)
         config_of = await self.controller.log_configs()
         for directory in self.directories:
             await called_back(
@@ -275,7 +280,7 @@ class Server:
         ]
 
     def _endpoint(self, listener: Listener, advertised: ConfiguredListener) -> Endpoint:
-        host = advertised.host or socket.gethostname()
+        host = advertised.host or self.world.network.host_name()
         port = advertised.port or listener.port
         return Endpoint(listener.name, host, port, advertised.protocol)
 
@@ -298,7 +303,7 @@ class Server:
         self.metrics.gauge(
             "headrace_passes_written_by_thread_total",
             "Reads from clients whose appends a thread did, for the kernel held writers up",
-            lambda: self.disk.writer.passes,
+            lambda: self.disk.passes_handed_over,
             counter=True,
         )
         self.http = HttpEndpoint(self.metrics, lambda: gauges.healthy(self.broker))
@@ -333,12 +338,13 @@ class Server:
         await self._until(lambda: not self.table, STOP_SEND_SECONDS_MAX)
         self.table.abort()
         await self.controller.stop()
-        await self.compaction.ended()
+        if isinstance(self.compaction, ProcessWorker):
+            await self.compaction.ended()
         for directory in self.directories:
             directory.end_duties()
         await self._until(self._written, STOP_FLUSH_SECONDS_MAX)
         self.broker.stop()
-        self.workers.stop()
+        self.world.close()
 
     def _flushed(self) -> bool:
         return all(one.flusher.idle or one.fenced for one in self.directories)
@@ -365,10 +371,11 @@ class Server:
         if self._store is not None:
             await self._store.close()
         self.compaction.close()
-        await self.compaction.ended()
+        if isinstance(self.compaction, ProcessWorker):
+            await self.compaction.ended()
         for directory in self.directories:
             directory.close(clean=False)
-        self.workers.stop()
+        self.world.close()
 
 
 def _unusable(path: str, problem: OSError) -> ConfigError:

@@ -18,7 +18,8 @@ from headrace.log.compaction.job import Damaged, Done, Job, Stopped, read, write
 from headrace.log.compaction.order import CleanerSettings
 
 if TYPE_CHECKING:
-    from headrace.log.compaction.worker import Told
+    from headrace.log.compaction.worker import Told, Worker
+    from headrace.ports.world import World
 
 IDLE_SECONDS = 20.0
 _LINE_BYTES_MAX = 16 << 20
@@ -36,6 +37,15 @@ def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
         io_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
         inflated_bytes_max=config.record_batch_inflated_bytes_max,
     )
+
+
+def compaction_worker(world: "World") -> "Worker":
+    """Who compacts in that world."""
+    if world.has_processes:
+        return ProcessWorker()
+    from headrace.log.compaction.worker import InlineWorker  # imports what the process does
+
+    return InlineWorker(world.disk)
 
 
 class ProcessWorker:

@@ -12,6 +12,7 @@ from headrace import __version__
 from headrace.config.broker import BrokerConfig
 from headrace.model.invariant import InvariantError
 from headrace.server.assembly import Server
+from headrace.server.real_world import RealWorld
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ async def _serve(config: BrokerConfig, started: Callable[[Server], None] | None)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, EXIT_OK)
     gc.disable()
-    server = Server(config, fatal)
+    server = Server(config, RealWorld(config), fatal)
     await server.start()
     for address in server.listening():
         sys.stdout.write(f"headrace {__version__} listens on {address}\n")

@@ -15,6 +15,7 @@ from headrace.cluster.topic_creation import NewTopic
 from headrace.config.broker import load
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.server.assembly import Server
+from headrace.server.real_world import RealWorld
 from headrace.testing.records import StoredRecord, stored
 
 T = TypeVar("T")
@@ -191,7 +192,7 @@ class BrokerThread:
             broken.append(error)
             self._end.set()
 
-        self.server = Server(config, fatal)
+        self.server = Server(config, RealWorld(config), fatal)
         await self.server.start()
         self._started.set()
         await self._end.wait()

@@ -1,6 +1,6 @@
 """A disk in memory that remembers every operation, so that power cuts can be enumerated.
 
-`SimDisk` implements `world.disk.Disk`. It keeps two things apart that a real disk confuses until
+`SimDisk` implements `ports.disk.Disk`. It keeps two things apart that a real disk confuses until
 the power goes: what a process sees (all it did) and what is on the platter (what was synced). See
 `disk_crash.crash_states` for the disks that a power cut may leave behind.
 
@@ -18,7 +18,7 @@ from copy import deepcopy
 from itertools import count
 from typing import TypeVar
 
-from headrace.ports.disk import DiskFile, Stat
+from headrace.ports.disk import DiskFile, Failures, Stat
 from headrace.testing.disk_file import CHANGES, Fault, Node, Op, SimFile
 
 __all__ = ["Node", "Op", "SimDisk", "SimFile"]
@@ -28,10 +28,13 @@ _BOOTS = count()
 
 
 class SimDisk:
-    """A file system in memory. `world.disk.Disk`. The root directory is ``/``."""
+    """A file system in memory. `ports.disk.BrokerDisk`. The root directory is ``/``."""
 
-    def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
-        """Empty; `now_ms` gives files their modification times."""
+    passes_handed_over = 0
+    """Nothing is handed to a thread."""
+
+    def __init__(self, now_ms: Callable[[], int] = lambda: 0, *, boot: str = "") -> None:
+        """Empty; `now_ms` gives files their modification times, `boot` is the machine's start."""
         self.nodes: dict[int, Node] = {0: Node(entries={})}
         self.base: dict[int, Node] = {0: Node(entries={})}
         """What was on the platter before the first operation."""
@@ -43,7 +46,7 @@ class SimDisk:
         self.syncs = 0
         self.forgotten = 0
         """Bytes that the page cache was told to let go of."""
-        self.boot = f"boot-{next(_BOOTS)}"
+        self.boot = boot or f"boot-{next(_BOOTS)}"
         self.unsaved: set[int] = set()
         """Numbers of the writes that a failed sync took for saved."""
         self._faults: dict[str, Fault] = {}
@@ -198,6 +201,17 @@ class SimDisk:
         self.open_files += 1
         return SimFile(self, path, number, writable)
 
+    def begin_gather(self) -> None:
+        """Writes are done as they come: nothing is held back."""
+
+    def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
+        """Nothing is left to be done, and nothing failed unheard."""
+        return []
+
+    def real_path(self, path: str) -> str:
+        """The path as it is: there are no links."""
+        return "/" + path.strip("/")
+
     def exists(self, path: str) -> bool:
         """Whether there is anything at `path`."""
         return self._walk(path) is not None
@@ -285,7 +299,7 @@ class SimDisk:
         return path
 
     def boot_id(self) -> str:
-        """Another one for each SimDisk: what a power cut leaves is a new one."""
+        """Another one for each SimDisk that was not told which."""
         return self.boot
 
     def replace(self, path: str, content: bytes) -> None:
@@ -333,7 +347,7 @@ class SimDisk:
                 error = problem
             done(error)
 
-        self._queue.append(work)
+        self._hand_over(work)
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Queue a job; `settle` does it."""
@@ -346,4 +360,8 @@ class SimDisk:
                 result = problem
             done(result)
 
+        self._hand_over(job)
+
+    def _hand_over(self, job: Callable[[], None]) -> None:
+        """Have a thread's work done later."""
         self._queue.append(job)

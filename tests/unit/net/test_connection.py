@@ -16,6 +16,7 @@ from headrace.net.pending import Body, Pending
 from headrace.net.session import CloseConnection, InTurn
 from headrace.net.table import ConnectionTable
 from headrace.posix.clock import RealClock
+from headrace.posix.network import RealNetwork
 
 
 class Echo:
@@ -87,7 +88,9 @@ class World:
         self.table = ConnectionTable(
             clock, limits, self.open, self.fatal.append, delay=self.next_delay
         )
-        self.listener = Listener.bind(Address("PLAINTEXT", "127.0.0.1", 0), self.table)
+        self.listener = Listener.bind(
+            Address("PLAINTEXT", "127.0.0.1", 0), self.table, RealNetwork()
+        )
 
     def next_delay(self) -> float:
         return self.delays.pop(0) if self.delays else 0.0

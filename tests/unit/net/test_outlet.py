@@ -22,7 +22,9 @@ from headrace.net.pending import Body, Pending
 from headrace.net.session import CloseConnection
 from headrace.net.table import ConnectionTable
 from headrace.ports.file_ranges import FileRange
+from headrace.ports.network import ListenOptions
 from headrace.posix.clock import RealClock
+from headrace.posix.network import RealNetwork
 
 MEGABYTE = 1 << 20
 
@@ -132,7 +134,9 @@ class World:
         clock = RealClock(asyncio.get_running_loop())
         self.table = ConnectionTable(clock, limits, self.open, self.fatal.append)
         address = Address("PLAINTEXT", "127.0.0.1", 0)
-        self.listener = Listener.bind(address, self.table, send_buffer_bytes=1 << 16)
+        self.listener = Listener.bind(
+            address, self.table, RealNetwork(), ListenOptions(send_buffer_bytes=1 << 16)
+        )
 
     def open(self, connection: Connection) -> Shop:
         self.connections.append(connection)

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Self, cast
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -186,7 +186,9 @@ class Slow(BrokerThread):
 
     def start(self) -> Self:
         super().start()
-        self.call(lambda server: setattr(server.disk.writer, "_slow_until", float("inf")))
+        self.call(
+            lambda server: setattr(cast(RealDisk, server.disk).writer, "_slow_until", float("inf"))
+        )
         return self
 
 
@@ -223,7 +225,7 @@ def test_a_producer_waits_for_its_own_writes_and_nobody_else_does(
         gate.opened.set()
         one.flush(30)
         assert told == [None, None]
-        assert broker.call(lambda server: server.disk.writer.passes) >= 2
+        assert broker.call(lambda server: server.disk.passes_handed_over) >= 2
         consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "g"})
         consumer.assign([TopicPartition("t", 0, 0)])
         values = [message.value() for _ in range(2) if (message := consumer.poll(30))]

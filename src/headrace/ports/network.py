@@ -1,0 +1,55 @@
+"""Connections, as those who take and make them see them.
+
+Both ends are asyncio's: a factory makes a protocol, whose `connection_made` is handed a transport.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+P = TypeVar("P")
+
+BACKLOG_MAX = (1 << 31) - 1
+"""The system takes its own limit for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenOptions:
+    """How an address is listened on."""
+
+    backlog: int = BACKLOG_MAX
+    """How many clients may wait that come before they are accepted."""
+    send_buffer_bytes: int = -1
+    """Of each connection; the system's own choice where it is not positive."""
+    receive_buffer_bytes: int = -1
+    """The same for the other direction."""
+
+
+class Listening(Protocol):
+    """An address that is listened on."""
+
+    @property
+    def port(self) -> int:
+        """The port, chosen by the system where 0 was asked for."""
+
+    async def accept(self, made: Callable[[], Any]) -> None:
+        """Begin to accept; `made` makes the asyncio protocol of each connection."""
+
+    def close(self) -> None:
+        """Accept no more. Connections there are stay."""
+
+
+class Network(Protocol):
+    """What one machine sees of the network."""
+
+    def host_name(self) -> str:
+        """The machine's own name."""
+
+    def listen(self, host: str, port: int, options: ListenOptions) -> Listening:
+        """Take an address: "" is every one of the machine's, port 0 any free one. OSError.
+
+        Nothing is accepted yet; up to `options.backlog` clients that come early wait.
+        """
+
+    async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
+        """Connect the asyncio protocol that `made` makes, and return it connected. OSError."""

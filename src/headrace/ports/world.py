@@ -1,0 +1,35 @@
+"""All that one broker stands on, handed to it as one thing."""
+
+from typing import Protocol
+
+from headrace.ports.clock import Clock, Random
+from headrace.ports.disk import BrokerDisk
+from headrace.ports.network import Network
+from headrace.ports.store import Store
+
+
+class World(Protocol):
+    """One broker's world. `server.real_world` is the real one, `testing.sim.world` a simulated."""
+
+    clock: Clock
+    random: Random
+    disk: BrokerDisk
+    """Blocking work (`disk.run`) and flushes are done where that world has its threads."""
+    network: Network
+    has_processes: bool
+    """Whether long work may be given to a process of its own; else `disk.run` does it."""
+
+    store_is_shared: bool
+    """Whether the metadata store is other brokers' too, and lies in none of our directories."""
+
+    def boot_seconds(self) -> float:
+        """Seconds since some start, going on while the machine sleeps: leases are counted by it.
+
+        A machine that wakes up must not take its lease for a fresh one.
+        """
+
+    def open_store(self) -> Store:
+        """The metadata store, a new session of it; blocks once, for the start. ConfigError."""
+
+    def close(self) -> None:
+        """Finish the blocking work that was handed over, and end its threads. Blocks."""

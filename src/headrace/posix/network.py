@@ -1,0 +1,98 @@
+"""The machine's sockets. `ports.network`."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from headrace.ports.network import ListenOptions
+
+P = TypeVar("P")
+
+
+class RealListening:
+    """The sockets of one listening address."""
+
+    def __init__(self, sockets: list[socket.socket], backlog: int) -> None:
+        self._sockets = sockets
+        self._backlog = backlog
+        self._servers: list[asyncio.Server] = []
+
+    @property
+    def port(self) -> int:
+        """The port listened on."""
+        port: int = self._sockets[0].getsockname()[1]
+        return port
+
+    async def accept(self, made: Callable[[], Any]) -> None:
+        """Begin to accept."""
+        loop = asyncio.get_running_loop()
+        for one in self._sockets:
+            server = await loop.create_server(made, sock=one, backlog=self._backlog)
+            self._servers.append(server)
+
+    def close(self) -> None:
+        """Accept no more. Connections there are stay."""
+        for server in self._servers:
+            server.close()
+        for one in self._sockets:
+            one.close()
+
+
+class RealNetwork:
+    """`ports.network.Network` by the operating system, on the running loop."""
+
+    def host_name(self) -> str:
+        """The machine's own name."""
+        return socket.gethostname()
+
+    def listen(self, host: str, port: int, options: ListenOptions) -> RealListening:
+        """Take the address; OSError where that is impossible."""
+        sockets: list[socket.socket] = []
+        try:
+            for family, address in _resolve(host, port):
+                one = _bind(family, address, port)
+                sockets.append(one)
+                port = one.getsockname()[1]
+                if options.send_buffer_bytes > 0:
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+                if options.receive_buffer_bytes > 0:
+                    size = options.receive_buffer_bytes
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+                one.listen(options.backlog)
+        except OSError:
+            for one in sockets:
+                one.close()
+            raise
+        return RealListening(sockets, options.backlog)
+
+    async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
+        """A connection by TCP."""
+        loop = asyncio.get_running_loop()
+        factory = cast("Callable[[], asyncio.BaseProtocol]", made)
+        _, protocol = await loop.create_connection(factory, host, port)
+        return cast("P", protocol)
+
+
+def _resolve(host: str, port: int) -> list[tuple[int, str]]:
+    if host in {"", "*"}:
+        return [(socket.AF_INET, "0.0.0.0")]  # noqa: S104 - asked for by name in the configuration
+    # Bytes where that will do: text goes through the idna codec, and half a megabyte of its tables.
+    name = host.encode() if host.isascii() else host
+    found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    unique = dict.fromkeys((int(family), str(where[0])) for family, _, _, _, where in found)
+    return list(unique)
+
+
+def _bind(family: int, host: str, port: int) -> socket.socket:
+    one = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        one.setblocking(False)
+        one.bind((host, port))
+    except OSError:
+        one.close()
+        raise
+    return one

@@ -1,0 +1,48 @@
+"""The real world of one broker: this machine's clock, disk, network and threads."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headrace.config.broker import BrokerConfig
+from headrace.posix.clock import RealClock, RealRandom, boot_seconds
+from headrace.posix.disk import RealDisk
+from headrace.posix.network import RealNetwork
+from headrace.posix.open_files import raise_limit
+from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
+from headrace.posix.threads import Workers
+
+if TYPE_CHECKING:
+    from headrace.ports.clock import Clock, Random
+    from headrace.ports.disk import BrokerDisk
+    from headrace.ports.network import Network
+    from headrace.ports.store import Store
+
+
+class RealWorld:
+    """`ports.world.World` by the operating system. Made on the running loop."""
+
+    has_processes = True
+    store_is_shared = False
+
+    def __init__(self, config: BrokerConfig) -> None:
+        """As `log.flush.strategy` and `log.open.files.max` say; the store is `log.dirs`' own."""
+        loop = asyncio.get_running_loop()
+        self.clock: Clock = RealClock(loop)
+        self.random: Random = RealRandom()
+        self.network: Network = RealNetwork()
+        self.boot_seconds = boot_seconds
+        self._workers = Workers(loop)
+        self.disk: BrokerDisk = RealDisk(
+            self._workers,
+            config.log_flush_strategy,
+            min(config.log_open_files_max, raise_limit() // 2),
+        )
+        self._store_path = f"{config.log_dirs[0]}/{FILE_NAME}"
+
+    def open_store(self) -> "Store":
+        """The embedded store, in the first log directory."""
+        return EmbeddedStore(self._store_path)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._workers.stop()
