@@ -12,7 +12,7 @@ from headrace.config.definitions import BROKER, COARSER, TOPIC
 from headrace.config.entity_settings import group_configs
 from headrace.config.keys.entities import CLIENT_METRICS, GROUP
 from headrace.config.keys.unused import UNUSED, UNUSED_PREFIXES
-from headrace.config.value_types import LONG_MAX, Definition, Kind, Mode
+from headrace.config.value_types import LONG_MAX, Definition, Kind, Mode, text_of
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "configuration.md"
 
@@ -109,7 +109,7 @@ def _default(one: Definition) -> str:
         return f"as `{coarser[0]}`" if coarser else "unset"
     if one.default == LONG_MAX and one.kind is Kind.LONG:
         return "no bound (2⁶³−1)"
-    text = one.text(one.default)
+    text = text_of(one.default)
     return f"`{text}`" if text else "empty"
 
 

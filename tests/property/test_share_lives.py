@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.cluster.topic_creation import NewTopic
-from headrace.config.keys.share import SHARE
+from headrace.config.keys.share import ShareKeys
 from headrace.coordination.groups.share.heartbeat import Heartbeat, HeartbeatAnswer
 from headrace.coordination.share.acknowledgements import Ack, AckKind
 from headrace.coordination.share.keys import ShareKey
@@ -36,7 +36,7 @@ SETTINGS: dict[str, Any] = {
     "share_coordinator_snapshot_update_records_per_snapshot": "3",
 }
 assert {name.replace("_", ".") for name in SETTINGS if name.startswith("share")} <= {
-    one.name for one in SHARE
+    *ShareKeys.KEYS
 }
 
 

@@ -1,11 +1,13 @@
 """Configuration: Kafka's own names, their defaults, and what a value must be.
 
-* `definitions` — every key Headrace uses, as tables: `BROKER`, `TOPIC`; what Kafka knows and we do
-  not use; nearest names for typing errors. The keys themselves are in the `keys_…` files by area.
-* `broker` — `load(text, environ, flags)` makes a `BrokerConfig` of all sources, or says in one
-  line each what is wrong; `together` — what its keys mean together.
-* `topic`, `topics` — `LogConfig`, a topic's settings over the broker's, and how it is made.
-* `properties`, `listeners`, `kinds` — the file's syntax, listener lists, types and checks.
+* `keys/` has a row for each key, in a class for each area: type, default, bounds, effect, meaning.
+  The attributes of `BrokerConfig` are made of the rows.
+* `definitions` has all of them by name, `BROKER` and `TOPIC`, and the nearest to a mistyped one.
+* `broker.load(text, environ, flags)` makes a `BrokerConfig` of all sources, or says in a line each
+  what is wrong; `cross_key_rules` is what keys mean together.
+* `log_config.LogConfig` is a topic's settings, made by `topic_settings` over the broker's;
+  `entity_settings` has those of groups and client metrics subscriptions.
+* `properties`, `listeners` and `value_types` are the file's syntax, listener lists and the types.
 
 Nothing here reads a file or the environment: text and mappings are handed in.
 """

@@ -6,25 +6,29 @@ docs/configuration.md is generated from.
 
 from collections.abc import Iterable, Mapping
 
-from headrace.config.keys.groups import GROUPS
-from headrace.config.keys.headrace import HEADRACE
-from headrace.config.keys.log import LOG
-from headrace.config.keys.network import NETWORK
-from headrace.config.keys.share import SHARE
-from headrace.config.keys.topic import TOPIC_KEYS
-from headrace.config.keys.transactions import TRANSACTIONS
+from headrace.config.keys.groups import GroupKeys
+from headrace.config.keys.log import LogKeys
+from headrace.config.keys.network import NetworkKeys
+from headrace.config.keys.share import ShareKeys
+from headrace.config.keys.topic import WITHOUT_EFFECT
+from headrace.config.keys.transactions import TransactionKeys
 from headrace.config.keys.unused import unused_definition
+from headrace.config.log_config import IN_USE
 from headrace.config.value_types import Definition
 
-BROKER: Mapping[str, Definition] = {
-    definition.name: definition
-    for definition in sorted(
-        (*NETWORK, *LOG, *TRANSACTIONS, *GROUPS, *SHARE, *HEADRACE), key=lambda one: one.name
-    )
-}
+
+class BrokerKeys(NetworkKeys, LogKeys, TransactionKeys, GroupKeys, ShareKeys):
+    """Every key of the broker as an attribute."""
+
+
+def _by_name(definitions: Iterable[Definition]) -> Mapping[str, Definition]:
+    return {row.name: row for row in sorted(definitions, key=lambda row: row.name)}
+
+
+BROKER: Mapping[str, Definition] = _by_name(BrokerKeys.KEYS.values())
 """The broker's keys by name, in the order of their names."""
 
-TOPIC: Mapping[str, Definition] = {definition.name: definition for definition in TOPIC_KEYS}
+TOPIC: Mapping[str, Definition] = _by_name((*IN_USE, *WITHOUT_EFFECT))
 """A topic's keys by name, in the order of their names."""
 
 BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {
@@ -37,11 +41,9 @@ TOPIC_KEY_OF_BROKER_KEY: Mapping[str, str] = {
 }
 
 COARSER: Mapping[str, tuple[str, ...]] = {
-    "log.roll.ms": ("log.roll.hours",),
-    "log.roll.jitter.ms": ("log.roll.jitter.hours",),
-    "log.retention.ms": ("log.retention.minutes", "log.retention.hours"),
-    "log.flush.interval.ms": ("log.flush.scheduler.interval.ms",),
-    "log.dirs": ("log.dir",),
+    name: tuple(coarser for coarser, _ in definition.coarser)
+    for name, definition in BROKER.items()
+    if definition.coarser
 }
 """Keys that, unset, take the value of others, the nearer one first."""
 

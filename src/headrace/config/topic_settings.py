@@ -5,39 +5,10 @@ from typing import Any
 
 from headrace.config.broker import BrokerConfig
 from headrace.config.definitions import TOPIC, nearest_topic_key
-from headrace.config.log_config import LogConfig
+from headrace.config.keys.row import attribute
+from headrace.config.log_config import IN_USE, LogConfig
 from headrace.config.value_types import Value
 from headrace.model.errors import ConfigError
-
-_FIELDS: Mapping[str, str] = {
-    "segment.bytes": "segment_bytes",
-    "segment.ms": "segment_ms",
-    "segment.jitter.ms": "segment_jitter_ms",
-    "segment.index.bytes": "segment_index_bytes",
-    "index.interval.bytes": "index_interval_bytes",
-    "retention.ms": "retention_ms",
-    "retention.bytes": "retention_bytes",
-    "file.delete.delay.ms": "file_delete_delay_ms",
-    "max.message.bytes": "max_message_bytes",
-    "cleanup.policy": "cleanup_policy",
-    "compression.gzip.level": "compression_gzip_level",
-    "compression.lz4.level": "compression_lz4_level",
-    "compression.type": "compression_type",
-    "compression.zstd.level": "compression_zstd_level",
-    "message.timestamp.type": "message_timestamp_type",
-    "message.timestamp.before.max.ms": "message_timestamp_before_max_ms",
-    "message.timestamp.after.max.ms": "message_timestamp_after_max_ms",
-    "min.insync.replicas": "min_insync_replicas",
-    "flush.messages": "flush_messages",
-    "flush.ms": "flush_ms",
-    "delete.retention.ms": "delete_retention_ms",
-    "min.cleanable.dirty.ratio": "min_cleanable_dirty_ratio",
-    "min.compaction.lag.ms": "min_compaction_lag_ms",
-    "max.compaction.lag.ms": "max_compaction_lag_ms",
-    "unclean.leader.election.enable": "unclean_leader_election",
-    "preallocate": "preallocate",
-}
-"""Which field of LogConfig a topic's key sets."""
 
 
 def parse_topic_config(name: str, text: str) -> Value:
@@ -83,8 +54,8 @@ def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogC
     """The settings of a log: `overrides` (texts, as stored with the topic) over the broker's."""
     own = parse_topic_configs(overrides)
     fields: dict[str, Any] = {
-        field: own[name] if name in own else topic_default(broker, name)
-        for name, field in _FIELDS.items()
+        attribute(definition.name): own.get(definition.name, topic_default(broker, definition.name))
+        for definition in IN_USE
     }
     fields["cleanup_policy"] = frozenset(fields["cleanup_policy"])
     if "compact" in fields["cleanup_policy"]:

@@ -1,12 +1,11 @@
-"""What a configuration value can be: Kafka's types, and checks with words for what is wrong."""
+"""The types of configuration values, and the definition of one key: type, bounds, effect."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from typing import TypedDict
 
 Value = bool | int | float | str | tuple[str, ...] | None
-Check = Callable[[Value], str | None]
-"""Says what is wrong with a value of the right type, or None."""
 
 INT_MAX = (1 << 31) - 1
 LONG_MAX = (1 << 63) - 1
@@ -35,6 +34,19 @@ class Mode(Enum):
     CLUSTER_WIDE = "cluster-wide"
 
 
+class Options(TypedDict, total=False):
+    """The fields of a `Definition` that have defaults, for functions that hand them on."""
+
+    at_least: float
+    between: tuple[float, float]
+    words: tuple[str, ...]
+    mode: Mode
+    synonym: str
+    ours: bool
+    in_use: bool
+    coarser: tuple[tuple[str, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """One key: what it holds, what it is where nobody says, and what it does."""
@@ -44,9 +56,12 @@ class Definition:
     default: Value
     doc: str
     """One or more sentences, without a line break."""
-    check: Check | None = None
-    must_be: str = ""
-    """What `check` asks for, in words for the reference: `at least 1`."""
+    at_least: float | None = None
+    """The least number, where there is no greatest one."""
+    between: tuple[float, float] | None = None
+    """The least and the greatest number, both allowed."""
+    words: tuple[str, ...] = ()
+    """The words allowed, or those a list may have; none: any."""
     mode: Mode = Mode.READ_ONLY
     synonym: str | None = None
     """The broker's key that is a topic key's default; None for a broker's own key."""
@@ -54,24 +69,47 @@ class Definition:
     """Not one of Kafka's names."""
     in_use: bool = True
     """False: accepted and shown since Kafka's tools send it, without effect here."""
+    coarser: tuple[tuple[str, int], ...] = ()
+    """Keys that stand in where this one is unset, the nearer first, each with its unit in ours."""
 
     @property
     def sensitive(self) -> bool:
         """Whether no answer and no log may show the value."""
         return self.kind is Kind.PASSWORD
 
+    @property
+    def must_be(self) -> str:
+        """What a value must be beside its type, in words for the reference: `at least 1`."""
+        if self.at_least is not None:
+            return f"at least {self.at_least}"
+        if self.between is not None:
+            return f"{self.between[0]} to {self.between[1]}"
+        if self.words:
+            return f"{'some' if self.kind is Kind.LIST else 'one'} of {', '.join(self.words)}"
+        return ""
+
     def parse(self, text: str) -> Value:
-        """The value that `text` stands for; ValueError says what is wrong with it."""
+        """Return the value that `text` stands for; ValueError says what is wrong with it."""
         value = _PARSE[self.kind](text if self.kind is Kind.PASSWORD else text.strip())
-        if self.check is not None:
-            problem = self.check(value)
-            if problem:
-                raise ValueError(problem)
+        problem = self._problem(value)
+        if problem:
+            raise ValueError(problem)
         return value
 
-    def text(self, value: Value) -> str | None:
-        """The way `value` is written in files and answers; None stays None."""
-        return text_of(value)
+    def _problem(self, value: Value) -> str | None:
+        if isinstance(value, (int, float)):
+            if self.at_least is not None and value < self.at_least:
+                return f"must be at least {self.at_least}"
+            if self.between is not None and not self.between[0] <= value <= self.between[1]:
+                return f"must be between {self.between[0]} and {self.between[1]}"
+        if not self.words:
+            return None
+        if isinstance(value, tuple):
+            wrong = [word for word in value if word not in self.words]
+            return f"{wrong[0]!r} is none of {', '.join(self.words)}" if wrong else None
+        if text_of(value) not in self.words:
+            return f"must be one of {', '.join(self.words)}"
+        return None
 
 
 def text_of(value: Value) -> str | None:
@@ -83,48 +121,6 @@ def text_of(value: Value) -> str | None:
     if isinstance(value, tuple):
         return ",".join(value)
     return str(value)
-
-
-def at_least(low: float) -> Check:
-    """A check for a number of `low` or more."""
-
-    def check(value: Value) -> str | None:
-        small = isinstance(value, (int, float)) and value < low
-        return f"must be at least {low}" if small else None
-
-    return check
-
-
-def between(low: float, high: float) -> Check:
-    """A check for a number from `low` to `high`, both included."""
-
-    def check(value: Value) -> str | None:
-        outside = isinstance(value, (int, float)) and not low <= value <= high
-        return f"must be between {low} and {high}" if outside else None
-
-    return check
-
-
-def one_of(*allowed: str) -> Check:
-    """A check for one of some words."""
-
-    def check(value: Value) -> str | None:
-        wrong = value is not None and text_of(value) not in allowed
-        return f"must be one of {', '.join(allowed)}" if wrong else None
-
-    return check
-
-
-def each_of(*allowed: str) -> Check:
-    """A check for a list of some words."""
-
-    def check(value: Value) -> str | None:
-        wrong = [word for word in value if word not in allowed] if isinstance(value, tuple) else []
-        if not wrong:
-            return None
-        return f"{wrong[0]!r} is none of {', '.join(allowed)}"
-
-    return check
 
 
 def _boolean(text: str) -> bool:
@@ -176,41 +172,3 @@ _PARSE: dict[Kind, Callable[[str], Value]] = {
     Kind.CLASS: str,
     Kind.PASSWORD: str,
 }
-
-
-def key(
-    name: str,
-    kind: Kind,
-    default: Value,
-    doc: str,
-    *,
-    at_least: float | None = None,
-    between: tuple[float, float] | None = None,
-    words: tuple[str, ...] = (),
-    mode: Mode = Mode.READ_ONLY,
-    synonym: str | None = None,
-    ours: bool = False,
-    in_use: bool = True,
-) -> Definition:
-    """A definition in one call; at most one of `at_least`, `between` and `words`."""
-    check, must_be = _check(kind, at_least, between, words)
-    return Definition(
-        name, kind, default, doc, check, must_be, mode, synonym, ours=ours, in_use=in_use
-    )
-
-
-def _check(
-    kind: Kind,
-    low: float | None,
-    span: tuple[float, float] | None,
-    words: tuple[str, ...],
-) -> tuple[Check | None, str]:
-    if low is not None:
-        return at_least(low), f"at least {low}"
-    if span is not None:
-        return between(*span), f"{span[0]} to {span[1]}"
-    if words and kind is Kind.LIST:
-        return each_of(*words), f"some of {', '.join(words)}"
-    if words:
-        return one_of(*words), f"one of {', '.join(words)}"
-    return None, ""

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from headrace.config.broker import BrokerConfig, attribute, load
+from headrace.config.broker import BrokerConfig, load
 from headrace.config.definitions import BROKER, COARSER, TOPIC
 from headrace.config.entity_settings import check_group_config
 from headrace.config.keys.entities import CLIENT_METRICS, GROUP
+from headrace.config.keys.row import attribute
 from headrace.config.topic_settings import parse_topic_configs
 from headrace.config.value_types import INT_MAX, Definition, Kind
 from headrace.model.errors import ConfigError

@@ -1,12 +1,13 @@
 """The broker's configuration: sources, refusals, what several keys make together."""
 
 from contextlib import suppress
+from typing import get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.config.broker import BrokerConfig, Source, attribute, load, variable
+from headrace.config.broker import BrokerConfig, Source, load, variable
 from headrace.config.definitions import (
     BROKER,
     BROKER_KEY_OF_TOPIC_KEY,
@@ -14,7 +15,10 @@ from headrace.config.definitions import (
     TOPIC,
     known_but_unused,
 )
+from headrace.config.keys.groups import GroupKeys
+from headrace.config.keys.row import attribute
 from headrace.config.keys.unused import UNUSED
+from headrace.config.log_config import LogConfig
 from headrace.config.value_types import Kind, Mode, text_of
 from headrace.model.errors import ConfigError
 
@@ -48,17 +52,46 @@ def test_every_default_passes_its_own_check() -> None:
             assert definition.parse(text) == definition.default, definition.name
 
 
-def test_every_key_used_has_an_attribute_with_its_value() -> None:
+TYPES = {
+    Kind.BOOLEAN: bool,
+    Kind.STRING: str,
+    Kind.SHORT: int,
+    Kind.INT: int,
+    Kind.LONG: int,
+    Kind.DOUBLE: float,
+    Kind.LIST: tuple,
+}
+
+
+def test_every_key_has_an_attribute_of_its_type() -> None:
     config, _ = load()
-    for name in BROKER:
-        assert hasattr(config, attribute(name)), name
-    for name in BrokerConfig.__annotations__:
-        assert hasattr(config, name), name
+    for name, definition in BROKER.items():
+        value = getattr(config, attribute(name))
+        assert value is None or type(value) is TYPES[definition.kind], name
+        if value is None:
+            assert "None" in str(get_type_hints(BrokerConfig)[attribute(name)]), name
+    for name, definition in TOPIC.items():
+        if definition.in_use:
+            value = getattr(LogConfig(), attribute(name))
+            assert type(value) in {TYPES[definition.kind], frozenset}, name
 
 
 def test_every_attribute_is_a_key_or_made_of_one() -> None:
     made = {"metrics_address", "values", "sources"}
-    assert {attribute(name) for name in BROKER} | made >= set(BrokerConfig.__annotations__)
+    assert {attribute(name) for name in BROKER} | made == set(vars(load()[0]))
+
+
+def test_an_attribute_is_the_configurations_own_not_its_classs() -> None:
+    assert [name for name in BROKER if hasattr(BrokerConfig, attribute(name))] == []
+
+
+def test_the_keys_of_an_area_are_their_defaults_unless_others_are_given() -> None:
+    keys = GroupKeys(group_max_size=3)
+    assert keys.group_max_size == 3
+    assert keys.groups_max == BROKER["groups.max"].default
+    assert not hasattr(keys, "log_segment_bytes")
+    with pytest.raises(TypeError, match="group_size"):
+        GroupKeys(group_size=3)
 
 
 def test_no_key_is_both_used_and_unused() -> None:

@@ -1,1 +1,1 @@
-"""Every configuration key, one file an area: name, type, default, bounds, effect."""
+"""Every configuration key, one file an area, one row a key: type, default, bounds, effect."""

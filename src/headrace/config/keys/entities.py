@@ -6,7 +6,9 @@ broker's key `group.NAME` for one group: where the broker has that key, it is th
 
 import re
 
-from headrace.config.value_types import Definition, Kind, Value, key
+from headrace.config.keys.groups import GroupKeys
+from headrace.config.keys.share import ShareKeys
+from headrace.config.value_types import Definition, Kind, Value
 
 GROUP_PREFIX = "group."
 GROUPS_OWN = frozenset(
@@ -19,72 +21,80 @@ _HEARTBEAT = "How often members are told to send heartbeats"
 _OFFLOAD = "Whether a large group's assignor works on a thread"
 _ASSIGNMENT = "The least time between two computations of who reads what"
 
+
+def _of_broker(name: str, doc: str) -> Definition:
+    """Define a group's key by the broker's: its type, default and least value."""
+    row = {**GroupKeys.KEYS, **ShareKeys.KEYS}[GROUP_PREFIX + name]
+    least = row.at_least if row.between is None else row.between[0]
+    return Definition(name, row.kind, row.default, doc, at_least=least)
+
+
 _GROUP_KEYS: tuple[Definition, ...] = (
-    key("consumer.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION}.", at_least=1),
-    key("consumer.heartbeat.interval.ms", Kind.INT, 5000, f"{_HEARTBEAT}.", at_least=1),
-    key("consumer.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT}.", at_least=0),
-    key("consumer.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD}."),
-    key("share.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION} (share groups).", at_least=1),
-    key("share.heartbeat.interval.ms", Kind.INT, 5000, f"{_HEARTBEAT} (share groups).", at_least=1),
-    key("share.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT} (share groups).",
-        at_least=0),
-    key("share.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD} (share groups)."),
-    key(
-        "share.record.lock.duration.ms",
-        Kind.INT,
-        30_000,
-        "How long a record handed to a member is its own.",
-        at_least=1000,
+    _of_broker("consumer.session.timeout.ms", f"{_SESSION}."),
+    _of_broker("consumer.heartbeat.interval.ms", f"{_HEARTBEAT}."),
+    _of_broker("consumer.assignment.interval.ms", f"{_ASSIGNMENT}."),
+    _of_broker("consumer.assignor.offload.enable", f"{_OFFLOAD}."),
+    _of_broker("share.session.timeout.ms", f"{_SESSION} (share groups)."),
+    _of_broker("share.heartbeat.interval.ms", f"{_HEARTBEAT} (share groups)."),
+    _of_broker("share.assignment.interval.ms", f"{_ASSIGNMENT} (share groups)."),
+    _of_broker("share.assignor.offload.enable", f"{_OFFLOAD} (share groups)."),
+    _of_broker("share.record.lock.duration.ms", "How long a record handed to a member is its own."),
+    _of_broker(
+        "share.delivery.count.limit", "How often a record is handed out before it is given up."
     ),
-    key(
-        "share.delivery.count.limit",
-        Kind.INT,
-        5,
-        "How often a record is handed out before it is given up.",
-        at_least=2,
+    _of_broker(
+        "share.partition.max.record.locks", "Records of one partition that may be out at once."
     ),
-    key(
-        "share.partition.max.record.locks",
-        Kind.INT,
-        2000,
-        "Records of one partition that may be out at once.",
-        at_least=100,
-    ),
-    key(
+    Definition(
         "share.auto.offset.reset",
         Kind.STRING,
         "latest",
         "Where a share group begins a partition: latest, earliest, or by_duration:PnDTnHnMn.nS.",
     ),
-    key(
+    Definition(
         "share.isolation.level",
         Kind.STRING,
         "read_uncommitted",
         "Whether aborted transactions' records are handed out.",
         words=("read_committed", "read_uncommitted"),
     ),
-    key(
+    Definition(
         "share.renew.acknowledge.enable",
         Kind.BOOLEAN,
         True,
         "Whether a member may keep a record longer by renewing its lock.",
     ),
-    key("streams.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION} (streams groups).",
-        at_least=1),
-    key("streams.heartbeat.interval.ms", Kind.INT, 5000, f"{_HEARTBEAT} (streams groups).",
-        at_least=1),
-    key("streams.assignment.interval.ms", Kind.INT, 1000, f"{_ASSIGNMENT} (streams groups).",
-        at_least=0),
-    key("streams.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD} (streams groups)."),
-    key("streams.num.standby.replicas", Kind.INT, 0, "Standby replicas of each task.", at_least=0),
-    key(
+    Definition(
+        "streams.session.timeout.ms", Kind.INT, 45_000, f"{_SESSION} (streams groups).", at_least=1
+    ),
+    Definition(
+        "streams.heartbeat.interval.ms",
+        Kind.INT,
+        5000,
+        f"{_HEARTBEAT} (streams groups).",
+        at_least=1,
+    ),
+    Definition(
+        "streams.assignment.interval.ms",
+        Kind.INT,
+        1000,
+        f"{_ASSIGNMENT} (streams groups).",
+        at_least=0,
+    ),
+    Definition(
+        "streams.assignor.offload.enable", Kind.BOOLEAN, True, f"{_OFFLOAD} (streams groups)."
+    ),
+    Definition(
+        "streams.num.standby.replicas", Kind.INT, 0, "Standby replicas of each task.", at_least=0
+    ),
+    Definition(
         "streams.initial.rebalance.delay.ms",
         Kind.INT,
         3000,
         "How long an empty streams group waits for more members after the first.",
         at_least=0,
     ),
-)  # fmt: skip
+)
 
 GROUP: dict[str, Definition] = {
     one.name: one for one in sorted(_GROUP_KEYS, key=lambda one: one.name)
@@ -104,21 +114,21 @@ MATCHED = (
 CLIENT_METRICS: dict[str, Definition] = {
     one.name: one
     for one in (
-        key(
+        Definition(
             "interval.ms",
             Kind.INT,
             300_000,
             "How often a client pushes its metrics.",
             between=(100, 3_600_000),
         ),
-        key(
+        Definition(
             "match",
             Kind.LIST,
             (),
             "Which clients: name=regular expression, each of"
             f" {', '.join(MATCHED)}; empty: all of them.",
         ),
-        key(
+        Definition(
             "metrics",
             Kind.LIST,
             (),

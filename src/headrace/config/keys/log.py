@@ -1,284 +1,280 @@
-"""Keys of the log on disk: directories, segments, flushes, topics' defaults."""
+"""Keys of the log on disk: directories, segments, flushes, records."""
 
-from headrace.config.keys.retention import SHORTENING
-from headrace.config.value_types import LONG_MAX, Definition, Kind, Mode, key
+from headrace.config.keys.retention import RetentionKeys
+from headrace.config.keys.row import combined, key
+from headrace.config.value_types import LONG_MAX, Kind, Mode
 
 _DYNAMIC = Mode.CLUSTER_WIDE
+_HOUR_MS = 3_600_000
 
-_DIRECTORIES: tuple[Definition, ...] = (
-    key(
-        "log.dirs",
+
+class LogKeys(RetentionKeys):
+    """Logs and the defaults of topics; what shortens logs is inherited."""
+
+    # Directories, and what is created in them.
+    log_dirs: tuple[str, ...] = combined(
         Kind.LIST,
         None,
         "Directories of the partitions' logs, with commas; new partitions go where fewest are."
         " Unset: log.dir.",
-    ),
-    key(
-        "log.dir",
+        coarser=(("log.dir", 1),),
+    )
+    log_dir = key(
         Kind.STRING,
         "headrace-data",
         "The log directory where log.dirs is not set, relative to where the broker is started."
         " Kafka's default is /tmp/kafka-logs, which a restart of the machine empties.",
-    ),
-    key(
-        "num.recovery.threads.per.data.dir",
-        Kind.INT,
-        2,
-        "Threads a log directory is loaded with at start.",
-        at_least=1,
-    ),
-    key(
-        "num.partitions",
-        Kind.INT,
-        1,
-        "Partitions of a topic that is created without saying how many.",
-        at_least=1,
-    ),
-    key(
-        "default.replication.factor",
-        Kind.INT,
-        1,
-        "Replicas of a topic that is created without saying how many.",
-        at_least=1,
-    ),
-    key(
-        "auto.create.topics.enable",
+    )
+    num_recovery_threads_per_data_dir = key(
+        Kind.INT, 2, "Threads a log directory is loaded with at start.", at_least=1
+    )
+    num_partitions = key(
+        Kind.INT, 1, "Partitions of a topic that is created without saying how many.", at_least=1
+    )
+    default_replication_factor = key(
+        Kind.INT, 1, "Replicas of a topic that is created without saying how many.", at_least=1
+    )
+    auto_create_topics_enable = key(
         Kind.BOOLEAN,
         True,
-        "Create a topic when a client asks for its metadata and allows it. On, as in Kafka: clients"
-        " written for Kafka rely on it, and listeners are loopback unless opened on purpose.",
-    ),
-    key(
-        "delete.topic.enable",
-        Kind.BOOLEAN,
-        True,
-        "Whether topics can be deleted.",
-    ),
-)
+        "Create a topic when a client asks for its metadata and allows it. On, as in Kafka:"
+        " clients written for Kafka rely on it, and listeners are loopback unless opened on"
+        " purpose.",
+    )
+    delete_topic_enable = key(Kind.BOOLEAN, True, "Whether topics can be deleted.")
+    partitions_per_topic_max = key(
+        Kind.INT,
+        10_000,
+        "Partitions one topic may have.",
+        at_least=1,
+        mode=_DYNAMIC,
+        ours=True,
+    )
+    partitions_max = key(
+        Kind.INT,
+        100_000,
+        "Partitions of all topics together.",
+        at_least=1,
+        mode=_DYNAMIC,
+        ours=True,
+    )
 
-_SEGMENTS: tuple[Definition, ...] = (
-    key(
-        "log.segment.bytes",
+    # Segments.
+    log_segment_bytes = key(
         Kind.INT,
         1 << 30,
         "A segment grows no larger. Kafka 4 refuses less than 1 MiB; here, as in Kafka 3, it is"
         " taken, with a warning.",
         at_least=14,
         mode=_DYNAMIC,
-    ),
-    key(
-        "log.roll.ms",
+    )
+    log_roll_ms: int = combined(
         Kind.LONG,
         None,
         "A segment whose first record is this old is rolled; unset: log.roll.hours.",
         at_least=1,
         mode=_DYNAMIC,
-    ),
-    key(
-        "log.roll.hours",
-        Kind.INT,
-        168,
-        "As log.roll.ms, in hours.",
-        at_least=1,
-    ),
-    key(
-        "log.roll.jitter.ms",
+        coarser=(("log.roll.hours", _HOUR_MS),),
+    )
+    log_roll_hours = key(Kind.INT, 168, "As log.roll.ms, in hours.", at_least=1)
+    log_roll_jitter_ms: int = combined(
         Kind.LONG,
         None,
         "At most this much is taken off log.roll.ms by chance, so that segments do not all roll at"
         " once; unset: log.roll.jitter.hours.",
         at_least=0,
         mode=_DYNAMIC,
-    ),
-    key(
-        "log.roll.jitter.hours",
-        Kind.INT,
-        0,
-        "As log.roll.jitter.ms, in hours.",
-        at_least=0,
-    ),
-    key(
-        "log.index.size.max.bytes",
+        coarser=(("log.roll.jitter.hours", _HOUR_MS),),
+    )
+    log_roll_jitter_hours = key(Kind.INT, 0, "As log.roll.jitter.ms, in hours.", at_least=0)
+    log_index_size_max_bytes = key(
         Kind.INT,
         10 << 20,
         "The largest offset index; a segment with a full index is rolled.",
         at_least=4,
         mode=_DYNAMIC,
-    ),
-    key(
-        "log.index.interval.bytes",
-        Kind.INT,
-        4096,
-        "Log bytes between two index entries.",
-        at_least=0,
-        mode=_DYNAMIC,
-    ),
-    key(
-        "log.segment.delete.delay.ms",
+    )
+    log_index_interval_bytes = key(
+        Kind.INT, 4096, "Log bytes between two index entries.", at_least=0, mode=_DYNAMIC
+    )
+    log_segment_delete_delay_ms = key(
         Kind.LONG,
         60_000,
         "How long the files of a deleted segment or topic stay, renamed.",
         at_least=0,
         mode=_DYNAMIC,
-    ),
-    key(
-        "log.preallocate",
-        Kind.BOOLEAN,
-        False,
-        "Reserve a segment's full size on disk when it is made.",
-        mode=_DYNAMIC,
-    ),
-)
+    )
+    log_preallocate = key(
+        Kind.BOOLEAN, False, "Reserve a segment's full size on disk when it is made.", mode=_DYNAMIC
+    )
+    log_open_files_max = key(
+        Kind.INT,
+        2_000,
+        "Files of logs that are open at a time; those not used lately are closed and opened again"
+        " when they are needed.",
+        at_least=16,
+        ours=True,
+    )
 
-_FLUSHES: tuple[Definition, ...] = (
-    key(
-        "log.flush.interval.messages",
+    # Flushes and checkpoints.
+    log_flush_interval_messages = key(
         Kind.LONG,
         LONG_MAX,
         "A partition is flushed when this many records wait for it, whoever waits for an answer.",
         at_least=1,
         mode=_DYNAMIC,
-    ),
-    key(
-        "log.flush.interval.ms",
+    )
+    log_flush_interval_ms: int = combined(
         Kind.LONG,
         None,
         "A partition's records are flushed at the latest after this long; unset:"
         " log.flush.scheduler.interval.ms.",
         at_least=0,
         mode=_DYNAMIC,
-    ),
-    key(
-        "log.flush.scheduler.interval.ms",
+        coarser=(("log.flush.scheduler.interval.ms", 1),),
+    )
+    log_flush_scheduler_interval_ms = key(
         Kind.LONG,
         LONG_MAX,
         "How often partitions are looked at for log.flush.interval.ms.",
         at_least=1,
-    ),
-    key(
-        "log.flush.offset.checkpoint.interval.ms",
-        Kind.INT,
-        60_000,
-        "How often the recovery points are written down.",
-        at_least=1,
-    ),
-    key(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        Kind.INT,
-        60_000,
-        "How often the log start offsets are written down.",
-        at_least=1,
-    ),
-    key(
-        "replica.high.watermark.checkpoint.interval.ms",
-        Kind.LONG,
-        5000,
-        "How often the high watermarks are written down.",
-        at_least=1,
-    ),
-)
+    )
+    log_flush_offset_checkpoint_interval_ms = key(
+        Kind.INT, 60_000, "How often the recovery points are written down.", at_least=1
+    )
+    log_flush_start_offset_checkpoint_interval_ms = key(
+        Kind.INT, 60_000, "How often the log start offsets are written down.", at_least=1
+    )
+    replica_high_watermark_checkpoint_interval_ms = key(
+        Kind.LONG, 5000, "How often the high watermarks are written down.", at_least=1
+    )
+    log_flush_on_ack = key(
+        Kind.BOOLEAN,
+        True,
+        "true: acks=all is answered, and a record becomes visible, when it is on the disk of every"
+        " in-sync replica. false: Kafka's behaviour, page cache and replication.",
+        mode=_DYNAMIC,
+        ours=True,
+    )
+    log_flush_strategy = key(
+        Kind.STRING,
+        "auto",
+        "How files that wait for a flush are flushed together: one by one by fdatasync, side by"
+        " side by the kernel's asynchronous I/O (aio), all by one syncfs, or auto: by their number"
+        " and size, and by what has been quicker lately.",
+        words=("auto", "fdatasync", "aio", "syncfs"),
+        ours=True,
+    )
 
-_RECORDS: tuple[Definition, ...] = (
-    key(
-        "message.max.bytes",
+    # Records and their producers.
+    message_max_bytes = key(
         Kind.INT,
         1_048_588,
         "The largest record batch a producer may send, compressed as it comes.",
         at_least=0,
         mode=_DYNAMIC,
-    ),
-    key(
-        "compression.gzip.level",
+    )
+    compression_gzip_level = key(
         Kind.INT,
         -1,
         "Level of gzip where compression.type has the broker compress.",
         between=(-1, 9),
         mode=_DYNAMIC,
-    ),
-    key(
-        "compression.lz4.level",
+    )
+    compression_lz4_level = key(
         Kind.INT,
         9,
         "Level of lz4 where compression.type has the broker compress.",
         between=(1, 17),
         mode=_DYNAMIC,
-    ),
-    key(
-        "compression.zstd.level",
+    )
+    compression_zstd_level = key(
         Kind.INT,
         3,
         "Level of zstd where compression.type has the broker compress.",
         between=(-131072, 22),
         mode=_DYNAMIC,
-    ),
-    key(
-        "compression.type",
+    )
+    compression_type = key(
         Kind.STRING,
         "producer",
         "The codec batches are stored in; producer: the one they come in.",
         words=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
         mode=_DYNAMIC,
-    ),
-    key(
-        "log.message.timestamp.type",
+    )
+    log_message_timestamp_type = key(
         Kind.STRING,
         "CreateTime",
         "CreateTime keeps the producer's time, LogAppendTime puts the broker's in its place.",
         words=("CreateTime", "LogAppendTime"),
         mode=_DYNAMIC,
-    ),
-    key(
-        "log.message.timestamp.before.max.ms",
+    )
+    log_message_timestamp_before_max_ms = key(
         Kind.LONG,
         LONG_MAX,
         "A record whose time lies further in the past than this is refused.",
         at_least=0,
         mode=_DYNAMIC,
-    ),
-    key(
-        "log.message.timestamp.after.max.ms",
+    )
+    log_message_timestamp_after_max_ms = key(
         Kind.LONG,
         3_600_000,
         "A record whose time lies further in the future than this is refused.",
         at_least=0,
         mode=_DYNAMIC,
-    ),
-    key(
-        "min.insync.replicas",
+    )
+    min_insync_replicas = key(
         Kind.INT,
         1,
         "acks=all is refused while fewer replicas than this are in sync.",
         at_least=1,
         mode=_DYNAMIC,
-    ),
-    key(
-        "unclean.leader.election.enable",
+    )
+    unclean_leader_election_enable = key(
         Kind.BOOLEAN,
         False,
         "Whether a replica that is not in sync may lead, and lose records, when no other is left.",
         mode=_DYNAMIC,
-    ),
-    key(
-        "producer.id.expiration.ms",
+    )
+    producer_id_expiration_ms = key(
         Kind.INT,
         86_400_000,
         "An idempotent producer that has written nothing for this long is forgotten.",
         at_least=1,
         mode=_DYNAMIC,
-    ),
-    key(
-        "producer.id.expiration.check.interval.ms",
+    )
+    producer_id_expiration_check_interval_ms = key(
+        Kind.INT, 600_000, "How often forgotten producers are looked for.", at_least=1
+    )
+    record_batch_inflated_bytes_max = key(
         Kind.INT,
-        600_000,
-        "How often forgotten producers are looked for.",
+        67_108_864,
+        "The most a compressed batch may grow to where the broker has to look into it.",
+        at_least=1_048_576,
+        ours=True,
+    )
+    producers_per_partition_max = key(
+        Kind.INT,
+        100_000,
+        "Idempotent producers a partition remembers; the one that wrote least recently is"
+        " forgotten for a new one.",
         at_least=1,
-    ),
-)
+        ours=True,
+    )
 
-LOG: tuple[Definition, ...] = (
-    *_DIRECTORIES,
-    *_SEGMENTS,
-    *SHORTENING,
-    *_FLUSHES,
-    *_RECORDS,
-)
+    # The scrub.
+    log_scrub_bytes_per_second = key(
+        Kind.LONG,
+        4 << 20,
+        "How fast each log directory is read through for damaged batches, in the background. 0:"
+        " not at all.",
+        at_least=0,
+        ours=True,
+    )
+    log_scrub_interval_ms = key(
+        Kind.LONG,
+        7 * 86_400_000,
+        "How often everything is read through; no faster than log.scrub.bytes.per.second allows.",
+        at_least=1000,
+        ours=True,
+    )

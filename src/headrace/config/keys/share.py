@@ -1,215 +1,137 @@
 """Keys of share groups and of the state they keep (KIP-932). Names and defaults are Kafka 4.3's."""
 
-from headrace.config.value_types import Definition, Kind, key
+from headrace.config.keys.row import Keys, key
+from headrace.config.value_types import Kind
 
-SHARE: tuple[Definition, ...] = (
-    key(
-        "group.share.session.timeout.ms",
+
+class ShareKeys(Keys):
+    """Share groups, and the topic that their state is in."""
+
+    # Groups.
+    group_share_session_timeout_ms = key(
         Kind.INT,
         45_000,
         "A member of a share group that sends no heartbeat for this long is out of the group.",
         at_least=1,
-    ),
-    key(
-        "group.share.min.session.timeout.ms",
-        Kind.INT,
-        45_000,
-        "The least that a group may set for itself.",
-        at_least=1,
-    ),
-    key(
-        "group.share.max.session.timeout.ms",
-        Kind.INT,
-        60_000,
-        "The most that a group may set for itself.",
-        at_least=1,
-    ),
-    key(
-        "group.share.heartbeat.interval.ms",
-        Kind.INT,
-        5000,
-        "How often members of share groups are told to send heartbeats.",
-        at_least=1,
-    ),
-    key(
-        "group.share.min.heartbeat.interval.ms",
-        Kind.INT,
-        5000,
-        "The least that a group may set for itself.",
-        at_least=1,
-    ),
-    key(
-        "group.share.max.heartbeat.interval.ms",
-        Kind.INT,
-        15_000,
-        "The most that a group may set for itself.",
-        at_least=1,
-    ),
-    key(
-        "group.share.assignment.interval.ms",
+    )
+    group_share_min_session_timeout_ms = key(
+        Kind.INT, 45_000, "The least that a group may set for itself.", at_least=1
+    )
+    group_share_max_session_timeout_ms = key(
+        Kind.INT, 60_000, "The most that a group may set for itself.", at_least=1
+    )
+    group_share_heartbeat_interval_ms = key(
+        Kind.INT, 5000, "How often members of share groups are told to send heartbeats.", at_least=1
+    )
+    group_share_min_heartbeat_interval_ms = key(
+        Kind.INT, 5000, "The least that a group may set for itself.", at_least=1
+    )
+    group_share_max_heartbeat_interval_ms = key(
+        Kind.INT, 15_000, "The most that a group may set for itself.", at_least=1
+    )
+    group_share_assignment_interval_ms = key(
         Kind.INT,
         1000,
         "At least so long between two assignments of one share group; the first is made at once.",
         at_least=0,
-    ),
-    key(
-        "group.share.min.assignment.interval.ms",
-        Kind.INT,
-        0,
-        "The shortest assignment interval a share group may be given.",
-        at_least=0,
-    ),
-    key(
-        "group.share.max.assignment.interval.ms",
-        Kind.INT,
-        15_000,
-        "The longest assignment interval a share group may be given.",
-        at_least=0,
-    ),
-    key(
-        "group.share.assignor.offload.enable",
+    )
+    group_share_min_assignment_interval_ms = key(
+        Kind.INT, 0, "The shortest assignment interval a share group may be given.", at_least=0
+    )
+    group_share_max_assignment_interval_ms = key(
+        Kind.INT, 15_000, "The longest assignment interval a share group may be given.", at_least=0
+    )
+    group_share_assignor_offload_enable = key(
         Kind.BOOLEAN,
         True,
         "Whether the assignor of a large share group works on a thread; else all others wait.",
-    ),
-    key(
-        "group.share.max.size",
-        Kind.INT,
-        200,
-        "Members one share group may have.",
-        between=(1, 1000),
-    ),
-    key(
-        "group.share.max.share.sessions",
+    )
+    group_share_max_size = key(
+        Kind.INT, 200, "Members one share group may have.", between=(1, 1000)
+    )
+    group_share_max_share_sessions = key(
         Kind.INT,
         2000,
         "Members of share groups that may fetch from this broker at once.",
         at_least=1,
-    ),
-    key(
-        "group.share.record.lock.duration.ms",
+    )
+    group_share_record_lock_duration_ms = key(
         Kind.INT,
         30_000,
         "How long a record handed to a member of a share group is its own.",
         between=(1000, 3600000),
-    ),
-    key(
-        "group.share.min.record.lock.duration.ms",
-        Kind.INT,
-        15_000,
-        "The least that a group may set for itself.",
-        between=(1000, 30000),
-    ),
-    key(
-        "group.share.max.record.lock.duration.ms",
-        Kind.INT,
-        60_000,
-        "The most that a group may set for itself.",
-        between=(30000, 3600000),
-    ),
-    key(
-        "group.share.delivery.count.limit",
-        Kind.INT,
-        5,
-        "How often a record is handed out before it is given up.",
-        between=(2, 10),
-    ),
-    key(
-        "group.share.min.delivery.count.limit",
-        Kind.INT,
-        2,
-        "The least that a group may set for itself.",
-        between=(2, 5),
-    ),
-    key(
-        "group.share.max.delivery.count.limit",
-        Kind.INT,
-        10,
-        "The most that a group may set for itself.",
-        between=(5, 25),
-    ),
-    key(
-        "group.share.partition.max.record.locks",
+    )
+    group_share_min_record_lock_duration_ms = key(
+        Kind.INT, 15_000, "The least that a group may set for itself.", between=(1000, 30000)
+    )
+    group_share_max_record_lock_duration_ms = key(
+        Kind.INT, 60_000, "The most that a group may set for itself.", between=(30000, 3600000)
+    )
+    group_share_delivery_count_limit = key(
+        Kind.INT, 5, "How often a record is handed out before it is given up.", between=(2, 10)
+    )
+    group_share_min_delivery_count_limit = key(
+        Kind.INT, 2, "The least that a group may set for itself.", between=(2, 5)
+    )
+    group_share_max_delivery_count_limit = key(
+        Kind.INT, 10, "The most that a group may set for itself.", between=(5, 25)
+    )
+    group_share_partition_max_record_locks = key(
         Kind.INT,
         2000,
         "Records of one partition a share group may have under way at once.",
         between=(100, 10000),
-    ),
-    key(
-        "group.share.min.partition.max.record.locks",
-        Kind.INT,
-        100,
-        "The least that a group may set for itself.",
-        between=(100, 2000),
-    ),
-    key(
-        "group.share.max.partition.max.record.locks",
-        Kind.INT,
-        4000,
-        "The most that a group may set for itself.",
-        between=(2000, 20000),
-    ),
-    key(
-        "share.coordinator.state.topic.num.partitions",
-        Kind.INT,
-        50,
-        "Partitions of __share_group_state, fixed when it is made.",
-        at_least=1,
-    ),
-    key(
-        "share.coordinator.state.topic.replication.factor",
+    )
+    group_share_min_partition_max_record_locks = key(
+        Kind.INT, 100, "The least that a group may set for itself.", between=(100, 2000)
+    )
+    group_share_max_partition_max_record_locks = key(
+        Kind.INT, 4000, "The most that a group may set for itself.", between=(2000, 20000)
+    )
+
+    # Their state.
+    share_coordinator_state_topic_num_partitions = key(
+        Kind.INT, 50, "Partitions of __share_group_state, fixed when it is made.", at_least=1
+    )
+    share_coordinator_state_topic_replication_factor = key(
         Kind.SHORT,
         3,
         "Replicas of __share_group_state, fewer where there are fewer brokers.",
         at_least=1,
-    ),
-    key(
-        "share.coordinator.state.topic.min.isr",
-        Kind.SHORT,
-        2,
-        "min.insync.replicas of __share_group_state.",
-        at_least=1,
-    ),
-    key(
-        "share.coordinator.state.topic.segment.bytes",
-        Kind.INT,
-        104_857_600,
-        "Segment size of __share_group_state.",
-        at_least=1,
-    ),
-    key(
-        "share.coordinator.state.topic.compression.codec",
+    )
+    share_coordinator_state_topic_min_isr = key(
+        Kind.SHORT, 2, "min.insync.replicas of __share_group_state.", at_least=1
+    )
+    share_coordinator_state_topic_segment_bytes = key(
+        Kind.INT, 104_857_600, "Segment size of __share_group_state.", at_least=1
+    )
+    share_coordinator_state_topic_compression_codec = key(
         Kind.INT,
         0,
         "Codec of what share coordinators write: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
         between=(0, 4),
-    ),
-    key(
-        "share.coordinator.state.topic.prune.interval.ms",
+    )
+    share_coordinator_state_topic_prune_interval_ms = key(
         Kind.INT,
         300_000,
         "How often what newer snapshots replace is deleted from __share_group_state.",
         at_least=1,
-    ),
-    key(
-        "share.coordinator.cold.partition.snapshot.interval.ms",
+    )
+    share_coordinator_cold_partition_snapshot_interval_ms = key(
         Kind.INT,
         300_000,
         "State that was not written for this long is written again so that older records can go.",
         at_least=1,
-    ),
-    key(
-        "share.coordinator.snapshot.update.records.per.snapshot",
+    )
+    share_coordinator_snapshot_update_records_per_snapshot = key(
         Kind.INT,
         500,
         "Updates of a share partition's state between two snapshots of it.",
         between=(0, 500),
-    ),
-    key(
-        "share.coordinator.write.timeout.ms",
+    )
+    share_coordinator_write_timeout_ms = key(
         Kind.INT,
         5000,
         "A share group's state that is not written after this long counts as failed.",
         at_least=1,
-    ),
-)
+    )

@@ -1,233 +1,23 @@
-"""A topic's keys. Each has the broker's key that is its default as synonym, where there is one."""
+"""A topic's keys that are accepted and have no effect; those that have are `config.log_config`."""
 
-from headrace.config.value_types import LONG_MAX, Definition, Kind, key
+from headrace.config.value_types import Definition, Kind
 
-_IN_USE: tuple[Definition, ...] = (
-    key(
-        "cleanup.policy",
-        Kind.LIST,
-        ("delete",),
-        "delete: old segments go by time and size. compact: the newest record of each key is kept.",
-        words=("delete", "compact"),
-        synonym="log.cleanup.policy",
-    ),
-    key(
-        "compression.gzip.level",
-        Kind.INT,
-        -1,
-        "Level of gzip where compression.type has the broker compress.",
-        between=(-1, 9),
-        synonym="compression.gzip.level",
-    ),
-    key(
-        "compression.lz4.level",
-        Kind.INT,
-        9,
-        "Level of lz4 where compression.type has the broker compress; 9 means fast.",
-        between=(1, 17),
-        synonym="compression.lz4.level",
-    ),
-    key(
-        "compression.zstd.level",
-        Kind.INT,
-        3,
-        "Level of zstd where compression.type has the broker compress.",
-        between=(-131072, 22),
-        synonym="compression.zstd.level",
-    ),
-    key(
-        "compression.type",
-        Kind.STRING,
-        "producer",
-        "The codec batches are stored in. producer: the one they come in; another one costs a"
-        " thread's time for each batch that comes in a different one.",
-        words=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
-        synonym="compression.type",
-    ),
-    key(
-        "delete.retention.ms",
-        Kind.LONG,
-        86_400_000,
-        "How long tombstones stay after compaction.",
-        at_least=0,
-        synonym="log.cleaner.delete.retention.ms",
-    ),
-    key(
-        "file.delete.delay.ms",
-        Kind.LONG,
-        60_000,
-        "How long a deleted segment's files stay, renamed.",
-        at_least=0,
-        synonym="log.segment.delete.delay.ms",
-    ),
-    key(
-        "flush.messages",
-        Kind.LONG,
-        LONG_MAX,
-        "Flush when this many records wait for it.",
-        at_least=1,
-        synonym="log.flush.interval.messages",
-    ),
-    key(
-        "flush.ms",
-        Kind.LONG,
-        LONG_MAX,
-        "Flush at the latest after this long.",
-        at_least=0,
-        synonym="log.flush.interval.ms",
-    ),
-    key(
-        "index.interval.bytes",
-        Kind.INT,
-        4096,
-        "Log bytes between two index entries.",
-        at_least=0,
-        synonym="log.index.interval.bytes",
-    ),
-    key(
-        "max.compaction.lag.ms",
-        Kind.LONG,
-        LONG_MAX,
-        "A record older than this is compacted whatever the ratio.",
-        at_least=1,
-        synonym="log.cleaner.max.compaction.lag.ms",
-    ),
-    key(
-        "max.message.bytes",
-        Kind.INT,
-        1_048_588,
-        "The largest record batch, compressed as it comes.",
-        at_least=0,
-        synonym="message.max.bytes",
-    ),
-    key(
-        "message.timestamp.after.max.ms",
-        Kind.LONG,
-        3_600_000,
-        "A record whose time lies further in the future is refused.",
-        at_least=0,
-        synonym="log.message.timestamp.after.max.ms",
-    ),
-    key(
-        "message.timestamp.before.max.ms",
-        Kind.LONG,
-        LONG_MAX,
-        "A record whose time lies further in the past is refused.",
-        at_least=0,
-        synonym="log.message.timestamp.before.max.ms",
-    ),
-    key(
-        "message.timestamp.type",
-        Kind.STRING,
-        "CreateTime",
-        "CreateTime: the producer's time. LogAppendTime: the broker's.",
-        words=("CreateTime", "LogAppendTime"),
-        synonym="log.message.timestamp.type",
-    ),
-    key(
-        "min.cleanable.dirty.ratio",
-        Kind.DOUBLE,
-        0.5,
-        "Share of the log that must be uncompacted before it is compacted.",
-        between=(0, 1),
-        synonym="log.cleaner.min.cleanable.ratio",
-    ),
-    key(
-        "min.compaction.lag.ms",
-        Kind.LONG,
-        0,
-        "A record younger than this is not compacted away.",
-        at_least=0,
-        synonym="log.cleaner.min.compaction.lag.ms",
-    ),
-    key(
-        "min.insync.replicas",
-        Kind.INT,
-        1,
-        "acks=all is refused while fewer replicas than this are in sync.",
-        at_least=1,
-        synonym="min.insync.replicas",
-    ),
-    key(
-        "preallocate",
-        Kind.BOOLEAN,
-        False,
-        "Reserve a segment's full size on disk when it is made.",
-        synonym="log.preallocate",
-    ),
-    key(
-        "retention.bytes",
-        Kind.LONG,
-        -1,
-        "Oldest segments go while a partition holds more than this without them; -1: no bound.",
-        at_least=-1,
-        synonym="log.retention.bytes",
-    ),
-    key(
-        "retention.ms",
-        Kind.LONG,
-        604_800_000,
-        "Segments whose newest record is older go; -1: never.",
-        at_least=-1,
-        synonym="log.retention.ms",
-    ),
-    key(
-        "segment.bytes",
-        Kind.INT,
-        1 << 30,
-        "A segment grows no larger.",
-        at_least=14,
-        synonym="log.segment.bytes",
-    ),
-    key(
-        "segment.index.bytes",
-        Kind.INT,
-        10 << 20,
-        "The largest offset index.",
-        at_least=4,
-        synonym="log.index.size.max.bytes",
-    ),
-    key(
-        "segment.jitter.ms",
-        Kind.LONG,
-        0,
-        "At most this much is taken off segment.ms by chance.",
-        at_least=0,
-        synonym="log.roll.jitter.ms",
-    ),
-    key(
-        "segment.ms",
-        Kind.LONG,
-        604_800_000,
-        "A segment whose first record is this old is rolled.",
-        at_least=1,
-        synonym="log.roll.ms",
-    ),
-    key(
-        "unclean.leader.election.enable",
-        Kind.BOOLEAN,
-        False,
-        "Whether a replica that is not in sync may lead when no other is left.",
-        synonym="unclean.leader.election.enable",
-    ),
-)
-
-_WITHOUT_EFFECT: tuple[Definition, ...] = (
-    key(
+WITHOUT_EFFECT: tuple[Definition, ...] = (
+    Definition(
         "follower.replication.throttled.replicas",
         Kind.LIST,
         (),
         "Replicas whose fetching is slowed on the followers' side.",
         in_use=False,
     ),
-    key(
+    Definition(
         "leader.replication.throttled.replicas",
         Kind.LIST,
         (),
         "Replicas whose fetching is slowed on the leader's side.",
         in_use=False,
     ),
-    key(
+    Definition(
         "local.retention.bytes",
         Kind.LONG,
         -2,
@@ -235,7 +25,7 @@ _WITHOUT_EFFECT: tuple[Definition, ...] = (
         at_least=-2,
         in_use=False,
     ),
-    key(
+    Definition(
         "local.retention.ms",
         Kind.LONG,
         -2,
@@ -243,21 +33,21 @@ _WITHOUT_EFFECT: tuple[Definition, ...] = (
         at_least=-2,
         in_use=False,
     ),
-    key(
+    Definition(
         "remote.log.copy.disable",
         Kind.BOOLEAN,
         False,
         "Stops copying to tiered storage, which there is none of here.",
         in_use=False,
     ),
-    key(
+    Definition(
         "remote.log.delete.on.disable",
         Kind.BOOLEAN,
         False,
         "Deletes what tiered storage holds, which there is none of here.",
         in_use=False,
     ),
-    key(
+    Definition(
         "remote.storage.enable",
         Kind.BOOLEAN,
         False,
@@ -265,8 +55,4 @@ _WITHOUT_EFFECT: tuple[Definition, ...] = (
         words=("false",),
         in_use=False,
     ),
-)
-
-TOPIC_KEYS: tuple[Definition, ...] = tuple(
-    sorted((*_IN_USE, *_WITHOUT_EFFECT), key=lambda definition: definition.name)
 )

@@ -1,0 +1,69 @@
+"""A key as a row of a class: `log_segment_bytes = key(…)` is `log.segment.bytes`.
+
+The rows of an area are a class; `config.broker.BrokerConfig` inherits from all of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar, Unpack, cast
+
+from headrace.config.value_types import LONG_MAX, Definition, Kind, Options, Value
+
+T = TypeVar("T")
+
+
+class Keys:
+    """Settings as attributes, each declared by a row of the subclass."""
+
+    KEYS: ClassVar[Mapping[str, Definition]] = {}
+    """The rows by the names of their keys, those of the classes above included."""
+
+    def __init_subclass__(cls) -> None:
+        """Gather the rows and name each by its attribute."""
+        keys: dict[str, Definition] = {}
+        for base in cls.__bases__:
+            keys.update(getattr(base, "KEYS", {}))
+        for name, row in list(vars(cls).items()):
+            if isinstance(row, Definition):
+                keys[key_name(name)] = replace(row, name=key_name(name))
+                # An instance's attribute is read more slowly where its class has one of that name.
+                delattr(cls, name)
+        cls.KEYS = keys
+
+    def __init__(self, **values: Value) -> None:
+        """Set every attribute to its key's default, or to what `values` has under its name."""
+        defaults = {attribute(name): row.default for name, row in self.KEYS.items()}
+        if not values.keys() <= defaults.keys():
+            raise TypeError(f"no such attributes: {sorted(values.keys() - defaults.keys())}")
+        # Not by vars(self): an attribute of an object whose dict was taken is read more slowly.
+        for name, value in (defaults | values).items():
+            setattr(self, name, value)
+
+
+def key(kind: Kind, default: T, doc: str, **options: Unpack[Options]) -> T:
+    """Declare a key whose attribute has the type of its default."""
+    return cast(T, Definition("", kind, cast(Value, default), doc, **options))
+
+
+def combined(kind: Kind, default: Value, doc: str, **options: Unpack[Options]) -> Any:  # noqa: ANN401
+    """Declare a key whose attribute `cross_key_rules` work out; its type is written beside it."""
+    return Definition("", kind, default, doc, **options)
+
+
+def attribute(name: str) -> str:
+    """Return the attribute of key `name`: `log.segment.bytes` → `log_segment_bytes`."""
+    return name.replace(".", "_")
+
+
+def key_name(name: str) -> str:
+    """Return the key of attribute `name`: `log_segment_bytes` → `log.segment.bytes`."""
+    return name.replace("_", ".")
+
+
+def stand_in(definition: Definition, values: Mapping[str, Value]) -> Value:
+    """Return what the nearest coarser key that is set says for an unset one; -1 stays -1."""
+    for coarser, factor in definition.coarser:
+        value = values[coarser]
+        if isinstance(value, int):
+            return value if value < 0 else min(value * factor, LONG_MAX)
+    return None
