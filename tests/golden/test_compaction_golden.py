@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.config.keys.log import LogKeys
 from headrace.log.compaction.cleaner import LogCleaner
 from headrace.log.compaction.order import CleanerSettings
 from headrace.log.compaction.worker import InlineWorker
@@ -42,7 +43,7 @@ def compacted(directory: LogDirectory) -> LogCleaner:
         clock=clock,
         disk=disk,
         worker=InlineWorker(disk),
-        settings=lambda: CleanerSettings(backoff_ms=10),
+        settings=lambda: CleanerSettings(LogKeys(log_cleaner_backoff_ms=10)),
     )
     cleaner.start()
     for _ in range(100):

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+from headrace.config.keys.log import LogKeys
 from headrace.config.log_config import LogConfig
+from headrace.config.value_types import Value
 from headrace.log.compaction.clean_segments import compact
 from headrace.log.compaction.cleaner import LogCleaner
 from headrace.log.compaction.job import Counts, Done, Event, Job
@@ -90,14 +92,14 @@ def newest(found: list[Row]) -> dict[bytes, tuple[int, bytes | None]]:
     return {key: (offset, value) for offset, key, value in found if key is not None}
 
 
-def cleaner_of(world: World, **settings: float) -> LogCleaner:
+def cleaner_of(world: World, **settings: Value) -> LogCleaner:
     """A cleaner that works in steps of the simulated disk, started."""
     made = LogCleaner(
         [world.directory],
         clock=world.clock,
         disk=world.disk,
         worker=InlineWorker(world.disk),
-        settings=lambda: CleanerSettings(backoff_ms=1000, **settings),  # type: ignore[arg-type]
+        settings=lambda: CleanerSettings(LogKeys(log_cleaner_backoff_ms=1000, **settings)),
     )
     made.start()
     world.settle()

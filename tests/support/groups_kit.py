@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from headrace.broker.metadata_image import MetadataImage
+from headrace.config.keys.groups import GroupKeys
+from headrace.config.value_types import Value
 from headrace.coordination.groups.classic.group import ClassicGroup
 from headrace.coordination.groups.group_coordinators import GroupCoordinators
 from headrace.coordination.groups.messages import (
@@ -209,30 +211,19 @@ class MemoryPartition:
         return [(one.key, one.value) for batch in self.log.batches for one in records(batch)]
 
 
-@dataclass
-class Settings:
-    """`limits.GroupConfig`, as tests like it: no initial delay."""
+class Settings(GroupKeys):
+    """The configuration, as tests like it: nothing waits, nothing is large."""
 
-    group_min_session_timeout_ms: int = 6_000
-    group_max_session_timeout_ms: int = 1_800_000
-    group_max_size: int = 1000
-    group_initial_rebalance_delay_ms: int = 0
-    groups_max: int = 1000
-    offset_metadata_max_bytes: int = 4096
-    offsets_retention_minutes: int = 10_080
-    offsets_retention_check_interval_ms: int = 600_000
-    offsets_commit_timeout_ms: int = 5_000
-    offsets_topic_compression_codec: int = 0
-    offsets_topic_num_partitions: int = 1
-    group_consumer_assignment_interval_ms: int = 0
-    group_consumer_assignor_offload_enable: int = 1
-    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
-    group_consumer_heartbeat_interval_ms: int = 5_000
-    group_consumer_max_size: int = 1000
-    group_consumer_migration_policy: str = "bidirectional"
-    group_consumer_regex_refresh_interval_ms: int = 600_000
-    group_consumer_session_timeout_ms: int = 45_000
-    group_consumer_settling_heartbeat_interval_ms: int = 1_000
+    def __init__(self, **values: Value) -> None:
+        likings: dict[str, Value] = {
+            "group_consumer_assignment_interval_ms": 0,
+            "group_consumer_max_size": 1000,
+            "group_initial_rebalance_delay_ms": 0,
+            "group_max_size": 1000,
+            "groups_max": 1000,
+            "offsets_topic_num_partitions": 1,
+        }
+        super().__init__(**(likings | values))
 
 
 @dataclass

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headrace.broker.metadata_image import MetadataImage
+from headrace.config.keys.transactions import TransactionKeys
+from headrace.config.value_types import Value
 from headrace.coordination.runtime.shard import World
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
@@ -156,16 +158,15 @@ class Participants:
         self.told.append((partition, producer_id, committed))
 
 
-@dataclass
-class Config:
-    """`limits.TransactionConfig`."""
+class Config(TransactionKeys):
+    """The configuration, as tests like it: one partition, few ids."""
 
-    transaction_max_timeout_ms: int = 900_000
-    transactional_id_expiration_ms: int = 7 * 86_400_000
-    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
-    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
-    transaction_state_log_num_partitions: int = 1
-    transactional_ids_max: int = 10
+    def __init__(self, **values: Value) -> None:
+        likings: dict[str, Value] = {
+            "transaction_state_log_num_partitions": 1,
+            "transactional_ids_max": 10,
+        }
+        super().__init__(**(likings | values))
 
 
 class Asked:

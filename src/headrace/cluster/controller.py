@@ -23,7 +23,7 @@ from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.topic_creation import Limits, NewTopic, plan_growth, plan_topic
+from headrace.cluster.topic_creation import NewTopic, plan_growth, plan_topic
 from headrace.cluster.znodes import Registration
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
@@ -135,7 +135,7 @@ class Controller:
             for one in wanted:
                 try:
                     whole = internal_topics.completed(one, self.broker)
-                    planned = plan_topic(whole, image, self._limits())
+                    planned = plan_topic(whole, image, self.broker.config)
                     spend(len(planned.replicas))
                 except ApiError as error:
                     outcome.append(error)
@@ -230,7 +230,7 @@ class Controller:
     ) -> None:
         async with self._change:
             image = self.broker.image
-            added = plan_growth(name, count, assignments, image, self._limits())
+            added = plan_growth(name, count, assignments, image, self.broker.config)
             spend(len(added))
             if validate_only:
                 return
@@ -360,12 +360,3 @@ class Controller:
         if all(gone):
             await self._catalog.end_deletion(name)
         return all(gone)
-
-    def _limits(self) -> Limits:
-        config = self.broker.config
-        return Limits(
-            config.num_partitions,
-            config.default_replication_factor,
-            config.partitions_per_topic_max,
-            config.partitions_max,
-        )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from headrace.broker.metadata_image import MetadataImage
 from headrace.cluster.settings.config_descriptions import check_topic_config
+from headrace.config.keys.log import LogKeys
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import METADATA_TOPIC, BrokerId, topic_name_problem
 
@@ -40,17 +41,7 @@ class Planned:
     config: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What bounds creation, from the configuration."""
-
-    num_partitions: int
-    default_replication_factor: int
-    partitions_per_topic_max: int
-    partitions_max: int
-
-
-def plan_topic(wanted: NewTopic, image: MetadataImage, limits: Limits) -> Planned:
+def plan_topic(wanted: NewTopic, image: MetadataImage, limits: LogKeys) -> Planned:
     """Settle a topic that may be created now; ApiError says why it may not."""
     check_name(wanted.name, image)
     if wanted.assignment:
@@ -98,7 +89,7 @@ def plan_growth(
     count: int,
     assignments: Sequence[Sequence[int]] | None,
     image: MetadataImage,
-    limits: Limits,
+    limits: LogKeys,
 ) -> tuple[tuple[BrokerId, ...], ...]:
     """Replicas of the partitions that bring topic `name` to `count`; ApiError."""
     topic = image.topics.get(name)
@@ -186,7 +177,7 @@ def duplicates(names: Sequence[str]) -> Collection[str]:
     return {name for name, times in Counter(names).items() if times > 1}
 
 
-def _check_caps(count: int, added: int, image: MetadataImage, limits: Limits) -> None:
+def _check_caps(count: int, added: int, image: MetadataImage, limits: LogKeys) -> None:
     if count > limits.partitions_per_topic_max:
         raise ApiError(
             ErrorCode.POLICY_VIOLATION,

@@ -1,35 +1,24 @@
 """Every bound on what clients can make the broker hold or wait for."""
 
-from dataclasses import dataclass
+from headrace.config.keys.network import NetworkKeys
 
 
-@dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of all connections together and of each. Bytes and seconds."""
+    """Bounds of all connections together and of each, as the configuration sets them."""
 
-    frame_bytes_max: int = 100 << 20
-    """socket.request.max.bytes: a longer announced frame closes its connection."""
-    request_bytes_max: int = 256 << 20
-    """queued.max.request.bytes: what large frames being received may hold in all."""
-    connections_max: int = 10_000
-    """max.connections"""
-    connections_per_address_max: int = 2**31 - 1
-    """max.connections.per.ip"""
-    idle_seconds_max: float = 600.0
-    """connections.max.idle.ms: a connection on which nothing moved that long is closed."""
-    first_frame_seconds_max: float = 10.0
-    """connection.first.request.ms: a new connection must have sent one whole request by then."""
-    frame_seconds_max: float = 120.0
-    """From the first byte of a frame to its last."""
-    waiting_answers_max: int = 1000
-    """connection.requests.max: requests of one connection that may wait for their answers before it
-    is read no further."""
-    write_buffer_bytes_high: int = 16 << 20
-    """connection.answer.bytes.max: unsent answers beyond this, and the connection's requests wait
-    until the client has read."""
-    slow_reader_seconds_max: float = 60.0
-    """connection.slow.reader.ms: how long a client may leave its answers beyond that mark before it
-    is dropped."""
+    def __init__(self, config: NetworkKeys) -> None:
+        self.frame_bytes_max = config.socket_request_max_bytes
+        queued_bytes = config.queued_max_request_bytes
+        self.request_bytes_max = queued_bytes if queued_bytes >= 0 else 1 << 62
+        self.connections_max = config.max_connections
+        self.connections_per_address_max = config.max_connections_per_ip
+        idle_ms = config.connections_max_idle_ms
+        self.idle_seconds_max = idle_ms / 1000 if idle_ms >= 0 else float("inf")
+        self.first_frame_seconds_max = config.connection_first_request_ms / 1000
+        self.frame_seconds_max = config.connection_request_receive_ms / 1000
+        self.waiting_answers_max = config.connection_requests_max
+        self.write_buffer_bytes_high = config.connection_answer_bytes_max
+        self.slow_reader_seconds_max = config.connection_slow_reader_ms / 1000
 
 
 SCRATCH_BYTES = 256 << 10

@@ -18,6 +18,7 @@ from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.log.compaction.cleaner import LogCleaner
+from headrace.log.compaction.order import CleanerSettings
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.meta_properties import read_identity
 from headrace.log.directory.periods import Periods
@@ -33,7 +34,7 @@ from headrace.ports.network import ListenOptions
 from headrace.ports.store import Store
 from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
-from headrace.server.compaction import ProcessWorker, cleaner_settings, compaction_worker
+from headrace.server.compaction import ProcessWorker, compaction_worker
 
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
@@ -49,24 +50,6 @@ EARLY_SECONDS_MAX = 10.0
 as long, and some take the connection for dead and make another (librdkafka after 10 s)."""
 LAG_SECONDS = 0.5
 """How often the event loop's lateness is measured."""
-
-
-def limits_of(config: BrokerConfig) -> Limits:
-    """The bounds on clients that the configuration sets."""
-    queued = config.queued_max_request_bytes
-    idle = config.connections_max_idle_ms
-    return Limits(
-        frame_bytes_max=config.socket_request_max_bytes,
-        request_bytes_max=queued if queued >= 0 else 1 << 62,
-        connections_max=config.max_connections,
-        connections_per_address_max=config.max_connections_per_ip,
-        idle_seconds_max=idle / 1000 if idle >= 0 else float("inf"),
-        first_frame_seconds_max=config.connection_first_request_ms / 1000,
-        frame_seconds_max=config.connection_request_receive_ms / 1000,
-        waiting_answers_max=config.connection_requests_max,
-        write_buffer_bytes_high=config.connection_answer_bytes_max,
-        slow_reader_seconds_max=config.connection_slow_reader_ms / 1000,
-    )
 
 
 class Server:
@@ -195,7 +178,7 @@ class Server:
             clock=self.clock,
             disk=self.disk,
             worker=self.compaction,
-            settings=lambda: cleaner_settings(self.broker.config),
+            settings=lambda: CleanerSettings(self.broker.config),
         )
 
     def _timed_flush(
@@ -218,7 +201,7 @@ class Server:
         config = self.config
         self.table = ConnectionTable(
             self.clock,
-            limits_of(config),
+            Limits(config),
             lambda connection: self.dispatcher.open(connection),
             self._fatal,
             self.broker.quotas.connected,
@@ -240,7 +223,7 @@ class Server:
                 raise ConfigError(f"listeners={one}: {reason.lower()}") from problem
 
     def _take_limits(self, config: BrokerConfig) -> None:
-        self.table.limits = limits_of(config)
+        self.table.limits = Limits(config)
 
     async def _load(self) -> None:
         if self._store is None:

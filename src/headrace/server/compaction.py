@@ -13,9 +13,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from typing import TYPE_CHECKING
 
-from headrace.config.broker import BrokerConfig
 from headrace.log.compaction.job import Damaged, Done, Job, Stopped, read, write
-from headrace.log.compaction.order import CleanerSettings
 
 if TYPE_CHECKING:
     from headrace.log.compaction.worker import Told, Worker
@@ -24,19 +22,6 @@ if TYPE_CHECKING:
 IDLE_SECONDS = 20.0
 _LINE_BYTES_MAX = 16 << 20
 _MODULE = "headrace.server.compaction_worker"
-
-
-def cleaner_settings(config: BrokerConfig) -> CleanerSettings:
-    """The `log.cleaner.…` keys."""
-    return CleanerSettings(
-        enabled=config.log_cleaner_enable,
-        backoff_ms=config.log_cleaner_backoff_ms,
-        dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
-        load_factor=config.log_cleaner_io_buffer_load_factor,
-        io_buffer_bytes=max(config.log_cleaner_io_buffer_size // 2, 1),
-        io_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
-        inflated_bytes_max=config.record_batch_inflated_bytes_max,
-    )
 
 
 def compaction_worker(world: "World") -> "Worker":

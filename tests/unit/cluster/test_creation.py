@@ -11,11 +11,12 @@ from headrace.broker.metadata_image import (
     PartitionInfo,
     TopicInfo,
 )
-from headrace.cluster.topic_creation import Limits, NewTopic, place, plan_growth, plan_topic
+from headrace.cluster.topic_creation import NewTopic, place, plan_growth, plan_topic
+from headrace.config.keys.log import LogKeys
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 
-LIMITS = Limits(1, 1, partitions_per_topic_max=100, partitions_max=1000)
+LIMITS = LogKeys(partitions_per_topic_max=100, partitions_max=1000)
 
 
 def image(brokers: int, *topics: tuple[str, list[int]]) -> MetadataImage:

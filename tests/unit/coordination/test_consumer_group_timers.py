@@ -12,7 +12,7 @@ E = ErrorCode
 
 
 def room(**settings: int) -> Room:
-    return Room(Settings(**settings), image=cluster({"t": 4, "other": 3}))  # type: ignore[arg-type]
+    return Room(Settings(**settings), image=cluster({"t": 4, "other": 3}))
 
 
 def test_offsets_of_topics_read_by_expression_stay() -> None:

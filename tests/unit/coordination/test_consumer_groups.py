@@ -24,7 +24,7 @@ S = ConsumerGroupState
 
 
 def room(**settings: int) -> Room:
-    return Room(Settings(**settings), image=cluster({"t": 4, "other": 3}))  # type: ignore[arg-type]
+    return Room(Settings(**settings), image=cluster({"t": 4, "other": 3}))
 
 
 def test_the_first_member_has_everything_with_its_first_heartbeat() -> None:

@@ -4,6 +4,7 @@ import struct
 
 import pytest
 
+from headrace.config.value_types import Value
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.consumer import consumer_protocol
 from headrace.coordination.groups.messages import Leaver
@@ -95,8 +96,8 @@ class Classic:
                 return
 
 
-def room(**settings: object) -> Room:
-    return Room(Settings(**settings), image=cluster({"t": 4}))  # type: ignore[arg-type]
+def room(**settings: Value) -> Room:
+    return Room(Settings(**settings), image=cluster({"t": 4}))
 
 
 def classic_group(place: Room, members: int = 2) -> list[Classic]:

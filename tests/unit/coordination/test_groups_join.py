@@ -1,7 +1,5 @@
 """JoinGroup: who is let in, who waits for whom, and which protocol is chosen."""
 
-from dataclasses import replace
-
 import pytest
 
 from headrace.coordination.groups.classic.states import GroupState
@@ -254,10 +252,12 @@ def test_a_group_that_cannot_be_written_is_not_founded() -> None:
     assert room.groups.list_groups() == []
 
 
-def test_ids_given_out_to_members_that_never_come_back_are_bounded() -> None:
+def test_ids_given_out_to_members_that_never_come_back_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     room = Room()
     room.join()
     shard = room.groups.shard("g")
-    shard.limits = replace(shard.limits, pending_joins_max=2)
+    monkeypatch.setattr(shard.limits, "pending_joins_max", 2)
     assert room.join()[0].error is ErrorCode.MEMBER_ID_REQUIRED
     assert room.join()[0].error is ErrorCode.GROUP_MAX_SIZE_REACHED

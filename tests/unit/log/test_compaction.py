@@ -287,7 +287,9 @@ def test_a_full_map_compacts_in_several_passes() -> None:
     filled(world)
     log = world.log()
     before = newest(rows(log))
-    cleaner = cleaner_of(world, dedupe_buffer_bytes=200 * 4, load_factor=1.0)
+    cleaner = cleaner_of(
+        world, log_cleaner_dedupe_buffer_size=200 * 4, log_cleaner_io_buffer_load_factor=1.0
+    )
     compact_now(world, cleaner)
     assert cleaner.compactions > 2
     assert newest(rows(log)) == before

@@ -17,6 +17,7 @@ from headrace.net.session import CloseConnection, InTurn
 from headrace.net.table import ConnectionTable
 from headrace.posix.clock import RealClock
 from headrace.posix.network import RealNetwork
+from tests.support.net import limits_with
 
 
 class Echo:
@@ -110,9 +111,9 @@ class World:
                 await writer.wait_closed()
 
 
-def on_loop(test: Callable[[World], Awaitable[None]], limits: Limits | None = None) -> None:
+def on_loop(test: Callable[[World], Awaitable[None]], bounds: Limits | None = None) -> None:
     async def main() -> None:
-        world = World(limits or Limits())
+        world = World(bounds or limits_with())
         await world.listener.accept()
         try:
             await asyncio.wait_for(test(world), 30)
@@ -137,7 +138,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def test_a_client_that_comes_before_the_broker_is_ready_waits_for_it() -> None:
     async def main() -> None:
-        world = World(Limits())
+        world = World(limits_with())
         async with world.client() as (reader, writer):
             writer.write(framed(b"early"))
             await asyncio.sleep(0.02)
@@ -257,7 +258,7 @@ def test_a_lying_length_closes_that_connection_only_with_one_line(
             assert await read_frame(other_reader) == b"y"
 
     with caplog.at_level(logging.WARNING):
-        on_loop(test, Limits(frame_bytes_max=100))
+        on_loop(test, limits_with(socket_request_max_bytes=100))
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) == 1
 
 
@@ -331,7 +332,7 @@ def test_requests_beyond_the_bound_wait_until_others_are_answered() -> None:
                 session.pending[i].resolve(b"%d" % i)
                 assert await read_frame(reader) == b"%d" % i
 
-    on_loop(test, Limits(waiting_answers_max=4))
+    on_loop(test, limits_with(connection_requests_max=4))
 
 
 def test_a_client_that_does_not_read_is_asked_no_more_and_dropped_at_the_deadline() -> None:
@@ -342,7 +343,7 @@ def test_a_client_that_does_not_read_is_asked_no_more_and_dropped_at_the_deadlin
             await until(lambda: bool(world.sessions and world.sessions[0].gone))
             assert len(world.sessions[0].frames) < 100
 
-    on_loop(test, Limits(write_buffer_bytes_high=1 << 20, slow_reader_seconds_max=0.5))
+    on_loop(test, limits_with(connection_answer_bytes_max=1 << 20, connection_slow_reader_ms=500))
 
 
 def test_the_answers_of_one_read_are_bounded_too() -> None:
@@ -357,7 +358,7 @@ def test_the_answers_of_one_read_are_bounded_too() -> None:
             for _ in range(500):
                 assert len(await read_frame(reader)) == 1 << 20
 
-    on_loop(test, Limits(write_buffer_bytes_high=2 << 20))
+    on_loop(test, limits_with(connection_answer_bytes_max=2 << 20))
 
 
 def test_what_waits_alone_has_nothing_handled_behind_it() -> None:
@@ -408,16 +409,16 @@ def test_a_client_that_reads_late_gets_everything() -> None:
             for _ in range(40):
                 assert len(await read_frame(reader)) == 1 << 20
 
-    on_loop(test, Limits(write_buffer_bytes_high=1 << 20))
+    on_loop(test, limits_with(connection_answer_bytes_max=1 << 20))
 
 
 @pytest.mark.parametrize(
     ("limits", "sent"),
     [
-        (Limits(first_frame_seconds_max=0.3), b""),
-        (Limits(first_frame_seconds_max=0.3), b"\x00\x00\x00\x09half"),
-        (Limits(frame_seconds_max=0.3), framed(b"a") + b"\x00\x00\x00\x09half"),
-        (Limits(idle_seconds_max=0.3), framed(b"a")),
+        (limits_with(connection_first_request_ms=300), b""),
+        (limits_with(connection_first_request_ms=300), b"\x00\x00\x00\x09half"),
+        (limits_with(connection_request_receive_ms=300), framed(b"a") + b"\x00\x00\x00\x09half"),
+        (limits_with(connections_max_idle_ms=300), framed(b"a")),
     ],
 )
 def test_a_silent_or_slow_client_is_dropped_at_its_deadline(limits: Limits, sent: bytes) -> None:
@@ -441,7 +442,7 @@ def test_a_waiting_request_keeps_its_connection_from_being_idle() -> None:
             world.sessions[0].pending[0].resolve(b"at last")
             assert await read_frame(reader) == b"at last"
 
-    on_loop(test, Limits(idle_seconds_max=0.2))
+    on_loop(test, limits_with(connections_max_idle_ms=200))
 
 
 def test_connections_beyond_the_bounds_are_refused_and_places_come_free() -> None:
@@ -457,8 +458,8 @@ def test_connections_beyond_the_bounds_are_refused_and_places_come_free() -> Non
             writer.write(framed(b"b"))
             assert await read_frame(reader) == b"b"
 
-    on_loop(test, Limits(connections_max=1))
-    on_loop(test, Limits(connections_per_address_max=1))
+    on_loop(test, limits_with(max_connections=1))
+    on_loop(test, limits_with(max_connections_per_ip=1))
 
 
 def test_announcements_alone_hold_little_of_the_memory_for_large_frames() -> None:
@@ -476,7 +477,7 @@ def test_announcements_alone_hold_little_of_the_memory_for_large_frames() -> Non
                 assert await read_frame(reader) == body
                 assert await read_frame(reader) == b"next"
 
-    on_loop(test, Limits(request_bytes_max=SCRATCH_BYTES * 17))
+    on_loop(test, limits_with(queued_max_request_bytes=SCRATCH_BYTES * 17))
 
 
 def test_large_frames_wait_for_the_memory_of_others_and_small_ones_do_not() -> None:
@@ -496,7 +497,7 @@ def test_large_frames_wait_for_the_memory_of_others_and_small_ones_do_not() -> N
             first.close()
             assert await read_frame(reader2) == body
 
-    on_loop(test, Limits(request_bytes_max=SCRATCH_BYTES * 9))
+    on_loop(test, limits_with(queued_max_request_bytes=SCRATCH_BYTES * 9))
 
 
 def test_connections_are_let_in_one_after_the_other_and_lose_nothing() -> None:
@@ -539,4 +540,4 @@ def test_who_waits_to_be_let_in_is_bounded_and_ended_with_the_rest() -> None:
             world.table.close()
             assert await waiting.read() == b""
 
-    on_loop(test, Limits(connections_max=1))
+    on_loop(test, limits_with(max_connections=1))

@@ -25,6 +25,7 @@ from headrace.ports.file_ranges import FileRange
 from headrace.ports.network import ListenOptions
 from headrace.posix.clock import RealClock
 from headrace.posix.network import RealNetwork
+from tests.support.net import limits_with
 
 MEGABYTE = 1 << 20
 
@@ -206,9 +207,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def on_loop(way: str) -> Callable[..., None]:
-    def run(test: Callable[[World], Awaitable[None]], limits: Limits | None = None) -> None:
+    def run(test: Callable[[World], Awaitable[None]], bounds: Limits | None = None) -> None:
         async def main() -> None:
-            world = World(limits or Limits())
+            world = World(bounds or limits_with())
             await world.listener.accept()
             try:
                 await asyncio.wait_for(test(world), 60)
@@ -312,7 +313,7 @@ def test_more_requests_are_handled_once_the_client_has_read(on_loop: Callable[..
                 await client.whole_range(MEGABYTE)
             assert world.shops[0].asked == 15
 
-    on_loop(test, Limits(write_buffer_bytes_high=2 * MEGABYTE))
+    on_loop(test, limits_with(connection_answer_bytes_max=2 * MEGABYTE))
 
 
 def test_a_client_that_leaves_too_much_unread_is_dropped_at_the_deadline(
@@ -326,7 +327,7 @@ def test_a_client_that_leaves_too_much_unread_is_dropped_at_the_deadline(
             with pytest.raises(ConnectionError):
                 await client.whole_range(8 * MEGABYTE)
 
-    on_loop(test, Limits(write_buffer_bytes_high=MEGABYTE, slow_reader_seconds_max=0.3))
+    on_loop(test, limits_with(connection_answer_bytes_max=MEGABYTE, connection_slow_reader_ms=300))
 
 
 @pytest.mark.parametrize("how", [b"", b" sent"])

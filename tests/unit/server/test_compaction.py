@@ -13,8 +13,9 @@ from headrace.config.broker import load
 from headrace.config.topic_settings import topic_log_config
 from headrace.log import file_names
 from headrace.log.compaction.job import Cleaned, Damaged, Done, Event, Job, Stopped
+from headrace.log.compaction.order import CleanerSettings
 from headrace.record import batch as wire
-from headrace.server.compaction import ProcessWorker, cleaner_settings
+from headrace.server.compaction import ProcessWorker
 from headrace.server.compaction_worker import Throttle, Turns
 from headrace.testing import BrokerThread
 
@@ -196,7 +197,7 @@ def test_the_keys_of_the_cleaner_count() -> None:
         "log.cleaner.dedupe.buffer.size": "2097152", "log.cleaner.io.buffer.load.factor": "0.5",
         "log.cleaner.io.buffer.size": "8192", "log.cleaner.io.max.bytes.per.second": "1e6",
     }  # fmt: skip
-    found = cleaner_settings(load(flags=given)[0])
+    found = CleanerSettings(load(flags=given)[0])
     assert (found.enabled, found.backoff_ms, found.dedupe_buffer_bytes) == (False, 7, 2 << 20)
     assert (found.load_factor, found.io_buffer_bytes, found.io_bytes_per_second) == (0.5, 4096, 1e6)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.broker.metadata_image import MetadataImage
+from headrace.config.keys.groups import GroupKeys
 from headrace.config.value_types import Value
 from headrace.coordination.groups import commit, describe
 from headrace.coordination.groups.classic import join, membership, sync
@@ -19,7 +20,7 @@ from headrace.coordination.groups.consumer.messages import (
 )
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.group_shard import GroupShard
-from headrace.coordination.groups.limits import GroupConfig, GroupLimits
+from headrace.coordination.groups.limits import GroupLimits
 from headrace.coordination.groups.messages import (
     CommitRequest,
     DescribedGroup,
@@ -58,14 +59,14 @@ class GroupCoordinators:
         clock: Clock,
         random: Random,
         disk: Disk,
-        config: Callable[[], GroupConfig],
+        config: Callable[[], GroupKeys],
         image: Callable[[], MetadataImage],
         group_setting: Callable[[str, str], int],
     ) -> None:
         """`config`, `image` and `group_setting` answer with what is so now; all may change at run
         time. `group_setting`: a group's own number by its id and key, the broker's by default."""
         self._world = World(clock, random, disk)
-        self._limits = Derived(config, GroupLimits.of, self._hand_out)
+        self._limits = Derived(config, GroupLimits, self._hand_out)
         self._image = image
         self._group_setting = group_setting
         self.led = LedShards(

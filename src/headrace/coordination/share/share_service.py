@@ -43,7 +43,7 @@ class ShareService:
         """`groups`: where their members are kept, made when first asked."""
         self._clock = broker.clock
         self._groups = groups
-        self._limits = Derived(lambda: broker.config, ShareLimits.of)
+        self._limits = Derived(lambda: broker.config, ShareLimits)
         self.settings = GroupSettings(broker)
         self.sessions = ShareSessions()
         world = World(broker.clock, broker.random, broker.disk)

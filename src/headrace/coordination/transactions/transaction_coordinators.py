@@ -5,12 +5,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.metadata_image import MetadataImage
+from headrace.config.keys.transactions import TransactionKeys
 from headrace.coordination.runtime.derived import Derived
 from headrace.coordination.runtime.led_shards import LedShards
 from headrace.coordination.runtime.shard import ShardPartition, World
 from headrace.coordination.transactions import decide, describe
 from headrace.coordination.transactions.counts import TransactionCounts
-from headrace.coordination.transactions.limits import TransactionConfig, TransactionLimits
+from headrace.coordination.transactions.limits import TransactionLimits
 from headrace.coordination.transactions.markers import Participants
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.coordination.transactions.timers import TransactionTimers
@@ -43,14 +44,14 @@ class TransactionCoordinators:
         self,
         *,
         world: World,
-        config: Callable[[], TransactionConfig],
+        config: Callable[[], TransactionKeys],
         image: Callable[[], MetadataImage],
         participants: Participants,
         new_producer_id: Callable[[Done[int | ApiError]], None],
     ) -> None:
         """`config` and `image` answer with what is so now; both may change at run time."""
         self._world = world
-        self._limits = Derived(config, TransactionLimits.of, self._hand_out)
+        self._limits = Derived(config, TransactionLimits, self._hand_out)
         self._participants = participants
         self._new_producer_id = new_producer_id
         self._begun = False

@@ -1,23 +1,22 @@
 """What a compaction is told: the settings, and the job that is made of a log that was chosen."""
 
-from dataclasses import dataclass
-
+from headrace.config.keys.log import LogKeys
 from headrace.log.compaction.job import Aborted, Job
 from headrace.log.compaction.plan import Cleanable
-from headrace.record.batch import DECOMPRESSED_BYTES_MAX
 
 
-@dataclass(frozen=True, slots=True)
 class CleanerSettings:
-    """Kafka's `log.cleaner.…` keys."""
+    """What a configuration has compaction do and take."""
 
-    enabled: bool = True
-    backoff_ms: int = 15_000
-    dedupe_buffer_bytes: int = 128 << 20
-    load_factor: float = 0.9
-    io_buffer_bytes: int = 512 << 10
-    io_bytes_per_second: float = float("inf")
-    inflated_bytes_max: int = DECOMPRESSED_BYTES_MAX
+    def __init__(self, config: LogKeys) -> None:
+        self.enabled = config.log_cleaner_enable
+        self.backoff_ms = config.log_cleaner_backoff_ms
+        self.dedupe_buffer_bytes = config.log_cleaner_dedupe_buffer_size
+        self.load_factor = config.log_cleaner_io_buffer_load_factor
+        self.io_buffer_bytes = max(config.log_cleaner_io_buffer_size // 2, 1)
+        """For what is read, and as much for what is written."""
+        self.io_bytes_per_second = config.log_cleaner_io_max_bytes_per_second
+        self.inflated_bytes_max = config.record_batch_inflated_bytes_max
 
 
 def prepare(chosen: Cleanable) -> Aborted:
