@@ -25,6 +25,7 @@ def append_run(
     active = log.segments.active
     if (
         log.context.failure is not None
+        or log.cutting
         or config.message_timestamp_type == "LogAppendTime"
         or leader_epoch != log.epochs.latest
         or not active.room_for(len(batches))

@@ -106,6 +106,8 @@ class Log:
         self.snapshot_offset = Offset(-1)
         """Offset of the newest `.snapshot` there is."""
         self.last_flush_ms = 0
+        self.cutting = False
+        """Whether it is being cut short by another thread: it takes nothing then."""
         self.truncations = 0
         """How often the log was cut short."""
         self.bound: Slot | None = None
@@ -165,8 +167,8 @@ class Log:
         StorageError: the directory has failed, now or before; whether the batch is in the log is
         not known, it was not acknowledged and will not be read.
         """
-        if self.context.failure is not None:
-            raise self.context.failure
+        if self.context.failure is not None or self.cutting:
+            self.check_appendable()
         config = self.config
         size = len(batch)
         append_time = -1
@@ -193,7 +195,7 @@ class Log:
         marker = None
         if header.attributes & CONTROL and header.producer_id >= 0:
             marker = parse_control(next(iter(records(batch))))
-            self._index_abort(marker, header, base, active)
+            self.index_abort(marker, header, base, active)
         try:
             active.append((batch,), size, last, newest, config.index_interval_bytes)
         except OSError as error:
@@ -205,6 +207,12 @@ class Log:
         self.ends_at(last + 1)
         appended: Appended = _new(Appended, (base, last, append_time))
         return appended
+
+    def check_appendable(self) -> None:
+        """StorageError where the directory has failed; nobody appends to a log under the knife."""
+        if self.context.failure is not None:
+            raise self.context.failure
+        invariant(not self.cutting, f"{self!r} is being cut short and takes nothing")
 
     def ends_at(self, following: int) -> None:
         """What was appended is in the log."""
@@ -221,7 +229,7 @@ class Log:
             _logger.error("%s: could not be cut back to %d bytes", path, segment.size)
         return self.context.fail(error, path)
 
-    def _index_abort(
+    def index_abort(
         self, marker: ControlMarker, header: BatchHeader, base: Offset, segment: Segment
     ) -> None:
         """Write the `.txnindex` entry of a marker that aborts, ahead of the marker. StorageError.

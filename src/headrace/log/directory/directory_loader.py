@@ -316,3 +316,15 @@ def _sync_each(disk: Disk, paths: Sequence[str]) -> None:
         file.sync()
     for parent in sorted({path.rpartition("/")[0] for path in paths}):
         disk.sync_directory(parent)
+
+
+def make_durably(disk: Disk, path: str) -> None:
+    """Make a directory and its parents so that a power cut takes none of them back."""
+    missing = []
+    while path and not disk.is_directory(path):
+        missing.append(path)
+        path = path.rpartition("/")[0]
+    if missing:
+        disk.make_directory(missing[0])
+    for made in missing:
+        disk.sync_directory(made.rpartition("/")[0] or ("/" if made.startswith("/") else "."))

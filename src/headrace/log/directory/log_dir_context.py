@@ -44,6 +44,9 @@ class LogDirectoryEvents(Protocol[LogT]):
     def allow_gap(self, partition: TopicPartition, below: Offset) -> None:
         """The log may have gaps below an offset. Called on any thread. See `recovery.gaps`."""
 
+    def gap_appended(self, log: LogT, below: Offset) -> None:
+        """The same of a gap that is about to be appended; durable with the log's next flush."""
+
     def gaps_below(self, partition: TopicPartition) -> Offset:
         """Below which offset a log may have gaps."""
 

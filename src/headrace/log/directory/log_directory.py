@@ -16,7 +16,7 @@ from typing import Protocol
 
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
-from headrace.log.directory.directory_loader import DirectoryLoader
+from headrace.log.directory.directory_loader import DirectoryLoader, make_durably
 from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.directory.housekeeping import Housekeeping
 from headrace.log.directory.meta_properties import Identity, read_identity
@@ -117,7 +117,7 @@ class LogDirectory:
         CorruptLogError: a checkpoint file that is none. OSError.
         """
         self = cls(disk, clock, random, path, periods=periods or Periods(), strategy=strategy)
-        _make_durably(disk, path)
+        make_durably(disk, path)
         try:
             self._unlock = disk.lock(f"{path}/{file_names.LOCK}")
         except BlockingIOError:
@@ -172,6 +172,16 @@ class LogDirectory:
         """`LogDirectoryEvents`."""
         for listener in self._listeners:
             listener.about_to_cut(log, end)
+
+    def gap_appended(self, log: Log, below: Offset) -> None:
+        """`LogDirectoryEvents`."""
+        try:
+            file = self.gaps.note(log.topic_partition, below)
+        except OSError as error:
+            raise self.context.fail(error, self.path) from error
+        if file is not None:
+            log.unflushed.add_file(file)
+            log.unflushed.add_directory(self.path)
 
     def start_moved(self) -> None:
         """`LogDirectoryEvents`."""
@@ -386,15 +396,3 @@ class LogDirectory:
                 self.loader.doubt()
             if self._unlock is not None:
                 self._unlock()
-
-
-def _make_durably(disk: Disk, path: str) -> None:
-    """Make a directory and its parents so that a power cut takes none of them back."""
-    missing = []
-    while path and not disk.is_directory(path):
-        missing.append(path)
-        path = path.rpartition("/")[0]
-    if missing:
-        disk.make_directory(missing[0])
-    for made in missing:
-        disk.sync_directory(made.rpartition("/")[0] or ("/" if made.startswith("/") else "."))

@@ -22,12 +22,15 @@ from headrace.log.segment.scan import BadBatch, headers
 from headrace.log.segment.segment import Segment
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
-from headrace.ports.disk import Disk
+from headrace.ports.disk import Disk, DiskFile
 from headrace.record.batch_layout import OVERHEAD_BYTES
 
 _logger = logging.getLogger(__name__)
 
+AHEAD_OFFSETS = 1 << 20
+"""How far beyond a gap that is copied from a leader further ones are allowed."""
 FILE_NAME = "headrace-gap-offset-checkpoint"
+FILE_NAME_FOLLOWED = "headrace-followed-gap-offset-checkpoint"
 WHAT_TO_DO = (
     "the partition is out of service and nothing of it was changed: restore its directory from a "
     "copy, or stop the broker and see `headrace log verify` and `headrace log repair`"
@@ -35,53 +38,72 @@ WHAT_TO_DO = (
 
 
 class Gaps:
-    """One directory's file of offsets below which a log may have gaps."""
+    """One directory's offsets below which a log may have gaps, kept in two files.
 
-    __slots__ = ("_disk", "_path", "_written", "entries", "known")
+    One is written, durably, before compaction or truncation begins; the other with the flush of
+    what a follower has appended. So each of them has one writer at a time.
+    """
+
+    __slots__ = ("_disk", "_followed", "_path", "_path_followed", "_written", "entries", "known")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._path = f"{directory}/{FILE_NAME}"
+        self._path_followed = f"{directory}/{FILE_NAME_FOLLOWED}"
         self._written: bytes | None = None
         self.entries: dict[TopicPartition, Offset] = {}
+        self._followed: dict[TopicPartition, Offset] = {}
         self.known = False
         """Whether the file was there: then all gaps that we made are below what it says."""
 
     def read(self) -> None:
-        """Read the file, if there is a sound one. Blocking; OSError."""
+        """Read the files, if there are sound ones. Blocking; OSError."""
+        self._written = text_files.read_file(self._disk, self._path)
+        followed = text_files.read_file(self._disk, self._path_followed)
         try:
-            file = self._disk.open(self._path, writable=False)
-        except FileNotFoundError:
-            return
-        try:
-            content = file.read(0, file.size())
-            self.entries = text_files.read_offsets(content, self._path)
+            if self._written is not None:
+                self.entries = text_files.read_offsets(self._written, self._path)
+            if followed is not None:
+                self._followed = text_files.read_offsets(followed, self._path_followed)
         except CorruptLogError as error:
+            self._written = None
             _logger.warning("%s; gaps in compacted logs are believed once more", error)
-        else:
-            self._written = content
-            self.known = True
-        finally:
-            file.close()
+        self.known = self._written is not None
 
     def below(self, partition: TopicPartition) -> Offset:
         """Below this offset the partition may have gaps."""
-        return self.entries.get(partition, Offset(0))
+        start = Offset(0)
+        return max(self.entries.get(partition, start), self._followed.get(partition, start))
 
     def allow(self, partition: TopicPartition, offset: Offset) -> None:
         """From now on it may, below `offset`; durable with `write`."""
         self.entries[partition] = Offset(max(offset, self.below(partition)))
 
+    def note(self, partition: TopicPartition, below: Offset) -> DiskFile | None:
+        """Allow a gap that a follower is about to append; the file to be flushed if it says more.
+
+        A step further than asked for, so that the file is not written for each gap. OSError.
+        """
+        if below <= self.below(partition):
+            return None
+        self._followed[partition] = Offset((below // AHEAD_OFFSETS + 1) * AHEAD_OFFSETS)
+        file = self._disk.open(f"{self._path_followed}.tmp", create=True)
+        file.truncate(0)
+        file.write_at(0, (text_files.write_offsets(self._followed),))
+        self._disk.rename(f"{self._path_followed}.tmp", self._path_followed)
+        return file
+
     def forget(self, partition: TopicPartition) -> None:
-        """The partition is deleted; the file says so when it is next written."""
+        """The partition is deleted; the files say so when they are next written."""
         self.entries.pop(partition, None)
+        self._followed.pop(partition, None)
 
     def content(self) -> bytes:
-        """What the file should hold."""
+        """What the first file should hold."""
         return text_files.write_offsets(dict(self.entries))
 
     def write(self, content: bytes) -> None:
-        """Replace the file where it says anything else. Blocking; OSError."""
+        """Replace the first file where it says anything else. Blocking; OSError."""
         if content != self._written:
             self._disk.replace(self._path, content)
             self._written = content

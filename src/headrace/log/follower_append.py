@@ -1,0 +1,177 @@
+"""Appending what a leader has sent: its batches as they are, with its offsets and epochs.
+
+A response is checked once, before any of it is written: it is appended as far as it is whole, or
+not at all (G13). It is written as it came, by one write for each segment it reaches into.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headrace.log.log import Log
+from headrace.log.segment.indexes import RELATIVE_OFFSET_MAX
+from headrace.model.errors import HeadraceError
+from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.record.batch import (
+    CONTROL,
+    BatchHeader,
+    ControlMarker,
+    parse_control,
+    parse_header,
+    records,
+    size_of,
+)
+from headrace.record.batch_layout import CRC_FROM, HEADER_BYTES, LENGTH_MIN, MAGIC
+from headrace.record.compression import CorruptBatch
+from headrace.record.crc32c import crc32c
+
+
+class UnexpectedBatch(HeadraceError):
+    """A fetched batch does not follow what the log holds, by its offsets or by its epoch.
+
+    Where the log is empty and the batch holds the log's end, but begins before it, the leader's
+    start lies inside of the batch: reset the log to `base_offset`, then append again.
+    """
+
+    def __init__(self, message: str, base_offset: Offset) -> None:
+        super().__init__(message)
+        self.base_offset = base_offset
+
+
+class _Batch(NamedTuple):
+    begin: int
+    """Where it begins and ends in the response."""
+    end: int
+    header: BatchHeader
+    marker: ControlMarker | None
+
+    @property
+    def last(self) -> int:
+        return self.header.base_offset + self.header.last_offset_delta
+
+
+def append_as_follower(log: Log, data: memoryview, now_ms: int) -> Offset:
+    """Append the whole batches of a fetched response, unchanged; returns the log's new end.
+
+    Offsets and epochs are the leader's; compaction there may have left gaps. Epochs, producers,
+    `.txnindex` and the snapshots at rolls become what they are at the leader. A batch cut off at
+    the end of `data` is left out. `data` is not kept. Nothing is flushed: ask for it.
+
+    CorruptBatch: `data` is not what a leader has; UnexpectedBatch: it does not belong here. Then
+    nothing was appended. StorageError: the directory has failed, now or before.
+    """
+    log.check_appendable()
+    batches = _checked(log, data)
+    _allow_gaps(log, batches)
+    done = 0
+    while done < len(batches):
+        group = _group(log, batches, done)
+        _append_group(log, data, group, now_ms)
+        done += len(group)
+    return log.end_offset
+
+
+def _checked(log: Log, data: memoryview) -> list[_Batch]:
+    """The whole batches of `data`, all of them sound and fit to follow the log's end."""
+    found: list[_Batch] = []
+    expected, epoch = log.end_offset, log.epochs.latest
+    at, end = 0, len(data)
+    while end - at >= HEADER_BYTES:
+        header = parse_header(data, at)
+        after = at + size_of(header)
+        if header.magic != MAGIC or header.batch_length < LENGTH_MIN:
+            raise CorruptBatch(f"no batch at byte {at} of what was fetched")
+        if after > end:
+            break
+        if crc32c(data[at + CRC_FROM : after]) != header.crc or header.last_offset_delta < 0:
+            raise CorruptBatch(f"the batch at byte {at} of what was fetched is damaged")
+        if header.base_offset < expected:
+            raise UnexpectedBatch(
+                f"{log.topic_partition} goes on at {expected}, not at {header.base_offset}",
+                Offset(header.base_offset),
+            )
+        if header.leader_epoch < epoch:
+            raise UnexpectedBatch(
+                f"{log.topic_partition} is at leader epoch {epoch}, offset {header.base_offset} "
+                f"was written under {header.leader_epoch}",
+                Offset(header.base_offset),
+            )
+        found.append(_Batch(at, after, header, _marker(header, data[at:after])))
+        expected = Offset(header.base_offset + header.last_offset_delta + 1)
+        epoch = LeaderEpoch(header.leader_epoch)
+        at = after
+    if data and not found:
+        raise CorruptBatch(f"{end} bytes of what was fetched hold no whole batch")
+    return found
+
+
+def _marker(header: BatchHeader, batch: memoryview) -> ControlMarker | None:
+    """The marker of a control batch that compaction has not emptied. CorruptBatch."""
+    if not header.attributes & CONTROL or header.producer_id < 0:
+        return None
+    record = next(iter(records(batch)), None)
+    return None if record is None else parse_control(record)
+
+
+def _allow_gaps(log: Log, batches: Sequence[_Batch]) -> None:
+    """Have the next start believe the gaps before these batches: noted before they are written."""
+    expected: int = log.end_offset
+    below = 0
+    for batch in batches:
+        if batch.header.base_offset > expected:
+            below = batch.header.base_offset
+        expected = batch.last + 1
+    if below:
+        log.context.events.gap_appended(log, Offset(below))
+
+
+def _group(log: Log, batches: Sequence[_Batch], first: int) -> list[_Batch]:
+    """The batches from number `first` on that go into one segment, a new one where it is due."""
+    config = log.config
+    segment = log.segments.active
+    segment.load_indexes()
+    _ = segment.max_timestamp  # known before more is added to it
+    head = batches[first]
+    size, last, newest = head.end - head.begin, head.last, head.header.max_timestamp
+    if segment.should_roll(size, last, newest, config.segment_bytes, config.segment_ms):
+        # Behind a gap wider than a segment's offsets the next one begins with its first batch.
+        if last - log.end_offset > RELATIVE_OFFSET_MAX:
+            log.end_offset = Offset(head.header.base_offset)
+        segment = log.roll() if segment.size else log.new_segment(log.end_offset)
+    room = min(segment.index.room, segment.time_index.room)
+    group = [head]
+    for batch in batches[first + 1 : first + room]:
+        size = batch.end - head.begin
+        newest = batch.header.max_timestamp
+        if segment.should_roll(size, batch.last, newest, config.segment_bytes, config.segment_ms):
+            break
+        group.append(batch)
+    return group
+
+
+def _append_group(log: Log, data: memoryview, group: Sequence[_Batch], now_ms: int) -> None:
+    """Append what goes into the active segment, by one write. StorageError."""
+    segment = log.segments.active
+    begins = [
+        log.epochs.assign(LeaderEpoch(header.leader_epoch), Offset(header.base_offset))
+        for _, _, header, _ in group
+    ]
+    if any(begins):
+        log.save_epochs()
+    for _, _, header, marker in group:
+        base = Offset(header.base_offset)
+        if marker is not None:
+            log.index_abort(marker, header, base, segment)
+            log.producers.update_marker(header, marker, base)
+        elif header.producer_id >= 0 and not header.attributes & CONTROL:
+            log.producers.update(header, base, now_ms)
+    position, every = segment.size, log.config.index_interval_bytes
+    try:
+        segment.file.write_at(position, (data[group[0].begin : group[-1].end],))
+    except OSError as error:
+        raise log.append_failed(segment, error) from error
+    for batch in group:
+        segment.note(batch.last, batch.header.max_timestamp, position, every)
+        segment.bytes_since_index += batch.end - batch.begin
+        position += batch.end - batch.begin
+    segment.size = position
+    log.ends_at(group[-1].last + 1)
