@@ -20,7 +20,7 @@ LARGE_FILES = {
     "tests/unit/cluster/test_controller.py": 455,
     "tests/unit/coordination/test_consumer_groups.py": 559,
     "tests/unit/coordination/test_txn_coordinator.py": 538,
-    "tests/unit/frontends/test_groups_apis.py": 453,
+    "tests/unit/frontends/test_groups_apis.py": 455,
     "tests/unit/frontends/test_transaction_apis.py": 517,
     "tests/unit/log/test_gaps.py": 430,
     "tests/unit/log/test_recovery.py": 407,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.broker.metadata_image import MetadataImage, PartitionInfo, TopicInfo
+from headrace.broker.metadata_image import ImageDelta, MetadataImage, PartitionInfo, TopicInfo
 from headrace.coordination.groups.assignors.spec import Partitions
 from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.consumer.messages import HeartbeatAnswer, HeartbeatRequest
@@ -20,10 +20,16 @@ def topic_id(name: str) -> bytes:
     return name.encode().rjust(16, b"\x01")[-16:]
 
 
-def cluster(topics: Mapping[str, int], version: int = 1) -> MetadataImage:
+def cluster(topics: Mapping[str, int]) -> MetadataImage:
     """A picture of one broker with these topics, each with so many partitions."""
+    image = MetadataImage("cluster")
+    image.apply(ImageDelta(_topics(topics)))
+    return image
+
+
+def _topics(topics: Mapping[str, int]) -> list[TopicInfo]:
     broker = BrokerId(0)
-    made = [
+    return [
         TopicInfo(
             name,
             topic_id(name),
@@ -34,17 +40,12 @@ def cluster(topics: Mapping[str, int], version: int = 1) -> MetadataImage:
         )
         for name, count in topics.items()
     ]
-    return MetadataImage(
-        "cluster",
-        version=version,
-        topics={one.name: one for one in made},
-        topics_by_id={one.topic_id: one for one in made},
-    )
 
 
 def grown(room: Room, topics: Mapping[str, int]) -> None:
     """The cluster has these topics now."""
-    room.image = cluster(topics, room.image.version + 1)
+    gone = room.image.topics.keys() - topics.keys()
+    room.image.apply(ImageDelta(_topics(topics), removed=sorted(gone)))
 
 
 def group_of(room: Room, name: str = "g") -> ConsumerGroup:

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.flush_intervals import FlushIntervals
-from headrace.broker.metadata_image import NO_LEADER, MetadataImage
+from headrace.broker.metadata_image import ImageDelta, MetadataImage, PartitionInfo, with_offline
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import Quotas
@@ -60,8 +60,8 @@ class Broker:
         self.metrics = metrics
         self.directories = tuple(directories)
         self.cluster_id = cluster_id
-        self.image = MetadataImage(cluster_id, NO_LEADER)
-        """The present picture of the cluster; replaced by `publish`, never changed."""
+        self.image = MetadataImage(cluster_id)
+        """The present picture of the cluster; changed by `publish` only."""
         self.producer_ids = ProducerIds()
         self.partitions: dict[tuple[str, int], Partition] = {}
         """Led here, by topic and number; those of a failed directory included."""
@@ -156,8 +156,6 @@ class Broker:
             flush_on_ack=self.config.log_flush_on_ack,
         )
         self.partitions[topic, index] = partition
-        if not self.config.log_flush_on_ack:
-            self._intervals.arm()
         for watcher in self.opened:
             watcher(partition)
         return partition
@@ -284,12 +282,25 @@ class Broker:
         self._offline.update((*partition.topic_partition,) for partition in hit)
         for partition in hit:
             self._close(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        self.publish(self.image)
+        self.publish(ImageDelta(partitions=self._shown(hit)))
         _logger.error("%s failed (%s): %d partitions are offline", directory.path, error, len(hit))
 
-    def publish(self, image: MetadataImage) -> None:
-        """Show clients a new picture, with what is offline here told as such."""
-        self.image = image.with_offline(self._offline, self.broker_id) if self._offline else image
+    def _shown(self, partitions: Sequence[Partition]) -> dict[str, list[PartitionInfo]]:
+        """As clients see these partitions now, by topic; only those that they do see."""
+        shown: dict[str, list[PartitionInfo]] = {}
+        for partition in partitions:
+            name, index = partition.topic_partition
+            topic = self.image.topics.get(name)
+            if topic is not None and index < len(topic.partitions):
+                shown.setdefault(name, []).append(topic.partitions[index])
+        return shown
+
+    def publish(self, delta: ImageDelta) -> None:
+        """Show clients what has changed, with what is offline here told as such."""
+        if self._offline:
+            delta = with_offline(delta, self.image, self._offline, self.broker_id)
+        self.image.apply(delta)
+        self._intervals.arm()
 
     # --- settings ------------------------------------------------------------------------------
 
@@ -301,6 +312,7 @@ class Broker:
         if changed:
             for partition in self.partitions.values():
                 partition.flush_on_ack(config.log_flush_on_ack)
+        self._intervals.arm()
         for told in self.reconfigured:
             told(config)
 

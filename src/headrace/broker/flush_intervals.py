@@ -37,6 +37,8 @@ class FlushIntervals:
 
     def arm(self) -> None:
         """Look again at the settings and begin, or end, the rounds."""
+        if self._config().log_flush_on_ack and self._timer is None:
+            return
         self.stop()
         self._armed = True
         # At the end of the turn: many topics may be configured anew in this one.

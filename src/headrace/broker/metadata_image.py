@@ -1,10 +1,14 @@
-"""What every broker tells clients of the cluster: one immutable picture, replaced when it changes.
+"""What every broker tells clients of the cluster: one picture, changed in place by deltas (ADR 16).
 
-A picture is never changed in place, so a response made from it is true as a whole, and one made
-before may be sent again as long as `version` is the same.
+Only `Broker.publish` changes it, on the deciding thread. What it holds (topics, partitions,
+brokers) is never changed, only replaced: who needs a topic as it was keeps the `TopicInfo`. A
+response made without waiting is true as a whole.
+
+Two versions: `version` grows with every delta, `structure` only where topics, partitions or brokers
+come or go. A new leader or in-sync replica leaves `structure` as it is.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
@@ -68,15 +72,58 @@ class TopicInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataImage:
-    """The cluster at one moment. `version` grows with every change."""
+class ImageDelta:
+    """What is to change in the picture, all of it at once."""
 
-    cluster_id: str
-    controller_id: BrokerId = NO_LEADER
-    version: int = 0
-    brokers: Mapping[BrokerId, BrokerInfo] = field(default_factory=dict)
-    topics: Mapping[str, TopicInfo] = field(default_factory=dict)
-    topics_by_id: Mapping[bytes, TopicInfo] = field(default_factory=dict)
+    topics: Sequence[TopicInfo] = ()
+    """Added, or shown anew as a whole: grown, configured otherwise. Each name once."""
+    removed: Sequence[str] = ()
+    """Topics that go, before `topics` come; unknown names are ignored."""
+    partitions: Mapping[str, Sequence[PartitionInfo]] = field(default_factory=dict)
+    """Partitions with another leader, epoch, ISR or replicas, by topic; unknown ones are ignored.
+    Applied after `topics`."""
+    brokers: Sequence[BrokerInfo] | None = None
+    """All that are alive; None: as before."""
+    controller_id: BrokerId | None = None
+    """None: as before."""
+
+
+Observer = Callable[[ImageDelta, bool], None]
+"""Called with what has changed, and whether `structure` grew with it."""
+
+
+class MetadataImage:
+    """The cluster as it is now."""
+
+    __slots__ = (
+        "_folded",
+        "brokers",
+        "cluster_id",
+        "controller_id",
+        "observers",
+        "partition_count",
+        "structure",
+        "topics",
+        "topics_by_id",
+        "version",
+    )
+
+    def __init__(self, cluster_id: str) -> None:
+        """Nothing is known of the cluster yet."""
+        self.cluster_id = cluster_id
+        self.controller_id = NO_LEADER
+        self.version = 0
+        """Grows with every change."""
+        self.structure = 0
+        """Grows when topics, partitions or brokers come or go, or the controller is another."""
+        self.brokers: Mapping[BrokerId, BrokerInfo] = {}
+        self.topics: dict[str, TopicInfo] = {}
+        self.topics_by_id: dict[bytes, TopicInfo] = {}
+        self.partition_count = 0
+        """Of all topics."""
+        self.observers: list[Observer] = []
+        """Told after each change, in the order of registration."""
+        self._folded: dict[str, tuple[str, ...]] = {}
 
     def hash_of(self, names: Iterable[str]) -> int:
         """A number that changes when one of these topics comes, goes, grows or is made anew.
@@ -93,57 +140,99 @@ class MetadataImage:
                 digest.update(b"%s\0%s%d;" % parts)
         return int.from_bytes(digest.digest(), "big", signed=True) if some else 0
 
-    def with_topics(self, changed: Iterable[TopicInfo]) -> "MetadataImage":
-        """The next picture, with `changed` added or replaced (by name)."""
-        topics = dict(self.topics)
-        by_id = dict(self.topics_by_id)
-        for topic in changed:
-            former = topics.get(topic.name)
+    def collides_with(self, name: str) -> str | None:
+        """A topic whose name differs from `name` in '.' and '_' at most; None: there is none."""
+        return next(iter(self._folded.get(folded(name), ())), None)
+
+    def apply(self, delta: ImageDelta) -> None:
+        """Change the picture, then tell the observers."""
+        structural = False
+        for name in delta.removed:
+            structural = self._remove(name) or structural
+        for topic in delta.topics:
+            structural = self._put(topic) or structural
+        for name, changed in delta.partitions.items():
+            former = self.topics.get(name)
             if former is not None:
-                by_id.pop(former.topic_id, None)
-            topics[topic.name] = topic
-            by_id[topic.topic_id] = topic
-        return replace(self, version=self.version + 1, topics=topics, topics_by_id=by_id)
+                self._put(_with_partitions(former, changed))
+        if delta.brokers is not None:
+            brokers = {broker.broker_id: broker for broker in delta.brokers}
+            structural = structural or brokers != self.brokers
+            self.brokers = brokers
+        if delta.controller_id is not None:
+            structural = structural or delta.controller_id != self.controller_id
+            self.controller_id = delta.controller_id
+        self.version += 1
+        self.structure += structural
+        for observer in tuple(self.observers):
+            observer(delta, structural)
 
-    def without_topics(self, names: Iterable[str]) -> "MetadataImage":
-        """The next picture, without the topics named; unknown names are ignored."""
-        topics = dict(self.topics)
-        by_id = dict(self.topics_by_id)
-        for name in names:
-            topic = topics.pop(name, None)
-            if topic is not None:
-                by_id.pop(topic.topic_id, None)
-        return replace(self, version=self.version + 1, topics=topics, topics_by_id=by_id)
+    def _remove(self, name: str) -> bool:
+        topic = self.topics.pop(name, None)
+        if topic is None:
+            return False
+        self.topics_by_id.pop(topic.topic_id, None)
+        left = tuple(other for other in self._folded.pop(folded(name), ()) if other != name)
+        if left:
+            self._folded[folded(name)] = left
+        self.partition_count -= len(topic.partitions)
+        return True
 
-    def with_offline(
-        self, offline: Iterable[tuple[str, int]], broker_id: BrokerId
-    ) -> "MetadataImage":
-        """The next picture, these partitions out of service on `broker_id` and not led by it."""
-        hit: dict[str, set[int]] = {}
-        for name, index in offline:
-            hit.setdefault(name, set()).add(index)
-        return self.with_topics(
-            replace(
-                self.topics[name],
-                partitions=tuple(
-                    _offline(one, broker_id) if one.index in indexes else one
-                    for one in self.topics[name].partitions
-                ),
-            )
-            for name, indexes in hit.items()
-            if name in self.topics
-        )
+    def _put(self, topic: TopicInfo) -> bool:
+        """Add or replace a topic; whether its partitions are others."""
+        former = self.topics.get(topic.name)
+        self.topics[topic.name] = topic
+        if former is None:
+            self.topics_by_id[topic.topic_id] = topic
+            alike = folded(topic.name)
+            self._folded[alike] = (*self._folded.get(alike, ()), topic.name)
+            self.partition_count += len(topic.partitions)
+            return True
+        if former.topic_id != topic.topic_id:
+            self.topics_by_id.pop(former.topic_id, None)
+        self.topics_by_id[topic.topic_id] = topic
+        more = len(topic.partitions) - len(former.partitions)
+        self.partition_count += more
+        return more != 0 or former.topic_id != topic.topic_id
 
-    def with_brokers(
-        self, brokers: Iterable[BrokerInfo], controller_id: BrokerId
-    ) -> "MetadataImage":
-        """The next picture, with exactly these brokers and this controller."""
-        return replace(
-            self,
-            version=self.version + 1,
-            brokers={broker.broker_id: broker for broker in brokers},
-            controller_id=controller_id,
-        )
+
+def folded(name: str) -> str:
+    """A topic's name as metrics show it: '.' and '_' are one there."""
+    return name.replace(".", "_")
+
+
+def with_offline(
+    delta: ImageDelta,
+    image: MetadataImage,
+    offline: Iterable[tuple[str, int]],
+    broker_id: BrokerId,
+) -> ImageDelta:
+    """Mark in `delta` the partitions out of service on `broker_id`: it does not lead them.
+
+    Topics that `delta` does not show stay as they are in `image`.
+    """
+    topics = {topic.name: topic for topic in delta.topics}
+    partitions = {name: {one.index: one for one in some} for name, some in delta.partitions.items()}
+    for name, index in offline:
+        if name not in topics and name not in partitions:
+            continue
+        shown = topics.get(name) or image.topics.get(name)
+        changed = partitions.get(name, {})
+        if index not in changed and (shown is None or index >= len(shown.partitions)):
+            continue
+        found = changed[index] if index in changed or shown is None else shown.partitions[index]
+        partitions.setdefault(name, {})[index] = _offline(found, broker_id)
+    return replace(
+        delta, partitions={name: list(changed.values()) for name, changed in partitions.items()}
+    )
+
+
+def _with_partitions(topic: TopicInfo, changed: Sequence[PartitionInfo]) -> TopicInfo:
+    partitions = list(topic.partitions)
+    for partition in changed:
+        if partition.index < len(partitions):
+            partitions[partition.index] = partition
+    return replace(topic, partitions=tuple(partitions))
 
 
 def _offline(partition: PartitionInfo, broker_id: BrokerId) -> PartitionInfo:

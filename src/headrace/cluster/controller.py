@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 
 from headrace.broker.broker import Broker
-from headrace.broker.metadata_image import Endpoint, TopicInfo
+from headrace.broker.metadata_image import Endpoint, ImageDelta, TopicInfo
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster.adoption import adopt
 from headrace.cluster.catalog import Catalog
@@ -23,7 +23,7 @@ from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.topic_creation import NewTopic, plan_growth, plan_topic
+from headrace.cluster.topic_creation import NewTopic, TopicPlanner
 from headrace.cluster.znodes import Registration
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
@@ -104,9 +104,10 @@ class Controller:
                 _logger.error("topic %s cannot be deleted yet: a log directory has failed", name)
             topics.pop(name, None)
         led = await adopt(catalog, broker, topics)
-        image = broker.image.with_brokers(await catalog.brokers(), broker.broker_id)
+        brokers = await catalog.brokers()
         await self._lead(led)
-        broker.publish(image.with_topics(topic.shown() for topic in led))
+        shown = [topic.shown() for topic in led]
+        broker.publish(ImageDelta(shown, brokers=brokers, controller_id=broker.broker_id))
 
     async def stop(self) -> None:
         """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""
@@ -129,23 +130,22 @@ class Controller:
         self, wanted: Sequence[NewTopic], validate_only: bool, spend: Spend
     ) -> list[TopicInfo | ApiError]:
         async with self._change:
-            image = self.broker.image
+            planner = TopicPlanner(self.broker.image, self.broker.config)
             outcome: list[TopicInfo | ApiError] = []
             stored: list[StoredTopic] = []
             for one in wanted:
                 try:
                     whole = internal_topics.completed(one, self.broker)
-                    planned = plan_topic(whole, image, self.broker.config)
+                    planned = planner.plan(whole)
                     spend(len(planned.replicas))
                 except ApiError as error:
                     outcome.append(error)
                     continue
+                planner.take(planned)
                 topic_id = bytes(16) if validate_only else self.broker.random.uuid()
                 topic = StoredTopic.of_plan(planned, topic_id)
                 stored.append(topic)
-                shown = topic.shown()
-                outcome.append(shown)
-                image = image.with_topics([shown])
+                outcome.append(topic.shown())
             if stored and not validate_only:
                 failed = await self._store_and_lead(stored)
                 outcome = [
@@ -169,7 +169,7 @@ class Controller:
         except StoreError as error:
             return dict.fromkeys((topic.name for topic in topics), store_failed(error))
         failed = await self._lead(topics)
-        self.broker.publish(self.broker.image.with_topics(topic.shown() for topic in topics))
+        self.broker.publish(ImageDelta([topic.shown() for topic in topics]))
         return failed
 
     async def delete_topics(
@@ -199,9 +199,9 @@ class Controller:
                 # Durable before anything is dropped: a restart goes on with it, and never takes
                 # the half-deleted directories for a topic to adopt.
                 await self._catalog.begin_deletion(going)
-                self.broker.publish(image.without_topics(going))
-                for name in going:
-                    count = len(image.topics[name].partitions)
+                counts = {name: len(image.topics[name].partitions) for name in going}
+                self.broker.publish(ImageDelta(removed=going))
+                for name, count in counts.items():
                     await self._drop(name, range(count))
             except StoreError as error:
                 outcome |= dict.fromkeys(going, store_failed(error))
@@ -230,7 +230,8 @@ class Controller:
     ) -> None:
         async with self._change:
             image = self.broker.image
-            added = plan_growth(name, count, assignments, image, self.broker.config)
+            planner = TopicPlanner(image, self.broker.config)
+            added = planner.plan_growth(name, count, assignments)
             spend(len(added))
             if validate_only:
                 return
@@ -244,7 +245,7 @@ class Controller:
                 raise store_failed(error) from error
             failed = await self._lead([stored])
             grown = replace(topic, partitions=topic.partitions + stored.shown().partitions[first:])
-            self.broker.publish(self.broker.image.with_topics([grown]))
+            self.broker.publish(ImageDelta([grown]))
             if name in failed:
                 raise failed[name]
 

@@ -7,13 +7,13 @@ with their state, never imports their code.
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.broker.broker import Broker
+    from headrace.broker.metadata_image import ImageDelta
     from headrace.broker.partition import Partition
     from headrace.coordination.groups.context import ShardContext
     from headrace.coordination.groups.group_coordinators import GroupCoordinators
@@ -43,6 +43,7 @@ class Coordinators:
         }
         broker.opened.append(self._opened)
         broker.closed.append(self._closed)
+        broker.image.observers.append(self._picture_changed)
 
     @cached_property
     def groups(self) -> "GroupCoordinators":
@@ -117,10 +118,13 @@ class Coordinators:
         led = self._led.get(topic)
         if led is not None:
             led().resign(index)
-        elif partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._made("groups"):
-            self.groups.topic_deleted(topic)
         if self._made("share"):
             self.share.partition_closed(partition)
+
+    def _picture_changed(self, delta: "ImageDelta", structural: bool) -> None:
+        if delta.removed and self._made("groups"):
+            for topic in delta.removed:
+                self.groups.topic_deleted(topic)
 
     def _share_revived(self, shard: "ShardContext") -> None:
         if shard.share:

@@ -12,6 +12,7 @@ import pytest
 from headrace.broker.metadata_image import (
     BrokerInfo,
     Endpoint,
+    ImageDelta,
     MetadataImage,
     PartitionInfo,
     TopicInfo,
@@ -67,8 +68,9 @@ class Wire:
     def __init__(self) -> None:
         self.room = Room()
         me = BrokerInfo(BrokerId(0), (Endpoint("PLAINTEXT", "here", 9092),))
-        image = MetadataImage("cluster").with_brokers([me], BrokerId(0))
-        image = image.with_topics([topic("t", TOPIC_ID, 2), topic(OFFSETS_TOPIC, bytes(16), 1)])
+        image = MetadataImage("cluster")
+        topics = [topic("t", TOPIC_ID, 2), topic(OFFSETS_TOPIC, bytes(16), 1)]
+        image.apply(ImageDelta(topics, brokers=[me], controller_id=BrokerId(0)))
         transactions = SimpleNamespace(led=self.room.groups.led)
         broker: Any = SimpleNamespace(
             image=image,
@@ -428,14 +430,14 @@ def made(wire: Wire) -> Callable[[str], Any]:
     """A controller that makes `__consumer_offsets`."""
 
     async def ensure(name: str) -> None:
-        wire.broker.image = wire.broker.image.with_topics([topic(name, bytes(16), 1)])
+        wire.broker.image.apply(ImageDelta([topic(name, bytes(16), 1)]))
 
     return ensure
 
 
 def test_the_first_question_makes_the_topic() -> None:
     wire = Wire()
-    wire.broker.image = wire.broker.image.without_topics([OFFSETS_TOPIC])
+    wire.broker.image.apply(ImageDelta(removed=[OFFSETS_TOPIC]))
     wire.controller.ensure_internal_topic = made(wire)
     answer = wire.ask(served(find_coordinator), 2, key="g", key_type=0)
     assert (answer.error_code, answer.port) == (0, 9092)
@@ -443,7 +445,7 @@ def test_the_first_question_makes_the_topic() -> None:
 
 def test_a_topic_that_cannot_be_made_means_no_coordinator_yet() -> None:
     wire = Wire()
-    wire.broker.image = wire.broker.image.without_topics([OFFSETS_TOPIC])
+    wire.broker.image.apply(ImageDelta(removed=[OFFSETS_TOPIC]))
 
     async def refuse(name: str) -> None:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import ImageDelta
 from headrace.cluster import znodes
 from headrace.cluster.catalog import Catalog
 from headrace.cluster.settings.config_descriptions import (
@@ -38,6 +39,9 @@ class Settings:
         self._catalog = catalog
         self._change = change
         self._dynamic = DynamicConfig(broker.config, broker_id=broker.broker_id)
+        self._parsed: dict[tuple[tuple[str, str], ...], LogConfig] = {}
+        self._parsed_for = broker.config
+        """Whose defaults `_parsed` was made with."""
         self.groups = EntitySettings.of_groups(broker, catalog, change, self.dynamic)
         self.client_metrics = EntitySettings.of_client_metrics(
             broker, catalog, change, self.dynamic
@@ -57,7 +61,17 @@ class Settings:
         return self._dynamic
 
     def log_config(self, name: str, overrides: Mapping[str, str]) -> LogConfig:
-        """The settings of a topic's logs now."""
+        """The settings of a topic's logs now; topics configured alike share one."""
+        if self._parsed_for is not self._broker.config:
+            self._parsed_for = self._broker.config
+            self._parsed.clear()
+        key = tuple(sorted(overrides.items()))
+        known = self._parsed.get(key)
+        if known is None:
+            known = self._parsed[key] = self._parse(name, overrides)
+        return known
+
+    def _parse(self, name: str, overrides: Mapping[str, str]) -> LogConfig:
         try:
             return topic_log_config(self._broker.config, overrides)
         except ConfigError as error:
@@ -103,8 +117,7 @@ class Settings:
         validate_only: bool,
     ) -> None:
         async with self._change:
-            image = self._broker.image
-            topic = image.topics.get(name)
+            topic = self._broker.image.topics.get(name)
             if topic is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             if isinstance(change, Mapping):
@@ -116,7 +129,7 @@ class Settings:
                 return
             path = znodes.topic_config_path(name)
             await self._put_config(path, wanted)
-            self._broker.publish(image.with_topics([replace(topic, config=wanted)]))
+            self._broker.publish(ImageDelta([replace(topic, config=wanted)]))
             self._broker.reconfigure_topic(name, self.log_config(name, wanted))
 
     async def alter_broker(
@@ -158,8 +171,11 @@ class Settings:
             self._reconfigure(self._dynamic.effective())
 
     def _reconfigure(self, config: BrokerConfig) -> None:
-        """Take the broker's new settings, the topics' defaults among them."""
+        """Take the broker's new settings; topics hear of them only where a default is another."""
+        before = self.log_config("", {})
         self._broker.reconfigure(config)
+        if self.log_config("", {}) == before:
+            return
         for topic in self._broker.image.topics.values():
             self._broker.reconfigure_topic(topic.name, self.log_config(topic.name, topic.config))
 

@@ -63,9 +63,9 @@ class ConsumerGroup:
         """By kind and member id; see `membership`."""
         self.is_assigning = False
         """An assignor works on the group's target, on a thread."""
-        self.image_version = -1
-        """The picture of the cluster the metadata hash was last compared with."""
-        self.regexes_version = -1
+        self.image_structure = -1
+        """The structure of the cluster the metadata hash was last compared with."""
+        self.regexes_structure = -1
         self.regex_topics: frozenset[str] | None = None
         """The topics there were when all regular expressions were last matched."""
         self.regexes_at = float("-inf")

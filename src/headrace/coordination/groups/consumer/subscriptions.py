@@ -72,7 +72,7 @@ def _resolve(turn: Turn, expression: str) -> None:
 
 
 def _stands_for(turn: Turn, expression: str, topics: frozenset[str]) -> None:
-    version, now_ms = turn.shard.image().version, turn.shard.clock.wall_ms()
+    version, now_ms = turn.shard.image().structure, turn.shard.clock.wall_ms()
     turn.change(RegexTopics(expression, Resolved(topics, version, now_ms)))
 
 
@@ -83,12 +83,12 @@ def _visible(image: MetadataImage) -> frozenset[str]:
 def refresh(turn: Turn, changed: bool) -> None:
     """Let the group's epoch grow if its subscriptions (`changed`) or their topics did.
 
-    Looks at the topics only where the picture of the cluster is another than last time.
+    Looks at the topics only where some have come or gone since last time.
     """
     shard, group = turn.shard, turn.group
     image = shard.image()
     changed = _refresh_regexes(turn, image) or changed or group.epoch <= INITIAL_EPOCH
-    if not changed and group.image_version == image.version:
+    if not changed and group.image_structure == image.structure:
         return
     if not group.members:
         # The next one to join will look.
@@ -98,8 +98,8 @@ def refresh(turn: Turn, changed: bool) -> None:
         turn.change(GroupEpoch(group.epoch + 1, digest))
         if group.has_legacy_topics:
             turn.change(LegacyTopics(False))
-    seen, group.image_version = group.image_version, image.version
-    turn.also(lambda: setattr(group, "image_version", seen))
+    seen, group.image_structure = group.image_structure, image.structure
+    turn.also(lambda: setattr(group, "image_structure", seen))
 
 
 def grow_epoch(turn: Turn) -> None:
@@ -114,16 +114,16 @@ def _refresh_regexes(turn: Turn, image: MetadataImage) -> bool:
         return False
     now = shard.clock.monotonic()
     age = now - group.regexes_at
-    outdated = group.regexes_version != image.version
+    outdated = group.regexes_structure != image.structure
     if age < REGEX_REFRESH_SECONDS_MIN or not (
         outdated or age * 1000 >= shard.limits.consumer_regex_refresh_ms
     ):
         return False
     names = _visible(image)
     before, group.regex_topics = group.regex_topics, names
-    seen, group.regexes_version = group.regexes_version, image.version
+    seen, group.regexes_structure = group.regexes_structure, image.structure
     group.regexes_at = now
-    turn.also(lambda: setattr(group, "regexes_version", seen))
+    turn.also(lambda: setattr(group, "regexes_structure", seen))
     turn.also(lambda: setattr(group, "regex_topics", before))
     others = False
     for expression in list(group.regex_members):

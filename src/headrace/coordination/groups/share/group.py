@@ -42,8 +42,8 @@ class ShareGroup:
     target: dict[str, frozenset[Part]] = field(default_factory=dict)
     initialized: dict[bytes, TopicState] = field(default_factory=dict)
     """Topics of which state is kept, and of which of their partitions."""
-    image_version: int = -1
-    """The picture of the cluster the metadata hash was last compared with."""
+    image_structure: int = -1
+    """The structure of the cluster the metadata hash was last compared with."""
     busy: bool = False
     """State is being made; whoever else changes the group waits for that."""
     is_assigning: bool = False

@@ -29,8 +29,8 @@ def rebalance(
     """A new epoch if members, subscriptions or topics have changed; its targets, or a date."""
     changes: list[KeyValue] = []
     image = context.image()
-    if force or group.image_version != image.version:
-        group.image_version = image.version
+    if force or group.image_structure != image.structure:
+        group.image_structure = image.structure
         digest = image.hash_of(group.subscribed())
         if force or digest != group.metadata_hash:
             group.epoch += 1

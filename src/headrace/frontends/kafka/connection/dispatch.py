@@ -78,6 +78,7 @@ class Dispatcher:
             spawn=self.spawn,
             writes=writes,
         )
+        broker.image.observers.append(self.shared.metadata_answers.picture_changed)
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, connection: "Connection") -> "KafkaSession":

@@ -7,16 +7,11 @@ from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.deadlines import Deadlines
 from headrace.frontends.kafka.connection.request_pass import RequestPass
 from headrace.frontends.kafka.fetch.fetch_sessions import FetchSessions
+from headrace.frontends.kafka.metadata.kept_answers import KeptAnswers
 from headrace.ports.clock import Clock, Random
 
 if TYPE_CHECKING:
     from headrace.broker.gathered_writes import GatheredWrites
-
-METADATA_ANSWERS_MAX = 256
-METADATA_REQUEST_BYTES_MAX = 1024
-
-Question = tuple[int, str, bytes]
-"""A Metadata request: its version, the listener it came through, its body."""
 
 
 class Shared:
@@ -42,23 +37,7 @@ class Shared:
         self.request_pass = RequestPass(self.deadlines, writes, self.now)
         """The one that hot handlers append in."""
         self.fetch_sessions = FetchSessions(clock, random, fetch_sessions_max)
-        self._answers: dict[Question, bytes] = {}
-        self._answers_of = -1
-
-    def metadata_answer(self, image_version: int, question: Question) -> bytes | None:
-        """The answer made for the same question while the cluster was the same."""
-        if image_version != self._answers_of:
-            self._answers.clear()
-            self._answers_of = image_version
-        return self._answers.get(question)
-
-    def keep_metadata_answer(self, question: Question, answer: bytes) -> None:
-        """Keep an answer until the cluster changes; a few, and for short questions only."""
-        if len(question[2]) > METADATA_REQUEST_BYTES_MAX:
-            return
-        if len(self._answers) >= METADATA_ANSWERS_MAX:
-            self._answers.clear()
-        self._answers[question] = answer
+        self.metadata_answers = KeptAnswers()
 
     def close(self) -> None:
         """Wait for nothing any more."""

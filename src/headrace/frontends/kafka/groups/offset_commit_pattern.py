@@ -76,8 +76,8 @@ class Pattern:
     """What requests of one connection have in common."""
 
     __slots__ = (
-        "_answer", "_image", "_limits", "_none", "_request", "_unpack", "repeated", "shape", "size",
-        "step", "version", "words",
+        "_answer", "_limits", "_none", "_request", "_structure", "_unpack", "repeated", "shape",
+        "size", "step", "version", "words",
     )  # fmt: skip
 
     def __init__(
@@ -109,7 +109,7 @@ class Pattern:
         self.words: tuple[bytes, ...] = self._unpack(body)[:: self.step]
         self._none = () if epochs else (-1,) * len(places)
         # What the request was held against: topics that are there, and how long a note may be.
-        self._image = image
+        self._structure = image.structure
         self._limits = limits
 
     def frames(self, frame: memoryview) -> Frames:
@@ -118,7 +118,7 @@ class Pattern:
 
     def holds(self, image: "MetadataImage", limits: "GroupLimits") -> bool:
         """Whether nothing has changed that could have a request refused for what it names."""
-        return self._image is image and self._limits is limits
+        return self._structure == image.structure and self._limits is limits
 
     def match(self, body: memoryview) -> "tuple[Sequence[int], Sequence[int]] | None":
         """The offsets and leader epochs of a request that is like the others; None: it is not."""

@@ -5,7 +5,7 @@
   auto.create.topics.enable allow it; the answer waits until it can be used (ADR 14).
 * What is created counts in the client's controller_mutation_rate, as with CreateTopics. Over it the
   topic is not there (UNKNOWN_TOPIC_OR_PARTITION), and the client may ask again.
-* The same question about the same cluster gets the answer made before.
+* The same question gets the answer made before, while no topic of it has changed.
 
 v4 allow creation · v8 authorized operations · v10 topic ids · v12 asked by id · v13 top-level error
 """
@@ -48,7 +48,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one Metadata request."""
     image, shared = context.broker.image, context.shared
     question = (context.version, context.listener, bytes(body))
-    known = shared.metadata_answer(image.version, question)
+    known = shared.metadata_answers.get(question)
     if known is not None:
         return known
     request = decode_request(context.version, body)
@@ -62,7 +62,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     response = _response(image, context.listener, request, {})
     answer = encode_response(context.version, response)
     if all(topic.error_code == 0 for topic in response.topics):
-        shared.keep_metadata_answer(question, answer)
+        shared.metadata_answers.keep(question, answer, (one.name or "" for one in response.topics))
     return answer
 
 

@@ -1,0 +1,45 @@
+"""Metadata answers that were made already, kept for as long as what they say is so."""
+
+from collections.abc import Iterable
+
+from headrace.broker.metadata_image import ImageDelta
+
+ANSWERS_MAX = 256
+REQUEST_BYTES_MAX = 1024
+
+Question = tuple[int, str, bytes]
+"""A Metadata request: its version, the listener it came through, its body."""
+
+
+class KeptAnswers:
+    """Answers by question: a few, and for short questions only."""
+
+    def __init__(self) -> None:
+        """Keep nothing yet. `picture_changed` is to be told of every change of the picture."""
+        self._answers: dict[Question, bytes] = {}
+        self._about: dict[str, set[Question]] = {}
+        self.get = self._answers.get
+        """The answer made for the same question while the cluster was the same, or None."""
+
+    def keep(self, question: Question, answer: bytes, topics: Iterable[str]) -> None:
+        """Keep an answer that tells of these topics, which are there, and of no other."""
+        if len(question[2]) > REQUEST_BYTES_MAX:
+            return
+        if len(self._answers) >= ANSWERS_MAX:
+            self._forget_all()
+        self._answers[question] = answer
+        for name in topics:
+            self._about.setdefault(name, set()).add(question)
+
+    def picture_changed(self, delta: ImageDelta, structural: bool) -> None:
+        """Forget answers that are no longer true."""
+        if structural:
+            self._forget_all()
+            return
+        for name in (*delta.partitions, *(topic.name for topic in delta.topics)):
+            for question in self._about.pop(name, ()):
+                self._answers.pop(question, None)
+
+    def _forget_all(self) -> None:
+        self._answers.clear()
+        self._about.clear()
