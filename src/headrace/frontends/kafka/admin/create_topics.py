@@ -56,7 +56,8 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     except TimeoutError:
         late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being created")
         outcome |= dict.fromkeys((topic.name for topic in wanted), late)
-    topics = tuple(_result(context, make, name, one) for name, one in outcome.items())
+    described: dict[tuple[tuple[str, str], ...], tuple[Entity, ...]] = {}
+    topics = tuple(_result(context, make, name, one, described) for name, one in outcome.items())
     return make(None, throttle_time=throttled(context, quota), topics=topics)
 
 
@@ -80,8 +81,13 @@ def _wanted(topic: Entity) -> NewTopic:
 
 
 def _result(
-    context: RequestContext, make: Make, name: str, outcome: TopicInfo | ApiError
+    context: RequestContext,
+    make: Make,
+    name: str,
+    outcome: TopicInfo | ApiError,
+    described: dict[tuple[tuple[str, str], ...], tuple[Entity, ...]],
 ) -> Entity:
+    """One topic's. `described`: all settings of topics configured alike, made once."""
     if isinstance(outcome, ApiError):
         return make(
             "CreatableTopicResult",
@@ -94,8 +100,11 @@ def _result(
         )
     configs: tuple[Entity, ...] = ()
     if context.version >= CONFIGS_SINCE:
-        entries = context.controller.settings.describe_planned(outcome.config)
-        configs = tuple(_config(make, entry) for entry in entries)
+        own = tuple(sorted(outcome.config.items()))
+        if own not in described:
+            entries = context.controller.settings.describe_planned(outcome.config)
+            described[own] = tuple(_config(make, entry) for entry in entries)
+        configs = described[own]
     return make(
         "CreatableTopicResult",
         name=name,
