@@ -207,10 +207,10 @@ def truncation(story: Story) -> None:
             story.flush(log)
             story.checkpoint()
     assert len(log.segments) > 3
-    story.truncate(log, 7)
+    story.truncate((log, 7))
     story.append(log, b"b7" * 30, producer=(8, 0, 0), epoch=4)
     story.flush(log)
-    story.truncate(log, 3)
+    story.truncate((log, 3))
     story.append(log, b"b3" * 80, producer=(8, 0, 0), epoch=5)
     story.append(log, b"b4" * 80, producer=(8, 0, 1), epoch=5)
     story.flush(log)
@@ -224,7 +224,7 @@ def truncation_before_any_flush(story: Story) -> None:
     for number in range(6):
         story.append(log, b"a%d" % number * 150)
     assert len(log.segments) > 3
-    story.truncate(log, 5)
+    story.truncate((log, 5))
     story.append(log, b"b5" * 20, epoch=1)
     story.flush(log)
 
@@ -238,12 +238,42 @@ def truncation_during_a_flush(story: Story) -> None:
         story.append(log, b"a%d" % number * 20)
     story.world.directory.flusher.flush_soon(log)
     story.world.clock.turn()
-    story.truncate(log, 1)
+    story.truncate((log, 1))
     for number in range(5):
         story.append(log, b"b%d" % number * 25, epoch=1)
     story.world.settle()
     story.append(log, b"last", epoch=1)
     story.flush(log)
+
+
+def truncation_of_several_logs(story: Story) -> None:
+    """All at once: the one into its flushed part, the other into what was not, and both go on."""
+    log, other = story.create(), story.create(OTHER, NEW_ID)
+    for number in range(4):
+        story.append(log, b"a%d" % number * 80, producer=(7, 0, number), epoch=number // 2)
+        story.append(other, b"o%d" % number * 90, producer=(9, 0, number), epoch=number)
+    story.flush(log)
+    story.checkpoint()
+    story.truncate((log, 1), (other, 3))
+    story.append(log, b"b1" * 30, epoch=4)
+    story.append(other, b"p3" * 30, epoch=4)
+    story.flush(log)
+    story.flush(other)
+
+
+def reset_to_a_leaders_start(story: Story) -> None:
+    """The leader has deleted more than the follower ever had."""
+    log = story.create()
+    for number in range(5):
+        story.append(log, b"a%d" % number * 90, producer=(7, 0, number), epoch=number // 2)
+    story.flush(log)
+    story.checkpoint()
+    story.reset(log, 40)
+    story.append(log, b"b40", producer=(7, 0, 9), epoch=3)
+    story.flush(log)
+    story.append(log, b"b41" * 90, producer=(7, 0, 10), epoch=4)
+    story.flush(log)
+    story.checkpoint()
 
 
 STORIES: list[Callable[[Story], None]] = [
@@ -264,6 +294,8 @@ STORIES: list[Callable[[Story], None]] = [
     truncation,
     truncation_before_any_flush,
     truncation_during_a_flush,
+    truncation_of_several_logs,
+    reset_to_a_leaders_start,
 ]
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.log.directory.checkpoints import Checkpoints
+from headrace.log.directory.checkpoints import Checkpoints, Picture
 from headrace.log.directory.directory_loader import DirectoryLoader
 from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.producers import producer_snapshot
@@ -93,9 +93,9 @@ def test_a_disk_used_in_the_wrong_order_is_found(disk: type[SimDisk], play: Play
 
 
 def test_a_checkpoint_ahead_of_the_flush_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Checkpoints.contents
+    honest = Checkpoints.picture
 
-    def ahead(self: Checkpoints, logs: dict[TopicPartition, object]) -> dict[str, bytes]:
+    def ahead(self: Checkpoints, logs: dict[TopicPartition, object]) -> Picture:
         flushed = {}
         for place, log in logs.items():
             flushed[place], log.flushed_offset = log.flushed_offset, log.end_offset  # type: ignore[attr-defined]
@@ -105,7 +105,7 @@ def test_a_checkpoint_ahead_of_the_flush_is_found(monkeypatch: pytest.MonkeyPatc
             for place, offset in flushed.items():
                 logs[place].flushed_offset = offset  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(Checkpoints, "contents", ahead)
+    monkeypatch.setattr(Checkpoints, "picture", ahead)
     assert any("out of service" in one for one in findings(stories.checkpoints))
 
 

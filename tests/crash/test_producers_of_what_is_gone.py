@@ -7,11 +7,10 @@ import pytest
 from headrace.config.log_config import LogConfig
 from headrace.log.producers.producer_states import Duplicate
 from headrace.log.retention import apply_retention
-from headrace.log.truncation import truncate_to
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from headrace.testing.disk_crash import crash_states
-from tests.support.log import NOW_MS, World, append, batch_of
+from tests.support.log import NOW_MS, World, append, batch_of, truncate_to
 
 CONFIG = LogConfig(segment_bytes=700, retention_ms=-1, file_delete_delay_ms=100)
 PRODUCER = (7, 0, 0)

@@ -12,13 +12,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from headrace.log.log import Log
 from headrace.log.retention import apply_retention
-from headrace.log.truncation import truncate_to
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from headrace.testing.disk_crash import crash_states
 from tests.property.test_log_model import model_settings
 from tests.support.compaction import COMPACTED, batches_of, cleaner_of, compact_now, put, rows
-from tests.support.log import NOW_MS, World
+from tests.support.log import NOW_MS, World, truncate_to
 
 SMALL = replace(COMPACTED, segment_bytes=420, index_interval_bytes=100, segment_index_bytes=256)
 KEYS = [b"a", b"b", b"c", b"d"]

@@ -17,12 +17,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from headrace.config.log_config import LogConfig
 from headrace.log.producers.producer_states import Duplicate
 from headrace.log.retention import apply_retention
-from headrace.log.truncation import truncate_to
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from headrace.testing.disk_crash import crash_states
-from tests.support.log import NOW_MS, World, append, append_marker, batch_of, values
+from tests.support.log import NOW_MS, World, append, append_marker, batch_of, truncate_to, values
 from tests.support.stepped_disk import SteppedDisk
 
 CONFIG = LogConfig(

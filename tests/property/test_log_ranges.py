@@ -14,13 +14,12 @@ from headrace.log.directory.periods import Periods
 from headrace.log.log import Log, NeedsDisk, ReadResult
 from headrace.log.segment import served_ranges
 from headrace.log.segment.served_ranges import BatchRange, Served
-from headrace.log.truncation import truncate_to
 from headrace.model.errors import ApiError, HeadraceError
 from headrace.model.nouns import Offset
 from headrace.ports.file_ranges import Part, RangeLost
 from headrace.record.batch import iterate
 from headrace.record.batch_layout import HEADER_BYTES
-from tests.support.log import World, append, records_of
+from tests.support.log import World, append, records_of, truncate_to
 
 LEAST = 150
 CONFIG = LogConfig(segment_bytes=9000, index_interval_bytes=300, segment_index_bytes=4096)

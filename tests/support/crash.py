@@ -16,7 +16,6 @@ from headrace.config.log_config import LogConfig
 from headrace.log.directory.durable_read_bounds import read_bound
 from headrace.log.log import Log, Origin
 from headrace.log.text_files import NO_TOPIC_ID
-from headrace.log.truncation import truncate_to
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.record import batch as wire
@@ -191,19 +190,55 @@ class Story:
         self.world.directory.checkpoint()
         self.world.settle()
 
-    def truncate(self, log: Log, offset: int) -> None:
+    def truncate(self, *cuts: tuple[Log, int]) -> None:
         """A follower's truncation: what goes may be there until this returns, and not after."""
-        history = self.history(log.topic_partition)
-        promised = history.promised(self.ops)
-        if promised is not None:
-            there = (told for told in history.batches if told.until == NEVER)
-            kept = max((told.last + 1 for told in there if told.last < offset), default=0)
-            history.flushed.append((self.ops, min(promised, kept)))
-        truncate_to(log, Offset(offset))
-        history.marks.append((self.ops, log.high_watermark))
-        for told in history.batches:
-            if told.last >= log.end_offset and told.until == NEVER:
-                told.until = self.ops
+        wanted = [(log, Offset(offset)) for log, offset in cuts]
+        self._cut(dict(cuts), {}, lambda done: self.world.directory.truncate_logs(
+            wanted, done, unclean=True
+        ))  # fmt: skip
+
+    def reset(self, log: Log, start: int) -> None:
+        """A follower begins anew where its leader does: nothing that was there is promised."""
+        self._cut({log: 0}, {log: start}, lambda done: self.world.directory.reset_logs(
+            [(log, Offset(start))], done
+        ))  # fmt: skip
+
+    def _cut(
+        self,
+        offsets: dict[Log, int],
+        starts: dict[Log, int],
+        act: Callable[[Callable[[BaseException | None], None]], None],
+    ) -> None:
+        histories = {log: self.history(log.topic_partition) for log in offsets}
+        results: list[BaseException | None] = []
+        story = self
+
+        class Listener:
+            """Told when a flush that ran before has ended, and nothing is cut yet."""
+
+            def about_to_cut(self, log: Log, end: Offset | None) -> None:
+                history = histories.get(log)
+                if history is None or results:
+                    return
+                if log in starts:
+                    history.starts.append((story.ops, starts[log]))
+                promised = history.promised(story.ops)
+                if promised is not None:
+                    there = (told for told in history.batches if told.until == NEVER)
+                    below = (told.last + 1 for told in there if told.last < offsets[log])
+                    history.flushed.append((story.ops, min(promised, max(below, default=0))))
+
+        self.world.directory.listen(Listener())
+        act(results.append)
+        self.world.settle()
+        for result in results:
+            if result is not None:
+                raise result
+        for log, history in histories.items():
+            history.marks.append((self.ops, log.high_watermark))
+            for told in history.batches:
+                if told.last >= offsets[log] and told.until == NEVER:
+                    told.until = self.ops
 
     def delete(self, place: TopicPartition = PLACE) -> None:
         """Delete the partition and wait until that is durable, its files not removed yet."""

@@ -215,6 +215,35 @@ def records_of(data: bytes) -> list[wire.Record]:
     return found
 
 
+def truncate_to(log: Log, offset: Offset, *, unclean: bool = True) -> None:
+    """Cut a log's tail off and wait for it; raises what it could not be done for."""
+    directory = log.context.events
+    assert isinstance(directory, LogDirectory)
+    results: list[BaseException | None] = []
+    directory.truncate_logs([(log, offset)], results.append, unclean=unclean)
+    finish(directory, results)
+
+
+def reset_to(log: Log, start: Offset) -> None:
+    """Have a log begin anew at `start`, and wait for it."""
+    directory = log.context.events
+    assert isinstance(directory, LogDirectory)
+    results: list[BaseException | None] = []
+    directory.reset_logs([(log, start)], results.append)
+    finish(directory, results)
+
+
+def finish(directory: LogDirectory, results: list[BaseException | None]) -> None:
+    """Let everything happen that is due; raises the result if it is an error."""
+    disk, clock = directory.disk, directory.clock
+    assert isinstance(clock, SimClock)
+    while clock.turn() or disk.settle():  # type: ignore[attr-defined]
+        pass
+    (result,) = results
+    if result is not None:
+        raise result
+
+
 def content(disk: SimDisk, path: str) -> bytes:
     """All bytes of a file."""
     file = disk.open(path, writable=False)

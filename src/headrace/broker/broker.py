@@ -251,7 +251,12 @@ class Broker:
         writing = [directory for directory in self.directories if not directory.fenced]
         if not writing:
             return
-        written = when_all(len(writing), partial(done, None))
+        all_written = when_all(len(writing), partial(done, None))
+
+        def written(is_written: bool) -> None:
+            if is_written:
+                all_written()
+
         for directory in writing:
             directory.checkpoint(written)
 

@@ -111,7 +111,7 @@ class Flusher:
         files: list[DiskFile] = []
         directories: list[str] = []
         for log in waiting:
-            if not log.closed:
+            if not (log.closed or log.cutting):
                 part = log.flush_work()
                 work.append((log, part))
                 files += part.files

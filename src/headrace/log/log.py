@@ -209,10 +209,11 @@ class Log:
         return appended
 
     def check_appendable(self) -> None:
-        """StorageError where the directory has failed; nobody appends to a log under the knife."""
+        """StorageError: the directory has failed. ApiError: the log is being cut short."""
         if self.context.failure is not None:
             raise self.context.failure
-        invariant(not self.cutting, f"{self!r} is being cut short and takes nothing")
+        if self.cutting:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self!r} is being cut short")
 
     def ends_at(self, following: int) -> None:
         """What was appended is in the log."""
@@ -334,6 +335,7 @@ class Log:
         checkpoint, which the directory makes at once.
         ApiError: OFFSET_OUT_OF_RANGE; POLICY_VIOLATION where somebody still wants what would go.
         """
+        self.check_appendable()
         if before > self.high_watermark or before < 0:
             raise ApiError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,

@@ -1,65 +1,82 @@
-"""A follower's truncation: the tail that its leader does not have goes."""
+"""Cutting a log's tail off, in four steps; the tail is what its leader does not have.
+
+`plan` looks where the cut is, on any thread; `take` makes the log in memory end there, on the
+deciding one; `cut_files` shortens the files, on any; `settle` lets the log go on, on the deciding
+one. Between `take` and `cut_files` whoever runs them makes durable that checkpoints and read bounds
+say no more than what stays: a start would take the rest for lost. See `directory.truncate_logs`.
+"""
 
 import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from headrace.log import file_names
+from headrace.log import file_names, text_files
 from headrace.log.log import Log
-from headrace.log.recovery import gaps, interrupted_operations, replay
+from headrace.log.producers.producer_states import ProducerStates
+from headrace.log.recovery import interrupted_operations, replay
 from headrace.log.recovery.known import Known
 from headrace.log.segment.scan import headers
+from headrace.log.segment.segment import Segment
+from headrace.model.invariant import invariant
 from headrace.model.nouns import Offset
 
 _logger = logging.getLogger(__name__)
+_START = Offset(0)
+_NO_SNAPSHOT = Offset(-1)
+_ALL_PRODUCERS = Known(clean=True, producer_expiration_ms=1 << 62)
 
 
-def truncate_to(log: Log, offset: Offset) -> None:
-    """Cut from the batch that holds `offset` on, durably. Blocking; StorageError."""
-    if log.context.failure is not None:
-        raise log.context.failure  # nothing can be lowered first that speaks of what would go
-    if offset >= log.end_offset:
+@dataclass(slots=True, eq=False)
+class Cut:
+    """A log that is being cut short."""
+
+    log: Log
+    offset: Offset
+    """Everything from the batch on that holds it goes."""
+    anew: bool = False
+    """Nothing stays, and the log begins anew at `offset`: its leader begins there."""
+    end: Offset = _START
+    """Where the log will end."""
+    last: Offset = _START
+    """Where the last batch that stays ends: before `end` where there is a gap."""
+    position: int = 0
+    """Where the last segment that stays is cut."""
+    kept: list[Segment] = field(default_factory=list)
+    gone: list[Segment] = field(default_factory=list)
+    epochs: bytes = b""
+    """What the epochs' file is to hold."""
+    producers: ProducerStates = field(default_factory=ProducerStates)
+    snapshot_offset: Offset = _NO_SNAPSHOT
+
+
+# --- looking where the cut is ----------------------------------------------------------------
+
+
+def plan(cut: Cut) -> None:
+    """Find where the log will end. Blocking; on any thread, nobody appending. OSError, BadBatch."""
+    log, offset = cut.log, cut.offset
+    kept = list(log.segments)
+    if cut.anew:
+        cut.gone = kept
         return
-    _logger.info("%s: truncated from %d to %d", log.topic_partition, log.end_offset, offset)
-    log.context.events.about_to_cut(log, offset)
-    log.truncations += 1
-    try:
-        if offset < log.flushed_offset:
-            # A recovery point above the log's end would be taken for damage after a crash. In a
-            # gap that compaction left, the last batch ends before `offset`.
-            log.flushed_offset, end = _ends(log, offset)
-            # The batch that held the log's start may be the one that goes (Kafka's truncateTo).
-            log.start_offset = Offset(min(log.start_offset, log.flushed_offset))
-            if log.flushed_offset < end:
-                log.context.events.allow_gap(log.topic_partition, offset)
-            log.high_watermark = Offset(min(log.high_watermark, log.flushed_offset))
-            log.context.events.lower(log)
-        end = _cut(log, offset)
-        log.end_offset = end
-        log.high_watermark = Offset(min(log.high_watermark, end))
-        if log.epochs.truncate_from_end(end):
-            log.save_epochs()
-        replay.load_producers(log, end, Known(clean=True, producer_expiration_ms=1 << 62))
-        if gaps.end_of(log.segments[-1]) < end:
-            _begin_anew(log)
-    except OSError as error:
-        raise log.context.fail(error, log.directory, flush=True) from error
+    gone = []
+    while len(kept) > 1 and kept[-1].base_offset >= offset:
+        gone.append(kept.pop())
+    active = kept[-1]
+    active.load_indexes()
+    end = Offset(max(offset, active.base_offset))
+    found = active.find(end, active.file.read) if active.size else None
+    cut.position = active.size
+    if found is not None:
+        cut.position, header = found
+        # Behind a gap the batch begins later: the log ends where it was asked to.
+        end = Offset(max(min(header.base_offset, end), active.base_offset))
+    cut.kept, cut.gone, cut.end = kept, gone[::-1], end
+    cut.last = _last_end(log, offset)
 
 
-def _begin_anew(log: Log) -> None:
-    """Have a segment begin at the log's end, where the last batch ends before it.
-
-    So that a restart ends there too, which Kafka's does not: no offset is given twice.
-    """
-    if log.segments[-1].size:
-        log.roll()
-    else:
-        log.new_segment(log.end_offset)
-
-
-def _ends(log: Log, offset: Offset) -> tuple[Offset, Offset]:
-    """Where the last batch ends that does not reach `offset`, and where the log will then end.
-
-    They differ only by a gap: a batch that holds `offset` begins where the log will end.
-    """
+def _last_end(log: Log, offset: Offset) -> Offset:
+    """Where the last batch ends that does not reach `offset`."""
     for segment in reversed(log.segments):
         if segment.base_offset < offset and segment.size:
             end = segment.base_offset
@@ -69,41 +86,130 @@ def _ends(log: Log, offset: Offset) -> tuple[Offset, Offset]:
             for _, header in headers(segment.file.read, start, segment.size, where):
                 last = header.base_offset + header.last_offset_delta
                 if last >= offset:
-                    return end, Offset(min(header.base_offset, offset))
+                    return end
                 end = Offset(last + 1)
-            return end, offset
-    return Offset(min(offset, log.segments[0].base_offset)), offset
+            return end
+    return Offset(min(offset, log.segments[0].base_offset))
 
 
-def _cut(log: Log, offset: Offset) -> Offset:
-    segments = list(log.segments)
-    gone = []
-    while len(segments) > 1 and segments[-1].base_offset >= offset:
-        gone.append(segments.pop())
-    active = segments[-1]
-    # Those before it keep waiting for their flush.
-    log.unflushed.forget([active, *gone])
-    for segment in gone:
-        interrupted_operations.remove_segment(log.context.disk, segment)
-    if gone:
-        # Else a power cut may bring them back behind what is cut now: a gap, and perhaps believed.
-        log.context.disk.sync_directory(log.directory)
-    end = Offset(max(offset, active.base_offset))
-    found = active.find(end, active.file.read) if active.size else None
-    if found is not None:
-        position, header = found
-        # Behind a gap the batch begins later: the log ends where it was asked to.
-        end = Offset(max(min(header.base_offset, end), active.base_offset))
-        active.file.truncate(position)
-        active.size = position
+# --- in memory -------------------------------------------------------------------------------
+
+
+def take(cut: Cut, *, unclean: bool) -> None:
+    """Make the log end where `plan` found, in memory, and nothing be said of what goes.
+
+    `unclean`: records below the high watermark may go, for an election has lost them.
+    """
+    log = cut.log
+    invariant(
+        unclean or cut.anew or cut.end >= log.high_watermark,
+        f"{log!r}: committed up to {log.high_watermark}, not to be cut at {cut.end}",
+    )
+    log.context.events.about_to_cut(log, None if cut.anew else cut.offset)
+    log.truncations += 1
+    log.unflushed.forget([*cut.kept[-1:], *cut.gone])
+    if cut.anew:
+        _logger.info("%s: begun anew at %d", log.topic_partition, cut.offset)
+        log.start_offset = log.end_offset = log.flushed_offset = log.high_watermark = Offset(0)
+        cut.kept = [log.segments.make(cut.offset, log.config)]
+    else:
+        _logger.info("%s: truncated from %d to %d", log.topic_partition, log.end_offset, cut.end)
+        _take_end(cut)
+    log.epochs.truncate_from_end(log.end_offset)
+    cut.epochs = text_files.write_epochs(log.epochs.entries)
+    log.segments.replace(cut.kept)
+
+
+def _take_end(cut: Cut) -> None:
+    log, active = cut.log, cut.kept[-1]
+    if cut.offset < log.flushed_offset:
+        # A recovery point above the log's end would be taken for damage after a crash. In a
+        # gap that compaction left, the last batch ends before `offset`.
+        log.flushed_offset = cut.last
+        log.high_watermark = Offset(min(log.high_watermark, cut.last))
+    log.end_offset = cut.end
+    log.high_watermark = Offset(min(log.high_watermark, cut.end))
+    # The batch that held the log's start may be the one that goes (Kafka's truncateTo).
+    log.start_offset = Offset(min(log.start_offset, cut.last))
+    if cut.position < active.size:
+        active.size = cut.position
+        active.index.keep_below(cut.position)
+        active.time_index.keep_below(cut.end)
+        active.bytes_since_index = cut.position - active.index.last[1]
+        active.forget_newest()
+        if not active.size:
+            active.first_timestamp = None
+
+
+# --- the files -------------------------------------------------------------------------------
+
+
+def cut_files(cuts: Sequence[Cut]) -> None:
+    """Shorten the files of these logs, durably. Blocking; on any thread. OSError."""
+    disk = cuts[0].log.context.disk
+    for cut in cuts:
+        for segment in reversed(cut.gone):
+            interrupted_operations.remove_segment(disk, segment)
+    # Else a power cut may bring them back behind what is cut now: a gap, and perhaps believed.
+    disk.sync_directories([cut.log.directory for cut in cuts if cut.gone])
+    for cut in cuts:
+        _cut_active(cut)
+        _write_epochs(cut)
+        for at in replay.snapshot_offsets(cut.log):
+            if cut.anew or at > cut.end:
+                name = file_names.segment_file(at, file_names.SNAPSHOT)
+                disk.remove(f"{cut.log.directory}/{name}")
+    disk.sync_directories([cut.log.directory for cut in cuts])
+    for cut in cuts:
+        if not cut.anew:
+            found = replay.read_producers(cut.log, cut.end, _ALL_PRODUCERS)
+            cut.producers, cut.snapshot_offset = found
+
+
+def _cut_active(cut: Cut) -> None:
+    active = cut.kept[-1]
+    if cut.anew:
+        active.create()
+        active.file.sync()
+        return
+    if active.file.size() != cut.position:
+        active.file.truncate(cut.position)
     active.file.sync()
-    active.rebuild_indexes()
-    active.txn_index.reset(keep_below=end)
-    log.segments.replace(segments)
-    log.context.disk.sync_directory(log.directory)
-    for at in replay.snapshot_offsets(log):
-        if at > end:
-            log.context.disk.remove(
-                f"{log.directory}/{file_names.segment_file(at, file_names.SNAPSHOT)}"
-            )
-    return end
+    active.index.store()
+    active.time_index.store()
+    active.write_out_indexes()
+    _ = active.max_timestamp  # looked for here rather than on the deciding thread
+    active.txn_index.reset(keep_below=cut.end)
+
+
+def _write_epochs(cut: Cut) -> None:
+    disk, path = cut.log.context.disk, f"{cut.log.directory}/{file_names.LEADER_EPOCHS}"
+    file = disk.open(f"{path}.tmp", create=True)
+    try:
+        file.truncate(0)
+        file.write_at(0, (cut.epochs,))
+        file.sync()
+    finally:
+        file.close()
+    disk.rename(f"{path}.tmp", path)
+
+
+# --- going on --------------------------------------------------------------------------------
+
+
+def settle(cut: Cut) -> bool:
+    """Let the log go on from where it was cut; whether a flush is due. StorageError, OSError."""
+    log = cut.log
+    log.producers, log.snapshot_offset = cut.producers, cut.snapshot_offset
+    log.cutting = False
+    if cut.anew:
+        log.start_offset = log.end_offset = log.flushed_offset = log.high_watermark = cut.offset
+    elif cut.last < cut.end and log.segments.active.base_offset < cut.end:
+        # Behind a gap a segment begins, so that a restart ends there too, which Kafka's does not:
+        # no offset is given twice.
+        if log.segments.active.size:
+            log.roll()
+        else:
+            log.new_segment(log.end_offset)
+        return True
+    return log.flushed_offset < log.end_offset

@@ -9,7 +9,6 @@ from headrace.config.log_config import LogConfig
 from headrace.log.compaction.cleaner import LogCleaner
 from headrace.log.log import Log, ReadResult
 from headrace.log.retention import apply_retention
-from headrace.log.truncation import truncate_to
 from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from tests.support.compaction import (
@@ -21,7 +20,7 @@ from tests.support.compaction import (
     put,
     rows,
 )
-from tests.support.log import NOW_MS, PLACE, TOPIC_ID, World
+from tests.support.log import NOW_MS, PLACE, TOPIC_ID, World, truncate_to
 
 SMALL = replace(
     COMPACTED, segment_bytes=400, cleanup_policy=frozenset({"compact", "delete"}), retention_ms=-1

@@ -10,12 +10,20 @@ from headrace.log import file_names
 from headrace.log.directory import durable_read_bounds
 from headrace.log.directory.durable_read_bounds import ReadBound, read_bound
 from headrace.log.directory.periods import Periods
-from headrace.log.truncation import truncate_to
 from headrace.model.errors import StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk
 from tests.support import open_topic
-from tests.support.log import CONFIG, PLACE, TOPIC_ID, World, append, append_marker, values
+from tests.support.log import (
+    CONFIG,
+    PLACE,
+    TOPIC_ID,
+    World,
+    append,
+    append_marker,
+    truncate_to,
+    values,
+)
 
 OTHER_ID = bytes(range(16, 32))
 FILE = f"/data/{durable_read_bounds.NAME}"

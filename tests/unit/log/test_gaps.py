@@ -9,7 +9,6 @@ from headrace.log import file_names
 from headrace.log.directory import unchanged_logs
 from headrace.log.recovery.gaps import FILE_NAME
 from headrace.log.retention import apply_retention
-from headrace.log.truncation import truncate_to
 from headrace.logtools.repair import Mending, repair_directory
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
@@ -22,7 +21,17 @@ from tests.support.compaction import (
     superseded,
     with_gaps,
 )
-from tests.support.log import CONFIG, PLACE, TOPIC_ID, World, append, content, overwrite, values
+from tests.support.log import (
+    CONFIG,
+    PLACE,
+    TOPIC_ID,
+    World,
+    append,
+    content,
+    overwrite,
+    truncate_to,
+    values,
+)
 
 HERE = "/data/t-0"
 

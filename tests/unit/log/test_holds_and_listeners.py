@@ -4,11 +4,10 @@ import pytest
 
 from headrace.config.log_config import LogConfig
 from headrace.log.log import Log
-from headrace.log.truncation import truncate_to
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import Offset
 from tests.support.compaction import COMPACTED, cleaner_of, compact_now, put, rows
-from tests.support.log import PLACE, FlushListener, World, append
+from tests.support.log import PLACE, FlushListener, World, append, truncate_to
 
 
 def test_deleted_records_stop_at_what_anybody_holds_until_it_is_let_go() -> None:

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from headrace.log.truncation import truncate_to
 from headrace.model.nouns import Offset
 from headrace.testing.disk_crash import crash_states
 from tests.support.compaction import COMPACTED, batches_of, put, rows, with_gaps
-from tests.support.log import World, append, values
+from tests.support.log import World, append, truncate_to, values
 
 
 def begins_at(world: World, target: int) -> int:

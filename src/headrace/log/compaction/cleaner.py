@@ -157,7 +157,7 @@ class LogCleaner:
                     yield directory, log
 
     def _cleanable(self, directory: "LogDirectory", log: "Log") -> Cleanable | None:
-        if log.closed or directory.fenced:
+        if log.closed or log.cutting or directory.fenced:
             return None
         if log.flushed_offset < log.segments[-1].base_offset:
             directory.flusher.flush_soon(log)  # closed segments first become durable
@@ -187,8 +187,8 @@ class LogCleaner:
         run = self._run = _Run(directory, chosen, self._clock.monotonic())
         self._rest()
 
-        def checkpointed() -> None:
-            if self._goes_on(run):
+        def checkpointed(is_written: bool) -> None:
+            if is_written and self._goes_on(run):
                 # Durable before the first segment is swapped in: a start knows whose gaps they are.
                 directory.gaps.allow(run.log.topic_partition, chosen.upper)
                 allowed = directory.gaps.content()

@@ -18,6 +18,12 @@ from headrace.model.nouns import Offset, TopicPartition
 _logger = logging.getLogger(__name__)
 _NAMES = (file_names.RECOVERY_POINTS, file_names.LOG_STARTS, file_names.HIGH_WATERMARKS)
 
+Picture = tuple[
+    list[tuple[TopicPartition, Offset, Offset, Offset]], list[dict[TopicPartition, Offset]]
+]
+"""Of each log its recovery point, its start (-1: where its segments begin) and its high watermark;
+and what each file said of partitions that are not loaded."""
+
 
 class Checkpoints:
     """Reads all of them at the start, writes those that changed."""
@@ -49,7 +55,7 @@ class Checkpoints:
         self.writing = False
         """Whether files are being written beside the work."""
         self._again: Mapping[TopicPartition, Log] | None = None
-        self._waiting: list[Callable[[], None]] = []
+        self._waiting: list[Callable[[bool], None]] = []
 
     def read(self, *, used_before: bool) -> None:
         """Read the files there are; blocking. `used_before`: then there were recovery points."""
@@ -94,79 +100,95 @@ class Checkpoints:
         """The partitions of which something is known that is not loaded."""
         return {at for entries in self._known.values() for at in entries}
 
-    def contents(self, logs: Mapping[TopicPartition, Log]) -> dict[str, bytes]:
-        """The bytes each file should have.
+    def picture(self, logs: Mapping[TopicPartition, Log]) -> Picture:
+        """What the files should say, taken at once; `contents_of` makes text of it anywhere.
 
         The high watermark counts only as far as it was flushed (G12): what is written here must
         not outrun the platter.
         """
-        recovery = dict(self._known[file_names.RECOVERY_POINTS])
-        starts = dict(self._known[file_names.LOG_STARTS])
-        marks = dict(self._known[file_names.HIGH_WATERMARKS])
-        for partition, log in logs.items():
-            recovery[partition] = log.flushed_offset
-            marks[partition] = min(log.high_watermark, log.flushed_offset)
-            if log.start_offset > log.segments[0].base_offset:
-                starts[partition] = log.start_offset
-        return {
-            name: text_files.write_offsets(offsets)
-            for name, offsets in zip(_NAMES, (recovery, starts, marks), strict=True)
-        }
+        none = Offset(-1)
+        rows = [
+            (
+                partition,
+                log.flushed_offset,
+                log.start_offset if log.start_offset > log.segments.first_base else none,
+                min(log.high_watermark, log.flushed_offset),
+            )
+            for partition, log in logs.items()
+        ]
+        return rows, [dict(self._known[name]) for name in _NAMES]
 
     def write_now(self, logs: Mapping[TopicPartition, Log]) -> None:
         """Write what changed; blocking. OSError."""
         self._generation += 1
-        for name, content in self._changed(logs).items():
+        for name, content in self._changed(self.picture(logs)).items():
             self._context.disk.replace(f"{self._path}/{name}", content)
             self._written[name] = content
 
-    def _changed(self, logs: Mapping[TopicPartition, Log]) -> dict[str, bytes]:
-        contents = self.contents(logs)
+    def _changed(self, picture: Picture) -> dict[str, bytes]:
+        contents = contents_of(picture)
         return {name: new for name, new in contents.items() if self._written.get(name) != new}
 
     def write_soon(
-        self, logs: Mapping[TopicPartition, Log], done: Callable[[], None] | None = None
+        self, logs: Mapping[TopicPartition, Log], done: Callable[[bool], None] | None = None
     ) -> None:
-        """Write what changed, off the thread; one writer at a time, asked again it writes again."""
+        """Write what changed, off the thread; one writer at a time, asked again it writes again.
+
+        `done`: told whether all that `logs` say now is on the platter; else the directory failed.
+        """
         if done is not None:
             self._waiting.append(done)
         if self.writing:
             self._again = logs
             return
         if self._context.failure is not None:
-            return
-        changed = self._changed(logs)
-        if not changed:
-            self._tell()
+            self._tell(False)
             return
         self.writing = True
         disk, path = self._context.disk, self._path
-        generation = self._generation
+        generation, picture = self._generation, self.picture(logs)
 
-        def write() -> None:
+        def write() -> dict[str, bytes]:
+            changed = self._changed(picture)
             for name, content in changed.items():
                 if generation != self._generation:
-                    return  # written since, and newer
+                    break  # written since, and newer
                 disk.replace(f"{path}/{name}", content)
+            return changed
 
-        def written(result: BaseException | None) -> None:
+        def written(result: dict[str, bytes] | BaseException) -> None:
             self.writing = False
             if isinstance(result, OSError):
                 self._context.fail(result, path)
+                self._tell(False)
                 return
-            if result is not None:
+            if isinstance(result, BaseException):
                 raise result
             if generation == self._generation:
-                self._written.update(changed)
+                self._written.update(result)
             again, self._again = self._again, None
             if again is not None:
                 self.write_soon(again)
             else:
-                self._tell()
+                self._tell(True)
 
         disk.run(write, written)
 
-    def _tell(self) -> None:
+    def _tell(self, is_written: bool) -> None:
         waiting, self._waiting = self._waiting, []
         for done in waiting:
-            done()
+            done(is_written)
+
+
+def contents_of(picture: Picture) -> dict[str, bytes]:
+    """The bytes each file should have; on any thread."""
+    rows, (recovery, starts, marks) = picture
+    for partition, flushed, start, mark in rows:
+        recovery[partition] = flushed
+        marks[partition] = mark
+        if start >= 0:
+            starts[partition] = start
+    return {
+        name: text_files.write_offsets(offsets)
+        for name, offsets in zip(_NAMES, (recovery, starts, marks), strict=True)
+    }

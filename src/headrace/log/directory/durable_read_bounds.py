@@ -106,18 +106,17 @@ class ReadBounds:
         self._say(slot, (0, 0, 0))
         self._write(slot.at, slot.at)
 
-    def lower(self, log: Log) -> None:
-        """The log is about to be cut to its flushed offset: the one way back.
+    def lower(self, logs: Collection[Log]) -> None:
+        """These logs are about to be cut to their flushed offsets: the one way back.
 
-        OSError, StorageError: it must not be cut, for a start would take the rest for lost.
+        Durable with `sync`. If the directory fails they must not be cut: a start would take what
+        goes for lost.
         """
-        slot = self._slots.get((log.topic_id, log.topic_partition.partition))
-        if slot is not None:
-            slot.said = None
-            self.publish((log,))
-            if self._context.failure is not None:
-                raise self._context.failure
-            self.sync()
+        for log in logs:
+            slot = self._slots.get((log.topic_id, log.topic_partition.partition))
+            if slot is not None:
+                slot.said = None
+        self.publish(logs)
 
     def forget(self, topic_id: bytes, partition: int) -> None:
         """The log is deleted."""

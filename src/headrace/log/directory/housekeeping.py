@@ -74,7 +74,7 @@ class Housekeeping:
 
     def _retain(self, log: Log) -> None:
         directory = self._directory
-        if log.closed or directory.fenced:
+        if log.closed or log.cutting or directory.fenced:
             return
         now_ms = directory.clock.wall_ms()
         log.producers.expire(now_ms, directory.periods.producer_id_expiration_ms)

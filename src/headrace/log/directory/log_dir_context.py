@@ -32,12 +32,6 @@ class LogDirectoryEvents(Protocol[LogT]):
     def about_to_cut(self, log: LogT, end: Offset | None) -> None:
         """Segments of `log` go at once; it will end at `end` (None: all of it goes)."""
 
-    def lower(self, log: LogT) -> None:
-        """Have checkpoints and read bounds say no more than `log` holds now; blocking.
-
-        Before it is cut below what they say. OSError, StorageError.
-        """
-
     def remove_later(self, delay_ms: int, removal: Callable[[], None]) -> None:
         """Run `removal` once `delay_ms` have passed and no flush holds its files."""
 

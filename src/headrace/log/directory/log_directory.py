@@ -22,6 +22,7 @@ from headrace.log.directory.housekeeping import Housekeeping
 from headrace.log.directory.meta_properties import Identity, read_identity
 from headrace.log.directory.periods import Periods
 from headrace.log.directory.scrub import Scrub
+from headrace.log.directory.truncate_logs import Truncations
 from headrace.log.flusher import Strategy, fdatasync_each
 from headrace.log.log import Log
 from headrace.log.recovery.recover import create_log
@@ -89,6 +90,9 @@ class LogDirectory:
         self.identity = Identity()
         self.scrub = Scrub(parts)
         """Reads what is cold again, a piece at a time, looking for damage."""
+        self._truncations = Truncations(parts, self.checkpoint)
+        self.truncate_logs = self._truncations.truncate
+        self.reset_logs = self._truncations.reset
         self._housekeeping = Housekeeping(parts, self.checkpoint)
         self.remove_later = self._housekeeping.remove_later
         self._listeners: tuple[LogDirectoryListener, ...] = ()
@@ -176,7 +180,7 @@ class LogDirectory:
     def gap_appended(self, log: Log, below: Offset) -> None:
         """`LogDirectoryEvents`."""
         try:
-            file = self.gaps.note(log.topic_partition, below)
+            file = self.gaps.note(log.topic_partition, below, ahead=True)
         except OSError as error:
             raise self.context.fail(error, self.path) from error
         if file is not None:
@@ -186,12 +190,6 @@ class LogDirectory:
     def start_moved(self) -> None:
         """`LogDirectoryEvents`."""
         self.checkpoint()
-
-    def lower(self, log: Log) -> None:
-        """`LogDirectoryEvents`."""
-        self.gaps.write(self.gaps.content())
-        self.checkpoints.write_now(self.logs)
-        self.bounds.lower(log)
 
     # --- partitions come and go --------------------------------------------------------------
 
@@ -298,16 +296,18 @@ class LogDirectory:
         )
         # As long as it lies there a start after a kill believes no checkpoint of that name.
         self._housekeeping.remove_later(
-            delay_ms, lambda: self.checkpoint(lambda: self._remove(target, log))
+            delay_ms, lambda: self.checkpoint(lambda written: self._remove(target, log, written))
         )
 
     def _synced(self, result: BaseException | None) -> None:
         if isinstance(result, OSError):
             self.context.fail(result, self.path, flush=True)
 
-    def _remove(self, path: str, log: Log | None) -> None:
+    def _remove(self, path: str, log: Log | None, written: bool) -> None:
         if log is not None:
             log.release()
+        if not written:
+            return  # a start would hold the checkpoints of this log against a new one
 
         def removed(result: BaseException | None) -> None:
             if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
@@ -342,14 +342,14 @@ class LogDirectory:
 
         `close` writes the same ones: whoever closes cleanly waits until it is False.
         """
-        return self.checkpoints.writing or self.at_rest.writing
+        return bool(self.checkpoints.writing or self.at_rest.writing or self._truncations.running)
 
     def apply_retention(self) -> None:
         """Retention for every log, now."""
         self._housekeeping.retain_all()
 
-    def checkpoint(self, done: Callable[[], None] | None = None) -> None:
-        """Write the checkpoints that have changed, off the thread."""
+    def checkpoint(self, done: Callable[[bool], None] | None = None) -> None:
+        """Write the checkpoints that have changed, off the thread. See `Checkpoints.write_soon`."""
         if self.bounds.changed and not self.fenced:
             self.disk.run(self.bounds.sync, self._bounds_synced)
         self.checkpoints.write_soon(self.logs, done)

@@ -125,7 +125,7 @@ def _recover_segment(
 def _note_batch(
     log: Log, written_ms: int, aborted: list[AbortedTransaction], header: bytes, view: memoryview
 ) -> None:
-    entry = replay.note_batch(log, parse_header(header), view, written_ms)
+    entry = replay.note_batch(log.producers, parse_header(header), view, written_ms)
     if entry is not None:
         aborted.append(entry)
 

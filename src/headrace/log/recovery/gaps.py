@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
 AHEAD_OFFSETS = 1 << 20
 """How far beyond a gap that is copied from a leader further ones are allowed."""
 FILE_NAME = "headrace-gap-offset-checkpoint"
-FILE_NAME_FOLLOWED = "headrace-followed-gap-offset-checkpoint"
+FILE_NAME_NOTED = "headrace-noted-gap-offset-checkpoint"
 WHAT_TO_DO = (
     "the partition is out of service and nothing of it was changed: restore its directory from a "
     "copy, or stop the broker and see `headrace log verify` and `headrace log repair`"
@@ -40,31 +40,31 @@ WHAT_TO_DO = (
 class Gaps:
     """One directory's offsets below which a log may have gaps, kept in two files.
 
-    One is written, durably, before compaction or truncation begins; the other with the flush of
-    what a follower has appended. So each of them has one writer at a time.
+    One is written by threads, durably, before a compaction begins; the other, on the deciding
+    thread, for gaps that a follower appends and that truncations leave. So each has one writer.
     """
 
-    __slots__ = ("_disk", "_followed", "_path", "_path_followed", "_written", "entries", "known")
+    __slots__ = ("_disk", "_noted", "_path", "_path_noted", "_written", "entries", "known")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._path = f"{directory}/{FILE_NAME}"
-        self._path_followed = f"{directory}/{FILE_NAME_FOLLOWED}"
+        self._path_noted = f"{directory}/{FILE_NAME_NOTED}"
         self._written: bytes | None = None
         self.entries: dict[TopicPartition, Offset] = {}
-        self._followed: dict[TopicPartition, Offset] = {}
+        self._noted: dict[TopicPartition, Offset] = {}
         self.known = False
         """Whether the file was there: then all gaps that we made are below what it says."""
 
     def read(self) -> None:
         """Read the files, if there are sound ones. Blocking; OSError."""
         self._written = text_files.read_file(self._disk, self._path)
-        followed = text_files.read_file(self._disk, self._path_followed)
+        noted = text_files.read_file(self._disk, self._path_noted)
         try:
             if self._written is not None:
                 self.entries = text_files.read_offsets(self._written, self._path)
-            if followed is not None:
-                self._followed = text_files.read_offsets(followed, self._path_followed)
+            if noted is not None:
+                self._noted = text_files.read_offsets(noted, self._path_noted)
         except CorruptLogError as error:
             self._written = None
             _logger.warning("%s; gaps in compacted logs are believed once more", error)
@@ -73,30 +73,35 @@ class Gaps:
     def below(self, partition: TopicPartition) -> Offset:
         """Below this offset the partition may have gaps."""
         start = Offset(0)
-        return max(self.entries.get(partition, start), self._followed.get(partition, start))
+        return max(self.entries.get(partition, start), self._noted.get(partition, start))
 
     def allow(self, partition: TopicPartition, offset: Offset) -> None:
         """From now on it may, below `offset`; durable with `write`."""
         self.entries[partition] = Offset(max(offset, self.below(partition)))
 
-    def note(self, partition: TopicPartition, below: Offset) -> DiskFile | None:
-        """Allow a gap that a follower is about to append; the file to be flushed if it says more.
+    def note(
+        self, partition: TopicPartition, below: Offset, *, ahead: bool = False
+    ) -> DiskFile | None:
+        """Allow a gap that is about to be, without waiting; the file to be flushed if it says more.
 
-        A step further than asked for, so that the file is not written for each gap. OSError.
+        So must the directory be. `ahead`: there may be more of them soon, and the file shall not be
+        written for each. OSError.
         """
         if below <= self.below(partition):
             return None
-        self._followed[partition] = Offset((below // AHEAD_OFFSETS + 1) * AHEAD_OFFSETS)
-        file = self._disk.open(f"{self._path_followed}.tmp", create=True)
+        if ahead:
+            below = Offset((below // AHEAD_OFFSETS + 1) * AHEAD_OFFSETS)
+        self._noted[partition] = below
+        file = self._disk.open(f"{self._path_noted}.tmp", create=True)
         file.truncate(0)
-        file.write_at(0, (text_files.write_offsets(self._followed),))
-        self._disk.rename(f"{self._path_followed}.tmp", self._path_followed)
+        file.write_at(0, (text_files.write_offsets(self._noted),))
+        self._disk.rename(f"{self._path_noted}.tmp", self._path_noted)
         return file
 
     def forget(self, partition: TopicPartition) -> None:
         """The partition is deleted; the files say so when they are next written."""
         self.entries.pop(partition, None)
-        self._followed.pop(partition, None)
+        self._noted.pop(partition, None)
 
     def content(self) -> bytes:
         """What the first file should hold."""

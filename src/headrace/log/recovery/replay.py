@@ -10,6 +10,7 @@ from headrace.log import file_names
 from headrace.log.leader_epochs import LeaderEpochs
 from headrace.log.log import Log
 from headrace.log.producers.kept_states import BATCHES_KEPT
+from headrace.log.producers.producer_states import ProducerStates
 from headrace.log.recovery.known import Known
 from headrace.log.segment.scan import batches, headers
 from headrace.log.segment.transaction_index import AbortedTransaction
@@ -25,22 +26,31 @@ _HISTORY_BYTES = 8 << 20
 
 
 def load_producers(log: Log, end: Offset, known: Known) -> None:
-    """Bring `log.producers` to the state at `end`: newest sound snapshot, then what follows it.
+    """Bring `log.producers` to the state at `end`: see `read_producers`."""
+    log.producers, log.snapshot_offset = read_producers(log, end, known)
 
-    Snapshots beyond `end` and unreadable ones are removed. `.txnindex` files are left as they are.
+
+def read_producers(log: Log, end: Offset, known: Known) -> tuple[ProducerStates, Offset]:
+    """The producers at `end`, and the newest snapshot's offset; on any thread, the log at rest.
+
+    From the newest sound snapshot and what follows it. Snapshots beyond `end` and unreadable ones
+    are removed. `.txnindex` files are left as they are.
     """
-    log.producers.kept.clear()
-    log.snapshot_offset = Offset(-1)
-    at = _newest_snapshot(log, end, known)
+    producers = ProducerStates()
+    snapshot = _newest_snapshot(log, producers, end, known)
+    at = snapshot
     if at is None:
         at = Offset(log.segments[0].base_offset if log.segments else 0)
-    log.producers.expire(known.now_ms, known.producer_expiration_ms)
+    producers.expire(known.now_ms, known.producer_expiration_ms)
     if at < end:
         for header, view, written_ms in _batches_between(log, at, end):
-            note_batch(log, header, view, written_ms)
+            note_batch(producers, header, view, written_ms)
+    return producers, Offset(-1) if snapshot is None else snapshot
 
 
-def _newest_snapshot(log: Log, end: Offset, known: Known) -> Offset | None:
+def _newest_snapshot(
+    log: Log, producers: ProducerStates, end: Offset, known: Known
+) -> Offset | None:
     disk = log.context.disk
     heard_since = known.now_ms - known.producer_expiration_ms
     for offset in sorted(snapshot_offsets(log), reverse=True):
@@ -48,11 +58,11 @@ def _newest_snapshot(log: Log, end: Offset, known: Known) -> Offset | None:
         if offset <= end:
             file = disk.open(path, writable=False)
             try:
-                log.producers.kept.load(file.read(0, file.size()), path, partial(_written_ms, log))
-                if not _remember_history(log, Offset(offset), heard_since):
-                    log.producers.kept.clear()
+                content = file.read(0, file.size())
+                producers.kept.load(content, path, partial(_written_ms, log))
+                if not _remember_history(log, producers, Offset(offset), heard_since):
+                    producers.kept.clear()
                     raise CorruptLogError(f"{path}: not what the log says at {offset}")
-                log.snapshot_offset = Offset(offset)
                 return Offset(offset)
             except CorruptLogError as error:
                 _logger.warning("%s; built again from the log", error)
@@ -88,20 +98,20 @@ def remove_stray_snapshots(log: Log) -> None:
             log.context.disk.remove(f"{log.directory}/{name}")
 
 
-def _remember_history(log: Log, end: Offset, heard_since: int) -> bool:
+def _remember_history(log: Log, producers: ProducerStates, end: Offset, heard_since: int) -> bool:
     """Fill in the batches before each producer's last one, which a snapshot does not hold.
 
     Without them a retry of the last but one batch, answered by nobody before the restart, would
     look like a gap, and the client would write it again under a new epoch. False: the snapshot
     knows less than it should, or more (it is another offset's).
     """
-    if log.producers.kept.last_offset >= end:
+    if producers.kept.last_offset >= end:
         return False
     history: dict[int, list[BatchHeader]] = {}
     for header in _recent_headers(log, end):
         if header.producer_id < 0 or header.attributes & CONTROL:
             continue
-        if header.producer_id not in log.producers:
+        if header.producer_id not in producers:
             if header.max_timestamp > heard_since:
                 return False
             continue
@@ -109,9 +119,9 @@ def _remember_history(log: Log, end: Offset, heard_since: int) -> bool:
         kept.append(header)
         del kept[:-BATCHES_KEPT]
     for producer_id, found in history.items():
-        if not log.producers.kept.knows(found[-1]):
+        if not producers.kept.knows(found[-1]):
             return False
-        log.producers.kept.remember(producer_id, found)
+        producers.kept.remember(producer_id, found)
     return True
 
 
@@ -161,7 +171,7 @@ def _batches_between(
 
 
 def note_batch(
-    log: Log, header: BatchHeader, view: memoryview, written_ms: int
+    producers: ProducerStates, header: BatchHeader, view: memoryview, written_ms: int
 ) -> AbortedTransaction | None:
     """Let the producers know of a batch that is in the log; its `.txnindex` entry if it aborts.
 
@@ -170,14 +180,14 @@ def note_batch(
     if header.producer_id < 0:
         return None
     if not header.attributes & CONTROL:
-        log.producers.update(header, header.base_offset, written_ms)
+        producers.update(header, header.base_offset, written_ms)
         return None
     marker = next(iter(records(view)), None)
     if marker is None:
         return None  # compaction has emptied the batch
     offset, control = Offset(header.base_offset), parse_control(marker)
-    aborted = log.producers.aborted_by(header, control, offset)
-    log.producers.update_marker(header, control, offset)
+    aborted = producers.aborted_by(header, control, offset)
+    producers.update_marker(header, control, offset)
     return aborted
 
 

@@ -13,7 +13,7 @@ not an index (`load` raises CorruptLogError, the owner rebuilds).
 
 import sys
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from itertools import islice
 from operator import le, lt
 from struct import Struct
@@ -235,6 +235,15 @@ class OffsetIndex(_Index):
         self._offsets, self._positions = offsets, positions
         self._replace(packed.tobytes())
 
+    def keep_below(self, position: int) -> None:
+        """Forget, in memory, the entries of batches from `position` on; `store` tells the file."""
+        count = bisect_left(self._positions, position)
+        self._offsets, self._positions = self._offsets[:count], self._positions[:count]
+
+    def store(self) -> None:
+        """Have the file hold just the entries in memory; on any thread."""
+        self.fill(self._offsets, self._positions)
+
     def lookup(self, target: Offset) -> Position:
         """Position of a batch at or before the one that holds `target`."""
         at = bisect_right(self._offsets, target - self.base_offset) - 1
@@ -342,6 +351,15 @@ class TimeIndex(_Index):
         """Take these entries, offsets relative to the base, in place of all there were."""
         self._times, self._offsets = times, offsets
         self._replace(b"".join(map(TIME_ENTRY.pack, times, offsets)))
+
+    def keep_below(self, offset: Offset) -> None:
+        """Forget, in memory, the entries from `offset` on; `store` tells the file."""
+        count = bisect_left(self._offsets, offset - self.base_offset)
+        self._times, self._offsets = self._times[:count], self._offsets[:count]
+
+    def store(self) -> None:
+        """Have the file hold just the entries in memory; on any thread."""
+        self.fill(self._times, self._offsets)
 
     def lookup(self, target: int) -> tuple[int, Offset]:
         """The greatest entry not newer than `target`; (-1, base offset) where there is none."""

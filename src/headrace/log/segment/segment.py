@@ -276,6 +276,11 @@ class Segment:
         indexes = self._indexes
         return indexes is not None and (indexes[0].full or indexes[1].full)
 
+    def forget_newest(self) -> None:
+        """What was its newest record may be gone: it is looked for when it is asked for."""
+        self._max_known = False
+        self._max_timestamp = NO_TIMESTAMP
+
     # --- closing -----------------------------------------------------------------------------
 
     def finish_timestamps(self) -> None:

@@ -50,6 +50,11 @@ class Segments(Sequence[Segment]):
     def __getitem__(self, at: int | slice) -> Segment | list[Segment]:
         return self._list[at]
 
+    @property
+    def first_base(self) -> Offset:
+        """The first offset of the oldest segment."""
+        return self._bases[0]
+
     # --- changing ----------------------------------------------------------------------------
 
     def make(self, base: Offset, config: LogConfig) -> Segment:

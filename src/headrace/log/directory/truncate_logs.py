@@ -1,0 +1,248 @@
+"""Many logs of a directory cut short at once, off the deciding thread.
+
+Appends to them are refused from the start to the end of it. Checkpoints and read bounds are lowered
+once for all of them, durably, before any file is touched, and written once more when all is done.
+"""
+
+from collections.abc import Callable, Sequence
+
+from headrace.log import truncation
+from headrace.log.directory.directory_parts import DirectoryParts
+from headrace.log.log import Log
+from headrace.log.truncation import Cut
+from headrace.model.errors import HeadraceError, StorageError
+from headrace.model.invariant import invariant
+from headrace.model.nouns import Offset
+from headrace.ports.disk import DiskFile
+
+Done = Callable[[BaseException | None], None]
+Checkpoint = Callable[[Callable[[bool], None]], None]
+Work = Callable[[Sequence[Cut]], None]
+_SLICE_LOGS = 20
+"""So many logs are dealt with in one turn of the loop, or by one job of a thread."""
+_JOBS = 4
+"""So many jobs at once: most of their time is spent waiting for the disk."""
+
+
+class BelowHighWatermark(HeadraceError):
+    """A log would lose committed records: none was cut."""
+
+
+class Truncations:
+    """The truncations of one log directory. On the deciding thread."""
+
+    __slots__ = ("_checkpoint", "_parts", "running")
+
+    def __init__(self, parts: DirectoryParts, checkpoint: Checkpoint) -> None:
+        self._parts = parts
+        self._checkpoint = checkpoint
+        self.running = 0
+        """How many are under way."""
+
+    def truncate(
+        self, cuts: Sequence[tuple[Log, Offset]], done: Done, *, unclean: bool = False
+    ) -> None:
+        """Cut each log from the batch that holds its offset on, off the thread, all at once.
+
+        They take no appends until `done` is told None; or why not: BelowHighWatermark where a log
+        would lose committed records and the election was not `unclean`, BadBatch where one is
+        damaged (then none was cut), StorageError where the directory has failed.
+        """
+        shorter = [Cut(log, offset) for log, offset in cuts if offset < log.end_offset]
+        self._begin(shorter, done, unclean)
+
+    def reset(self, starts: Sequence[tuple[Log, Offset]], done: Done) -> None:
+        """Have each log hold nothing and begin at its offset: its leader begins there.
+
+        As `truncate`; producers and epochs are forgotten too.
+        """
+        self._begin([Cut(log, start, anew=True) for log, start in starts], done, unclean=True)
+
+    def _begin(self, cuts: Sequence[Cut], done: Done, unclean: bool) -> None:
+        def ended(result: BaseException | None) -> None:
+            self.running -= 1
+            done(result)
+
+        if self._parts.fenced or not cuts:
+            done(self._parts.context.failure)
+            return
+        self.running += 1
+        _Truncation(self._parts, self._checkpoint, cuts, ended, unclean=unclean).begin()
+
+
+class _Truncation:
+    """One call of `truncate` or `reset`, from its begin to its end."""
+
+    def __init__(
+        self,
+        parts: DirectoryParts,
+        checkpoint: Checkpoint,
+        cuts: Sequence[Cut],
+        done: Done,
+        *,
+        unclean: bool,
+    ) -> None:
+        self._parts = parts
+        self._checkpoint = checkpoint
+        self._cuts = cuts
+        self._done = done
+        self._unclean = unclean
+
+    def begin(self) -> None:
+        """Refuse appends, and cut once no flush is under way that holds the files."""
+        for cut in self._cuts:
+            invariant(not cut.log.cutting, f"{cut.log!r} is being cut short already")
+            cut.log.cutting = True
+        self._parts.flusher.after_current(self._plan)
+
+    def _plan(self) -> None:
+        def planned() -> None:
+            low = [
+                str(cut.log)
+                for cut in self._cuts
+                if not (self._unclean or cut.anew or cut.end >= cut.log.high_watermark)
+            ]
+            if low:
+                self._end(BelowHighWatermark(f"committed records would go of {', '.join(low)}"))
+            else:
+                self._take(list(self._cuts), [])
+
+        self._each_slice(_plan, planned)
+
+    def _take(self, waiting: list[Cut], files: list[DiskFile]) -> None:
+        """Cut in memory, some logs in each turn of the loop."""
+        parts = self._parts
+        if parts.fenced:
+            self._failed()
+            return
+        some, rest = waiting[:_SLICE_LOGS], waiting[_SLICE_LOGS:]
+        for cut in some:
+            if cut.log.closed:
+                continue
+            truncation.take(cut, unclean=self._unclean)
+            if not cut.anew and cut.last < cut.end:
+                try:
+                    noted = parts.gaps.note(cut.log.topic_partition, cut.offset)
+                except OSError as error:
+                    parts.context.fail(error, parts.path)
+                    self._failed()
+                    return
+                if noted is not None:
+                    files.append(noted)
+        parts.bounds.lower([cut.log for cut in some])
+        if rest:
+            parts.clock.call_later(0, lambda: self._take(rest, files))
+        else:
+            self._make_durable(files)
+
+    def _make_durable(self, files: Sequence[DiskFile]) -> None:
+        """Have nothing on the platter speak of what goes; then cut."""
+        parts = self._parts
+
+        def write() -> None:
+            for file in files:
+                file.sync()
+                file.close()
+            if files:
+                parts.disk.sync_directory(parts.path)
+            parts.bounds.sync()
+
+        def written(result: BaseException | None) -> None:
+            if isinstance(result, OSError):
+                parts.context.fail(result, parts.path, flush=True)
+                self._failed()
+            elif result is not None:
+                raise result
+            else:
+                self._checkpoint(lowered)
+
+        def lowered(is_written: bool) -> None:
+            if not is_written or parts.fenced:
+                self._failed()
+            else:
+                self._each_slice(_cut_files, lambda: self._settle(list(self._cuts)))
+
+        parts.disk.run(write, written)
+
+    def _settle(self, waiting: list[Cut]) -> None:
+        """All files are cut: the logs go on, some of them in each turn of the loop."""
+        parts = self._parts
+        some, rest = waiting[:_SLICE_LOGS], waiting[_SLICE_LOGS:]
+        for cut in some:
+            if parts.fenced:
+                self._failed()
+                return
+            if cut.log.closed:
+                continue
+            try:
+                flush_due = truncation.settle(cut)
+            except (OSError, StorageError) as error:
+                if isinstance(error, OSError):
+                    parts.context.fail(error, cut.log.directory, flush=True)
+                self._failed()
+                return
+            if flush_due:
+                parts.flusher.flush_soon(cut.log)
+        if rest:
+            parts.clock.call_later(0, lambda: self._settle(rest))
+        else:
+            self._checkpoint(lambda _: None)
+            self._end(None)
+
+    def _each_slice(
+        self, work: Callable[[Sequence[Cut]], object], then: Callable[[], None]
+    ) -> None:
+        """Do `work` with all logs that are there still, some at a time, on threads; then go on."""
+        parts = self._parts
+        waiting = [cut for cut in self._cuts if not cut.log.closed]
+        slices = [waiting[at : at + _SLICE_LOGS] for at in range(0, len(waiting), _SLICE_LOGS)]
+        running = 0
+        failure: BaseException | None = None
+
+        def next_slice() -> None:
+            nonlocal running
+            if slices and failure is None:
+                some = slices.pop()
+                running += 1
+                parts.disk.run(lambda: work(some), worked)
+            elif running == 0 and failure is None:
+                then()
+            elif running == 0 and failure is not None:
+                self._end(failure)
+
+        def worked(result: object) -> None:
+            nonlocal running, failure
+            running -= 1
+            if isinstance(result, OSError):
+                failure = parts.context.fail(result, parts.path, flush=True)
+            elif isinstance(result, BaseException):
+                failure = result
+            next_slice()
+
+        for _ in range(max(1, min(_JOBS, len(slices)))):
+            next_slice()
+
+    def _failed(self) -> None:
+        self._end(self._parts.context.failure)
+
+    def _end(self, result: BaseException | None) -> None:
+        for cut in self._cuts:
+            cut.log.cutting = False
+        self._done(result)
+
+
+def _plan(cuts: Sequence[Cut]) -> None:
+    for cut in cuts:
+        truncation.plan(cut)
+
+
+def _cut_files(cuts: Sequence[Cut]) -> None:
+    try:
+        truncation.cut_files(cuts)
+    except FileNotFoundError:
+        if not any(cut.log.closed for cut in cuts):
+            raise
+        # One was deleted meanwhile: the others once more, which does them no harm.
+        left = [cut for cut in cuts if not cut.log.closed]
+        if left:
+            truncation.cut_files(left)
