@@ -17,7 +17,7 @@ from headrace.net.session import CloseConnection, InTurn
 from headrace.net.table import ConnectionTable
 from headrace.posix.clock import RealClock
 from headrace.posix.network import RealNetwork
-from tests.support.net import limits_with
+from tests.support.net import framed, limits_with, until
 
 
 class Echo:
@@ -66,10 +66,6 @@ class Echo:
 
     def closed(self) -> None:
         self.gone = True
-
-
-def framed(data: bytes) -> bytes:
-    return struct.pack(">i", len(data)) + data
 
 
 async def read_frame(reader: asyncio.StreamReader) -> bytes:
@@ -126,14 +122,6 @@ def on_loop(test: Callable[[World], Awaitable[None]], bounds: Limits | None = No
             assert world.table.pool.bytes_out == 0
 
     asyncio.run(main())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it never came true")
 
 
 def test_a_client_that_comes_before_the_broker_is_ready_waits_for_it() -> None:

@@ -25,7 +25,7 @@ from headrace.ports.file_ranges import FileRange
 from headrace.ports.network import ListenOptions
 from headrace.posix.clock import RealClock
 from headrace.posix.network import RealNetwork
-from tests.support.net import limits_with
+from tests.support.net import framed, limits_with, until
 
 MEGABYTE = 1 << 20
 
@@ -119,10 +119,6 @@ class Shop:
 
     def closed(self) -> None:
         self.gone = True
-
-
-def framed(data: bytes) -> bytes:
-    return struct.pack(">i", len(data)) + data
 
 
 class World:
@@ -228,14 +224,6 @@ def on_loop(way: str) -> Callable[..., None]:
                 runner.run(main())
 
     return run
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(4000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise AssertionError("it never came true")
 
 
 @pytest.mark.parametrize("how", [b"", b" cold", b" sent"])
