@@ -22,7 +22,7 @@ LARGE_FILES = {
     "tests/unit/coordination/test_txn_coordinator.py": 538,
     "tests/unit/frontends/test_groups_apis.py": 455,
     "tests/unit/frontends/test_transaction_apis.py": 517,
-    "tests/unit/log/test_gaps.py": 430,
+    "tests/unit/log/test_gaps.py": 439,
     "tests/unit/log/test_recovery.py": 407,
     "tests/unit/net/test_connection.py": 543,
     "tests/unit/net/test_outlet.py": 437,

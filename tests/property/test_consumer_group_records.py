@@ -10,17 +10,15 @@ from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.consumer.model import (
     Change,
     ClassicPart,
-    GroupEpoch,
     MemberStanding,
     MemberState,
     MemberSubscription,
-    MemberTarget,
     RegexTopics,
     Resolved,
     Standing,
     Subscription,
-    TargetEpoch,
 )
+from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
 from headrace.record.compression import CorruptBatch
 from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS
 from tests.support.consumer_kit import topic_id
@@ -86,8 +84,8 @@ def test_what_is_damaged_is_said_to_be(change: Change, data: st.DataObject) -> N
 
 
 def picture(group: ConsumerGroup) -> dict[str, object]:
-    """All but who owns what and who is which instance: there, two may claim the same here."""
-    left_out = ("_behind", "_owners", "static_members")
+    """All but timers, who owns what and who is which instance: two may claim the same here."""
+    left_out = ("_behind", "_owners", "static_members", "timers")
     return {name: one for name, one in vars(group).items() if name not in left_out}
 
 

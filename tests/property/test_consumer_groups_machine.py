@@ -4,9 +4,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headrace.coordination.groups import background_assigning
 from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.consumer.model import JOIN_EPOCH, Member
+from headrace.coordination.groups.modern import target_assignment
 from headrace.model.errors import ErrorCode
 from tests.support.consumer_kit import Consumer, cluster, grown, topic_id
 from tests.support.groups_kit import Room, Settings
@@ -39,11 +39,11 @@ def picture(group: ConsumerGroup) -> dict[str, object]:
 class ConsumerGroupMachine(RuleBasedStateMachine):
     """One group, four consumers (the third static, the last by expression), three topics."""
 
-    at_once_max = background_assigning.AT_ONCE_MAX
+    at_once_max = target_assignment.AT_ONCE_MAX
 
     def __init__(self) -> None:
         super().__init__()
-        background_assigning.AT_ONCE_MAX = self.at_once_max
+        target_assignment.AT_ONCE_MAX = self.at_once_max
         self.counts = {"t": 3, "u": 2}
         self.room = Room(
             Settings(
@@ -62,7 +62,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
 
     @property
     def group(self) -> ConsumerGroup | None:
-        return self.room.groups.shard("g").consumers.get("g")
+        return self.room.groups.shard("g").modern.find(ConsumerGroup, "g")
 
     # What clients do
 
@@ -165,7 +165,10 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.room.partition.hold)
     @rule()
     def the_log_says_the_same(self) -> None:
-        present, replayed = self.group, self.room.restart().groups.shard("g").consumers.get("g")
+        present, replayed = (
+            self.group,
+            self.room.restart().groups.shard("g").modern.find(ConsumerGroup, "g"),
+        )
         if present is None or replayed is None:
             assert present is replayed
         else:
@@ -230,7 +233,7 @@ class ConsumerGroupMachine(RuleBasedStateMachine):
                     reading[topic, part] = one.member_id
 
     def teardown(self) -> None:
-        background_assigning.AT_ONCE_MAX = ConsumerGroupMachine.at_once_max
+        target_assignment.AT_ONCE_MAX = ConsumerGroupMachine.at_once_max
 
     @invariant()
     def epochs_are_in_order(self) -> None:

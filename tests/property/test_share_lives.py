@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from headrace.cluster.topic_creation import NewTopic
 from headrace.config.keys.share import ShareKeys
-from headrace.coordination.groups.share.heartbeat import Heartbeat, HeartbeatAnswer
+from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
+from headrace.coordination.groups.share.heartbeat import Heartbeat
+from headrace.coordination.groups.share.model import Assigned
 from headrace.coordination.share.acknowledgements import Ack, AckKind
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.share_partition import SharePartition
@@ -106,9 +108,9 @@ class Story:
         topic_id = here.broker.image.topics[TOPIC].topic_id
         await until(lambda: share.states.read(ShareKey(GROUP, topic_id, 0)) is not None)
 
-    async def heartbeat(self, member: str) -> HeartbeatAnswer:
+    async def heartbeat(self, member: str) -> HeartbeatAnswer[Assigned]:
         """Join, or be in the group already."""
-        answers: list[HeartbeatAnswer] = []
+        answers: list[HeartbeatAnswer[Assigned]] = []
         one = Heartbeat(GROUP, member, 0, None, (TOPIC,), "c", "/h")
         self.here.coordinators.share.heartbeat(one, answers.append)
         await until(lambda: bool(answers))

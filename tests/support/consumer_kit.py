@@ -7,7 +7,9 @@ from typing import Any
 from headrace.broker.metadata_image import ImageDelta, MetadataImage, PartitionInfo, TopicInfo
 from headrace.coordination.groups.assignors.spec import Partitions
 from headrace.coordination.groups.consumer.group import ConsumerGroup
-from headrace.coordination.groups.consumer.messages import HeartbeatAnswer, HeartbeatRequest
+from headrace.coordination.groups.consumer.messages import HeartbeatRequest
+from headrace.coordination.groups.consumer.model import OwnedPartitions
+from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from tests.support.groups_kit import Room
@@ -50,12 +52,14 @@ def grown(room: Room, topics: Mapping[str, int]) -> None:
 
 def group_of(room: Room, name: str = "g") -> ConsumerGroup:
     """The group's insides."""
-    return room.groups.shard(name).consumers[name]
+    group = room.groups.shard(name).modern[name]
+    assert isinstance(group, ConsumerGroup)
+    return group
 
 
-def ask(room: Room, request: HeartbeatRequest) -> list[HeartbeatAnswer]:
+def ask(room: Room, request: HeartbeatRequest) -> list[HeartbeatAnswer[OwnedPartitions]]:
     """The list holds the answer once there is one."""
-    answers: list[HeartbeatAnswer] = []
+    answers: list[HeartbeatAnswer[OwnedPartitions]] = []
     room.groups.consumer_heartbeat(request, answers.append)
     return answers
 
@@ -75,7 +79,7 @@ class Consumer:
     owned: Partitions = field(default_factory=dict)
     interval_ms: int = 0
     error: ErrorCode = NONE
-    waiting: list[HeartbeatAnswer] = field(default_factory=list)
+    waiting: list[HeartbeatAnswer[OwnedPartitions]] = field(default_factory=list)
     slow: bool = False
     """Keeps what it is to give up until told otherwise."""
     told: Partitions = field(default_factory=dict)
@@ -83,7 +87,7 @@ class Consumer:
     unheard: bool = False
     """Its last request was not answered: libraries say everything in the next one."""
 
-    def beat(self, **said: Any) -> HeartbeatAnswer:
+    def beat(self, **said: Any) -> HeartbeatAnswer[OwnedPartitions]:
         """One heartbeat, answered at once."""
         self.send(**said)
         (answer,) = self.waiting
@@ -134,7 +138,7 @@ class Consumer:
         """Give up what it is not to have, take what it is to have."""
         self.owned = dict(self.told)
 
-    def leave(self, epoch: int = -1) -> HeartbeatAnswer:
+    def leave(self, epoch: int = -1) -> HeartbeatAnswer[OwnedPartitions]:
         """Leave, for good or (-2) for a while."""
         (answer,) = ask(
             self.room,

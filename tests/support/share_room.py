@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cluster.topic_creation import NewTopic
-from headrace.coordination.groups.share.heartbeat import Heartbeat, HeartbeatAnswer
+from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
+from headrace.coordination.groups.share.heartbeat import Heartbeat
+from headrace.coordination.groups.share.model import Assigned
 from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.acknowledgements import Ack, AckKind
 from headrace.coordination.share.keys import ShareKey
@@ -56,9 +58,9 @@ class ShareRoom:
         for _ in range(50):
             await asyncio.sleep(0)
 
-    async def beat(self, member: str, epoch: int = 0) -> HeartbeatAnswer:
+    async def beat(self, member: str, epoch: int = 0) -> HeartbeatAnswer[Assigned]:
         """ShareGroupHeartbeat: 0 joins, -1 leaves."""
-        answers: list[HeartbeatAnswer] = []
+        answers: list[HeartbeatAnswer[Assigned]] = []
         topics = (TOPIC,) if epoch == 0 else None
         self.share.heartbeat(
             Heartbeat(GROUP, member, epoch, None, topics, "c", "/h"), answers.append

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.metadata_image import ImageDelta
     from headrace.broker.partition import Partition
-    from headrace.coordination.groups.context import ShardContext
     from headrace.coordination.groups.group_coordinators import GroupCoordinators
     from headrace.coordination.runtime.led_shards import LedShards
     from headrace.coordination.share.share_service import ShareService
@@ -51,7 +50,6 @@ class Coordinators:
         from headrace.coordination.groups.group_coordinators import GroupCoordinators
 
         made = GroupCoordinators.of(self._broker)
-        made.share_revived = self._share_revived
         return made
 
     @cached_property
@@ -125,7 +123,3 @@ class Coordinators:
         if delta.removed and self._made("groups"):
             for topic in delta.removed:
                 self.groups.topic_deleted(topic)
-
-    def _share_revived(self, shard: "ShardContext") -> None:
-        if shard.share:
-            self.share.revive(shard)

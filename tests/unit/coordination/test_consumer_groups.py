@@ -302,7 +302,7 @@ def test_an_expression_that_is_none_is_refused(expression: str) -> None:
     assert answer.error is E.INVALID_REGULAR_EXPRESSION
     assert answer.message is not None
     assert "valid regular expression" in answer.message
-    assert "g" not in one.room.groups.shard("g").consumers
+    assert "g" not in one.room.groups.shard("g").modern
 
 
 def test_what_makes_other_engines_run_for_ever_is_matched_in_no_time() -> None:
@@ -400,7 +400,7 @@ def test_a_group_the_log_refuses_is_not_there() -> None:
     place = room()
     place.partition.refusal = E.NOT_ENOUGH_REPLICAS
     Consumer(place, "a").beat()
-    assert not place.groups.shard("g").consumers
+    assert not place.groups.shard("g").modern
 
 
 def test_after_a_kill_members_go_on_where_they_were() -> None:
@@ -504,8 +504,8 @@ def test_offsets_nobody_subscribes_to_end_and_an_empty_group_with_them() -> None
     one.leave()
     place.clock.advance(2)
     assert place.committed("t") is None
-    assert "g" not in place.groups.shard("g").consumers
-    assert "g" not in place.restart().groups.shard("g").consumers
+    assert "g" not in place.groups.shard("g").modern
+    assert "g" not in place.restart().groups.shard("g").modern
 
 
 def test_a_group_with_members_is_not_deleted_and_an_empty_one_is() -> None:
@@ -518,7 +518,7 @@ def test_a_group_with_members_is_not_deleted_and_an_empty_one_is() -> None:
     place.groups.delete("g", codes.append)
     assert codes == [E.NON_EMPTY_GROUP, E.NONE]
     later = place.restart().groups.shard("g")
-    assert not later.consumers
+    assert not later.modern
     assert not later.groups
 
 

@@ -173,13 +173,13 @@ def test_the_last_newer_member_that_leaves_turns_the_group_back() -> None:
     together([newcomer], old)
     newcomer.leave()
     shard = place.groups.shard("g")
-    assert "g" not in shard.consumers
+    assert "g" not in shard.modern
     group = place.group()
     assert group.state is GroupState.PREPARING_REBALANCE
     assert list(group.members) == [one.member_id for one in old]
     again = place.restart()
     assert list(again.group().members) == [one.member_id for one in old]
-    assert not again.groups.shard("g").consumers
+    assert not again.groups.shard("g").modern
     generation = place.rejoined([one.member_id for one in old])
     assert generation > old[0].generation
 
@@ -198,7 +198,7 @@ def test_no_group_is_downgraded_against_the_policy() -> None:
     newcomer = Consumer(place, "new")
     newcomer.beat()
     newcomer.leave()
-    assert "g" in place.groups.shard("g").consumers
+    assert "g" in place.groups.shard("g").modern
     together([], old)
     assert sum(len(one.parts) for one in old) == 4
 
@@ -225,7 +225,7 @@ def test_an_empty_classic_group_gives_way_and_keeps_its_offsets() -> None:
     assert "g" not in shard.groups
     assert place.committed() == 7
     again = place.restart().groups.shard("g")
-    assert "g" in again.consumers
+    assert "g" in again.modern
     assert "g" not in again.groups
 
 
@@ -237,7 +237,7 @@ def test_an_empty_consumer_group_gives_way_to_classic_members() -> None:
     old = Classic(place)
     place.new_member(protocols=old.protocols)
     shard = place.groups.shard("g")
-    assert "g" not in shard.consumers
+    assert "g" not in shard.modern
     assert "g" in shard.groups
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.coordination.groups import background_assigning
 from headrace.coordination.groups.assignors import ASSIGNORS
+from headrace.coordination.groups.modern import target_assignment
 from headrace.model.errors import ErrorCode
 from tests.support.consumer_kit import Consumer, all_owned, cluster, group_of, settle
 from tests.support.groups_kit import Room
@@ -16,7 +16,7 @@ def room() -> Room:
 
 
 def test_a_large_groups_assignor_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_assigning, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(target_assignment, "AT_ONCE_MAX", 0)
     place = room()
     one, two, three = (Consumer(place, name) for name in "abc")
     one.beat()
@@ -39,7 +39,7 @@ def test_a_large_groups_assignor_holds_nobody_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_group_may_be_told_not_to_use_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_assigning, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(target_assignment, "AT_ONCE_MAX", 0)
     place = room()
     place.group_settings["g"] = {"consumer.assignor.offload.enable": "0"}
     one, two = Consumer(place, "a"), Consumer(place, "b")
@@ -52,7 +52,7 @@ def test_a_group_may_be_told_not_to_use_threads(monkeypatch: pytest.MonkeyPatch)
 def test_what_a_thread_found_is_not_for_another_group_of_that_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(background_assigning, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(target_assignment, "AT_ONCE_MAX", 0)
     place = room()
     former = [Consumer(place, "a"), Consumer(place, "b")]
     former[0].beat()
@@ -75,7 +75,7 @@ def test_what_a_thread_found_is_not_for_another_group_of_that_name(
 def test_an_assignor_that_meets_a_bug_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(background_assigning, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(target_assignment, "AT_ONCE_MAX", 0)
     place = room()
     one, two = Consumer(place, "a"), Consumer(place, "b")
     one.beat()

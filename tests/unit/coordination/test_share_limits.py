@@ -8,7 +8,8 @@ import pytest
 from confluent_kafka import Producer
 
 from headrace.broker.quotas import Entity
-from headrace.coordination.groups import background_assigning
+from headrace.coordination.groups.modern import target_assignment
+from headrace.coordination.groups.share.group import ShareGroup
 from headrace.model.errors import ErrorCode
 from headrace.server.assembly import Server
 from headrace.testing import BrokerThread
@@ -100,7 +101,7 @@ def test_who_keeps_the_broker_busy_is_told_so_by_share_apis_too(
 
 def target_epoch(broker: BrokerThread, place: SharePlace) -> int:
     def look(server: Server) -> int:
-        group = server.coordinators.groups.shard(place.group).share.get(place.group)
+        group = server.coordinators.groups.shard(place.group).modern.find(ShareGroup, place.group)
         assert group is not None
         return group.target_epoch
 
@@ -141,7 +142,7 @@ def test_partitions_move_when_the_interval_is_over_whoever_asks(broker: BrokerTh
 def test_a_large_groups_partitions_are_shared_out_on_a_thread(
     broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background_assigning, "AT_ONCE_MAX", 0)
+    monkeypatch.setattr(target_assignment, "AT_ONCE_MAX", 0)
     place = SharePlace(broker.bootstrap, 4, share_assignment_interval_ms="0")
     with place.member() as first, place.member() as second:
         end = time.monotonic() + SECONDS_MAX

@@ -4,12 +4,12 @@ import asyncio
 import uuid
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headrace.cluster.topic_creation import NewTopic
-from headrace.coordination.groups.consumer.messages import HeartbeatAnswer, HeartbeatRequest
+from headrace.coordination.groups.consumer.messages import HeartbeatRequest
 from headrace.coordination.groups.group_coordinators import GroupCoordinators
 from headrace.frontends.kafka.connection import api_versions
 from headrace.frontends.kafka.groups import (
@@ -24,6 +24,10 @@ from tests.support.admin import tell, versions
 from tests.support.broker import Room
 from tests.support.served import served
 from tests.unit.frontends.test_groups_apis import TOPIC_ID, Wire
+
+if TYPE_CHECKING:
+    from headrace.coordination.groups.consumer.model import OwnedPartitions
+    from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 
 HEARTBEAT = served(consumer_group_heartbeat)
 
@@ -151,7 +155,7 @@ def test_a_groups_own_settings_are_what_its_members_are_told(tmp_path: Path) -> 
         groups.led.lead(0, here.broker.partition(OFFSETS_TOPIC, 0), 0)
 
         async def interval_ms(group_id: str) -> int:
-            answers: list[HeartbeatAnswer] = []
+            answers: list[HeartbeatAnswer[OwnedPartitions]] = []
             request = HeartbeatRequest(
                 group_id, "m", 0, rebalance_timeout_ms=1000, topics=frozenset({"t"}), owned={}
             )

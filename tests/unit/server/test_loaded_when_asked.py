@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from headrace.cluster.topic_creation import NewTopic
+from headrace.coordination.groups.share.group import ShareGroup
 from headrace.frontends.kafka.connection import cold_calls
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.handler import RequestContext, load_handler
@@ -211,7 +212,7 @@ def test_coordinators_come_with_their_topics_and_those_on_disk_with_the_start(
 def members(here: Room) -> list[str] | None:
     """Who is in the group, asked without its service; None while that is not known."""
     try:
-        group = here.coordinators.groups.shard(GROUP).share.get(GROUP)
+        group = here.coordinators.groups.shard(GROUP).modern.find(ShareGroup, GROUP)
     except ApiError:
         return None
     return None if group is None else list(group.members)

@@ -12,11 +12,11 @@ from headrace.coordination.groups.classic import rebalance
 from headrace.coordination.groups.classic.group import ClassicGroup
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.committed_offsets import Committed, Place
-from headrace.coordination.groups.consumer import migration
 from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.consumer.offset_access import check_commit
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.messages import CommitRequest
+from headrace.coordination.groups.modern import ending
 from headrace.coordination.groups.repeated_commits import RepeatedCommit
 from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ApiError, ErrorCode
@@ -162,7 +162,7 @@ def _checked(
 
     In a transaction a producer need not say for which member it commits (before KIP-447).
     """
-    consumers = shard.consumers.get(request.group_id)
+    consumers = shard.modern.find(ConsumerGroup, request.group_id)
     if consumers is not None:
         check_commit(consumers, request, shard.image(), in_transaction=transactional)
         return consumers
@@ -201,7 +201,7 @@ def delete_offsets(
 
     `done(error of the group, one code for each of wanted)` once the deletions are committed.
     """
-    group = shard.groups.get(group_id) or shard.consumers.get(group_id)
+    group = shard.groups.get(group_id) or shard.modern.find(ConsumerGroup, group_id)
     if group is None:
         done(ErrorCode.GROUP_ID_NOT_FOUND, [])
         return
@@ -244,7 +244,7 @@ def forget(shard: ShardContext, places: Iterable[Place], done: Done[ErrorCode | 
 
 def delete_group(shard: ShardContext, group_id: str, done: Done[ErrorCode]) -> None:
     """Delete an empty group and all its offsets; `done` once that is committed."""
-    group = shard.groups.get(group_id) or shard.consumers.get(group_id)
+    group = shard.groups.get(group_id) or shard.modern.find(ConsumerGroup, group_id)
     if group is None:
         done(ErrorCode.GROUP_ID_NOT_FOUND)
         return
@@ -290,7 +290,7 @@ def bury_with_offsets(
 
     tombstones: list[KeyValue] = [(records.offset_key(place), None) for place in places]
     if isinstance(group, ConsumerGroup):
-        migration.bury(shard, group, committed, tombstones)
+        ending.bury(shard, group, committed, tombstones)
         return
     del shard.groups[group_id]
     tombstones.append((records.group_key(group_id), None))

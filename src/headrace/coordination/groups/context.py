@@ -7,9 +7,9 @@ from typing import Any
 from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.groups.classic.group import ClassicGroup
 from headrace.coordination.groups.committed_offsets import OffsetStore
-from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.limits import GroupLimits
-from headrace.coordination.groups.share.groups import ShareGroups
+from headrace.coordination.groups.modern.group import ModernGroup
+from headrace.coordination.groups.modern.groups import ModernGroups
 from headrace.coordination.runtime.deadlines import Deadlines
 from headrace.coordination.runtime.journal import Journal
 from headrace.ports.clock import Clock, Random
@@ -33,10 +33,13 @@ class ShardContext:
     """Do work on a thread, then tell its result or its error here (`world.disk.Disk.run`)."""
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
     """Of the classic protocol, and those that are offsets and nothing else."""
-    consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
-    """Of the newer protocol; a group's id is in one of the two."""
+    modern: ModernGroups = field(default_factory=ModernGroups)
+    """Consumer groups of the newer protocol, and share groups; an id is in one of the two."""
     offsets: OffsetStore = field(default_factory=OffsetStore)
-    share: ShareGroups = field(default_factory=ShareGroups)
+
+    def setting_of(self, group: ModernGroup[Any, Any], name: str) -> int:
+        """A number by the name it has for every kind of group (`session.timeout.ms`)."""
+        return self.group_setting(group.group_id, f"{group.kind}.{name}")
 
     def new_id(self) -> str:
         """An id nobody has, made of nothing."""

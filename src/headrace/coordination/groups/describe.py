@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL
+from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.messages import DescribedGroup, DescribedMember, ListedGroup
 from headrace.model.errors import ErrorCode
@@ -17,7 +18,7 @@ def describe(shard: ShardContext, group_id: str) -> DescribedGroup:
     """
     group = shard.groups.get(group_id)
     if group is None:
-        newer = group_id in shard.consumers
+        newer = shard.modern.find(ConsumerGroup, group_id) is not None
         return DescribedGroup(
             group_id,
             ErrorCode.GROUP_ID_NOT_FOUND,
@@ -60,7 +61,7 @@ def list_groups(
             if not wanted_states or group.state.value.lower() in wanted_states:
                 yield ListedGroup(group.group_id, group.protocol_type or "", group.state.value)
     if not wanted_types or "consumer" in wanted_types:
-        for consumers in shard.consumers.values():
+        for consumers in shard.modern.all_of(ConsumerGroup):
             state = consumers.state.value
             if not wanted_states or state.lower() in wanted_states:
                 yield ListedGroup(consumers.group_id, CONSUMER_PROTOCOL, state, "consumer")

@@ -28,7 +28,7 @@ def expire(shard: ShardContext) -> None:
             commit.forget(shard, ended, _not_waited_for)
         elif not shard.offsets.in_transaction(group.group_id) and not group.commits_in_flight:
             commit.bury_with_offsets(shard, group, ended, _not_waited_for)
-    for consumers in list(shard.consumers.values()):
+    for consumers in shard.modern.all_of(ConsumerGroup):
         places = list(shard.offsets.places(consumers.group_id))
         ended = [one for one in places if _consumer_offset_has_ended(shard, consumers, one, now_ms)]
         if len(ended) < len(places) or consumers.members:

@@ -9,15 +9,16 @@ from headrace.config.value_types import Value
 from headrace.coordination.groups import commit, describe
 from headrace.coordination.groups.classic import join, membership, sync
 from headrace.coordination.groups.committed_offsets import ByTopic, Committed
-from headrace.coordination.groups.consumer import classic_members, migration
+from headrace.coordination.groups.consumer import classic_members
 from headrace.coordination.groups.consumer import describe as consumer_describe
 from headrace.coordination.groups.consumer import heartbeat as consumer_heartbeat
 from headrace.coordination.groups.consumer import offset_access as consumer_offsets
+from headrace.coordination.groups.consumer.group import ConsumerGroup
 from headrace.coordination.groups.consumer.messages import (
     DescribedConsumerGroup,
-    HeartbeatAnswer,
     HeartbeatRequest,
 )
+from headrace.coordination.groups.consumer.model import OwnedPartitions
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.group_shard import GroupShard
 from headrace.coordination.groups.limits import GroupLimits
@@ -32,7 +33,10 @@ from headrace.coordination.groups.messages import (
     SyncAnswer,
     SyncRequest,
 )
+from headrace.coordination.groups.modern import ending
+from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.coordination.groups.repeated_commits import RepeatedCommit
+from headrace.coordination.groups.share.group import ShareGroup
 from headrace.coordination.runtime.derived import Derived
 from headrace.coordination.runtime.led_shards import LedShards
 from headrace.coordination.runtime.shard import ShardPartition, World
@@ -77,9 +81,6 @@ class GroupCoordinators:
         )
         """The partitions of `__consumer_offsets`; the broker tells it which it leads."""
         self._deleted: dict[str, None] = {}
-        self.share_revived: Callable[[ShardContext], None] = lambda shard: None
-        """Told of each shard that has been replayed: its share groups' members are to be heard of.
-        Set by who looks after share groups."""
 
     @classmethod
     def of(cls, broker: "Broker") -> "GroupCoordinators":
@@ -106,7 +107,7 @@ class GroupCoordinators:
 
     def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> GroupShard:
         limits = self.limits
-        shard = GroupShard(
+        return GroupShard(
             index,
             partition,
             epoch=epoch,
@@ -115,8 +116,6 @@ class GroupCoordinators:
             image=self._image,
             group_setting=self._group_setting,
         )
-        shard.when_loaded(lambda: self.share_revived(shard.context))
-        return shard
 
     # What the broker tells
 
@@ -170,7 +169,7 @@ class GroupCoordinators:
         except ApiError as error:
             done(JoinAnswer(error.code, request.member_id))
             return
-        group = shard.consumers.get(request.group_id)
+        group = shard.modern.find(ConsumerGroup, request.group_id)
         if group is None:
             join.join(shard, request, done)
         elif group.members:
@@ -183,7 +182,7 @@ class GroupCoordinators:
                 else:
                     done(JoinAnswer(error, request.member_id))
 
-            migration.bury(shard, group, buried)
+            ending.bury(shard, group, buried)
 
     def sync(self, request: SyncRequest, done: Done[SyncAnswer]) -> None:
         """SyncGroup."""
@@ -194,7 +193,7 @@ class GroupCoordinators:
             loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             done(SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS if loading else error.code))
             return
-        group = shard.consumers.get(request.group_id)
+        group = shard.modern.find(ConsumerGroup, request.group_id)
         if group is None:
             sync.sync(shard, request, done)
         else:
@@ -209,12 +208,14 @@ class GroupCoordinators:
         except ApiError as error:
             loading = error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return ErrorCode.NONE if loading else error.code
-        group = shard.consumers.get(group_id)
+        group = shard.modern.find(ConsumerGroup, group_id)
         if group is None:
             return membership.heartbeat(shard, group_id, member_id, instance_id, generation)
         return classic_members.heartbeat(shard, group, member_id, instance_id, generation)
 
-    def consumer_heartbeat(self, request: HeartbeatRequest, done: Done[HeartbeatAnswer]) -> None:
+    def consumer_heartbeat(
+        self, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
+    ) -> None:
         """ConsumerGroupHeartbeat."""
         try:
             shard = self._member_shard(request.group_id)
@@ -228,7 +229,7 @@ class GroupCoordinators:
     def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
         """LeaveGroup: one answer a member. ApiError where the group cannot be asked."""
         shard = self._member_shard(group_id)
-        group = shard.consumers.get(group_id)
+        group = shard.modern.find(ConsumerGroup, group_id)
         if group is None:
             return membership.leave(shard, group_id, leavers)
         return classic_members.leave(shard, group, leavers)
@@ -290,7 +291,7 @@ class GroupCoordinators:
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
         """Whether a member may fetch its group's offsets (OffsetFetch v9+). ApiError."""
-        group = self.shard(group_id).consumers.get(group_id)
+        group = self.shard(group_id).modern.find(ConsumerGroup, group_id)
         if group is not None:
             consumer_offsets.check_fetch(group, member_id, member_epoch)
 
@@ -351,16 +352,16 @@ class GroupCoordinators:
 
     def check_room(self, shard: ShardContext, group_id: str) -> None:
         """groups.max: a stranger's invented names must not fill the memory."""
-        if group_id in shard.groups or group_id in shard.consumers or group_id in shard.share:
+        if group_id in shard.groups or group_id in shard.modern:
             return
         shards = [one.context for one in self.led]
-        present = sum(len(one.groups) + len(one.consumers) + len(one.share) for one in shards)
+        present = sum(len(one.groups) + len(one.modern) for one in shards)
         if present >= self._limits().groups_max:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "groups.max is reached")
 
 
 def _check_not_shared(shard: ShardContext, group_id: str, code: ErrorCode) -> None:
-    if group_id in shard.share:
+    if isinstance(shard.modern.get(group_id), ShareGroup):
         raise ApiError(code, f"Group {group_id} is a share group.")
 
 

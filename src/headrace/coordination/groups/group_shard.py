@@ -1,7 +1,7 @@
 """One partition of `__consumer_offsets` and the groups that live in it."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.groups import expiry, records
@@ -14,9 +14,12 @@ from headrace.coordination.groups.committed_offsets import Committed, Place
 from headrace.coordination.groups.consumer import leaving
 from headrace.coordination.groups.consumer import records as consumer_records
 from headrace.coordination.groups.consumer.group import ConsumerGroup
-from headrace.coordination.groups.consumer.model import GroupEpoch
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.limits import GroupLimits
+from headrace.coordination.groups.modern.changes import GroupEpoch
+from headrace.coordination.groups.share import heartbeat as share_heartbeat
+from headrace.coordination.groups.share import records as share_records
+from headrace.coordination.groups.share.group import ShareGroup
 from headrace.coordination.runtime.shard import (
     JournalLimits,
     Shard,
@@ -67,8 +70,9 @@ class GroupShard(Shard):
         for group in list(context.groups.values()):
             rebalance.bury(group, now_ms, ErrorCode.NOT_COORDINATOR)
         context.groups.clear()
-        context.consumers.clear()
-        context.share.clear()
+        for modern in context.modern.values():
+            modern.timers.end()
+        context.modern.clear()
 
     def topics_deleted(self, deleted: frozenset[str]) -> None:
         """Forget all offsets in topics that are gone, those on their way to the log too."""
@@ -87,10 +91,7 @@ class GroupShard(Shard):
     ) -> None:
         about = records.parse_key(key)
         if isinstance(about, int):
-            if about in consumer_records.KEY_TYPES:
-                self._replay_consumer(key, value)
-            else:
-                self.context.share.replay(key, value)
+            self._replay_modern(about, key, value)
         elif isinstance(about, str):
             self._replay_group(about, value)
         elif value is None:
@@ -104,7 +105,7 @@ class GroupShard(Shard):
 
     def _replay_offset(self, place: Place, producer_id: int | None, committed: Committed) -> None:
         group_id = place[0]
-        if group_id not in self.context.groups and group_id not in self.context.consumers:
+        if group_id not in self.context.groups and group_id not in self.context.modern:
             self.context.groups[group_id] = ClassicGroup(group_id, committed.committed_ms)
         if producer_id is None:
             self.context.offsets.put(place, committed)
@@ -115,30 +116,40 @@ class GroupShard(Shard):
         if value is None:
             self.context.groups.pop(group_id, None)
         else:
-            self.context.consumers.pop(group_id, None)
+            self.context.modern.pop(group_id, None)
             self.context.groups[group_id] = restored(group_id, records.decode_group_value(value))
 
-    def _replay_consumer(self, key: bytes, value: bytes | None) -> None:
-        group_id, change = consumer_records.decode(key, value)
-        consumers = self.context.consumers
-        group = consumers.get(group_id)
-        if group is None:
+    def _replay_modern(self, key_type: int, key: bytes, value: bytes | None) -> None:
+        kind: type[ConsumerGroup | ShareGroup]
+        change: Any
+        if key_type in consumer_records.KEY_TYPES:
+            kind = ConsumerGroup
+            group_id, change = consumer_records.decode(key, value)
+        elif key_type in share_records.KEY_TYPES:
+            kind = ShareGroup
+            group_id, change = share_records.decode(key, value)
+        else:
+            return
+        modern = self.context.modern
+        group = modern.get(group_id)
+        if not isinstance(group, kind):
             if value is None:
                 return
-            # Whatever the log said of a classic group of that name was before this.
+            # Whatever the log said of another kind of group of that name was before this.
             self.context.groups.pop(group_id, None)
-            group = consumers[group_id] = ConsumerGroup(group_id)
+            group = modern[group_id] = kind(group_id)
         group.apply(change)
         if isinstance(change, GroupEpoch) and change.epoch is None:
-            del consumers[group_id]
+            del modern[group_id]
 
     # Once it is active
 
     def loaded(self) -> None:
-        for group in list(self.context.groups.values()):
-            self._revive(group)
-        for consumers in self.context.consumers.values():
-            leaving.revive(self.context, consumers)
+        for classic in list(self.context.groups.values()):
+            self._revive(classic)
+        for group in self.context.modern.all_of(ConsumerGroup):
+            leaving.revive(self.context, group)
+        share_heartbeat.revive(self.context)
         self._schedule_check()
 
     def _revive(self, group: ClassicGroup) -> None:

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.coordination.groups.share import admin_offsets, heartbeat
 from headrace.coordination.groups.share.assignor import NAME as ASSIGNOR
 from headrace.coordination.groups.share.context import ShareContext
 from headrace.coordination.groups.share.group import ShareGroup
 from headrace.coordination.groups.share.limits import ShareLimits
+from headrace.coordination.groups.share.model import Assigned
 from headrace.coordination.groups.share.settings import GroupSettings
 from headrace.coordination.runtime.derived import Derived
 from headrace.coordination.runtime.shard import ShardState, World
@@ -55,12 +57,7 @@ class ShareService:
             settings=self.settings,
             find=broker.partition_by_id,
         )
-        self._members = ShareContext(
-            self.states,
-            self.settings,
-            lambda: broker.image,
-            lambda: self._limits().members_max,
-        )
+        self._members = ShareContext(self.states, lambda: self._limits().members_max)
         self._offsets = admin_offsets.OffsetsContext(
             self.states, self.partitions, lambda: broker.image, broker.partition_by_id
         )
@@ -72,10 +69,6 @@ class ShareService:
         return self._limits()
 
     # What the broker tells
-
-    def revive(self, shard: "ShardContext") -> None:
-        """A shard of groups has been replayed: its share groups' members are to be heard of."""
-        heartbeat.revive(shard, self._members)
 
     def partition_closed(self, partition: "Partition") -> None:
         """A partition is served no more; if its topic is gone, so is all state of it."""
@@ -99,14 +92,14 @@ class ShareService:
 
     # What members ask
 
-    def heartbeat(self, one: heartbeat.Heartbeat, done: Done[heartbeat.HeartbeatAnswer]) -> None:
+    def heartbeat(self, one: heartbeat.Heartbeat, done: Done[HeartbeatAnswer[Assigned]]) -> None:
         """ShareGroupHeartbeat: answered once what it changes is committed."""
         try:
             heartbeat.validate(one)
             shard = self._shard(one.group_id)
             self._groups().check_room(shard, one.group_id)
         except ApiError as error:
-            done(heartbeat.HeartbeatAnswer(error.code, error.message))
+            done(HeartbeatAnswer(error.code, error.message))
             return
         heartbeat.heartbeat(shard, self._members, one, done)
 
@@ -126,14 +119,14 @@ class ShareService:
     def is_share_group(self, group_id: str) -> bool:
         """Whether there is a share group of that name here, as far as is known now."""
         try:
-            return self._shard(group_id).share.get(group_id) is not None
+            return self._shard(group_id).modern.find(ShareGroup, group_id) is not None
         except ApiError:
             return False
 
     def describe(self, group_id: str) -> DescribedShareGroup:
         """ShareGroupDescribe, for one group."""
         try:
-            group = self._shard(group_id).share.get(group_id)
+            group = self._shard(group_id).modern.find(ShareGroup, group_id)
         except ApiError as error:
             return DescribedShareGroup(group_id, error.code, error.message)
         if group is None:
@@ -152,7 +145,7 @@ class ShareService:
         return [
             group
             for shard in self._groups().led.active()
-            for group in shard.context.share
+            for group in shard.context.modern.all_of(ShareGroup)
             if not wanted or group.state.lower() in wanted
         ]
 

@@ -4,12 +4,15 @@ from functools import partial
 
 from headrace.coordination.groups.assignors.spec import Partitions
 from headrace.coordination.groups.consumer import leaving, reconcile, subscriptions
-from headrace.coordination.groups.consumer.group import NOTHING
-from headrace.coordination.groups.consumer.group_change import Turn
+from headrace.coordination.groups.consumer.group import NOTHING, ConsumerGroup
 from headrace.coordination.groups.consumer.model import Member, MemberStanding, MemberState
+from headrace.coordination.groups.modern.group_change import Turn
+from headrace.coordination.groups.modern.timers import REBALANCE
 
 
-def step(turn: Turn, member: Member, owned: Partitions | None, *, changed: bool) -> Member:
+def step(
+    turn: Turn[ConsumerGroup], member: Member, owned: Partitions | None, *, changed: bool
+) -> Member:
     """Bring the member one step nearer to its target. ApiError FENCED_MEMBER_EPOCH."""
     shard, group = turn.shard, turn.group
     if not changed and member.is_reconciled_to(group.target_epoch):
@@ -30,5 +33,5 @@ def step(turn: Turn, member: Member, owned: Partitions | None, *, changed: bool)
         if standing.state is MemberState.UNREVOKED_PARTITIONS:
             turn.after(partial(leaving.revocation_runs, shard, group, after))
         else:
-            turn.after(partial(group.disarm, leaving.REBALANCE, member.member_id))
+            turn.after(partial(group.timers.disarm, REBALANCE, member.member_id))
     return after

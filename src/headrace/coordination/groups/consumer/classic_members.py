@@ -17,7 +17,6 @@ from headrace.coordination.groups.consumer import (
     target_assignment,
 )
 from headrace.coordination.groups.consumer.group import ConsumerGroup, waits_for_release
-from headrace.coordination.groups.consumer.group_change import Turn
 from headrace.coordination.groups.consumer.model import (
     ClassicPart,
     Member,
@@ -34,6 +33,8 @@ from headrace.coordination.groups.messages import (
     SyncAnswer,
     SyncRequest,
 )
+from headrace.coordination.groups.modern.group_change import Turn
+from headrace.coordination.groups.modern.timers import JOIN, SYNC
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.ports.callbacks import Done
 
@@ -85,7 +86,7 @@ def _check_join(
         raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 
-def _join(turn: Turn, request: JoinRequest, member_id: str) -> Member | None:
+def _join(turn: Turn[ConsumerGroup], request: JoinRequest, member_id: str) -> Member | None:
     """The member after its step; None for one that is first to come back with its id."""
     shard, group = turn.shard, turn.group
     unknown = request.member_id == UNKNOWN_MEMBER
@@ -110,7 +111,7 @@ def _join(turn: Turn, request: JoinRequest, member_id: str) -> Member | None:
     target_assignment.update(turn)
     owned = migration.by_id(shard.image(), asked.owned)
     member = advance_member.step(turn, group.members[member_id], owned, changed=changed)
-    group.disarm(leaving.JOIN, member_id)
+    group.timers.disarm(JOIN, member_id)
     leaving.session_runs(shard, group, member)
     leaving.sync_runs(shard, group, member)
     return member
@@ -160,7 +161,7 @@ def sync(
         if error is not None:
             done(SyncAnswer(error))
             return
-        group.disarm(leaving.SYNC, member.member_id)
+        group.timers.disarm(SYNC, member.member_id)
         done(SyncAnswer(ErrorCode.NONE, assignment, request.protocol_type, request.protocol_name))
 
     leaving.session_runs(shard, group, member)

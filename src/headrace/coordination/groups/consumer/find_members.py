@@ -4,22 +4,22 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from headrace.coordination.groups.consumer.group import NOTHING, ConsumerGroup
-from headrace.coordination.groups.consumer.group_change import Turn
 from headrace.coordination.groups.consumer.model import (
     JOIN_EPOCH,
     LEAVE_STATIC_EPOCH,
     Member,
     MemberStanding,
     MemberSubscription,
-    MemberTarget,
 )
 from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.modern.changes import MemberTarget
+from headrace.coordination.groups.modern.group_change import Turn
 from headrace.model.errors import ApiError, ErrorCode
 
 
 def find(shard: ShardContext, group_id: str) -> ConsumerGroup:
     """ApiError GROUP_ID_NOT_FOUND."""
-    group = shard.consumers.get(group_id)
+    group = shard.modern.find(ConsumerGroup, group_id)
     if group is not None:
         return group
     if group_id in shard.groups:
@@ -38,7 +38,7 @@ def check_room(shard: ShardContext, group: ConsumerGroup, member_id: str) -> Non
 
 
 def take_in(
-    turn: Turn,
+    turn: Turn[ConsumerGroup],
     member_id: str,
     instance_id: str | None,
     *,
@@ -91,7 +91,7 @@ def check_released(holder: Member, member_id: str) -> None:
     )
 
 
-def _replace(turn: Turn, holder: Member, member_id: str) -> Member:
+def _replace(turn: Turn[ConsumerGroup], holder: Member, member_id: str) -> Member:
     """Give the holder's place, and all it has, to `member_id`."""
     group = turn.group
     target = group.target.get(holder.member_id, NOTHING)
@@ -103,7 +103,7 @@ def _replace(turn: Turn, holder: Member, member_id: str) -> Member:
     return group.members[member_id]
 
 
-def remove_records(turn: Turn, member_id: str) -> None:
+def remove_records(turn: Turn[ConsumerGroup], member_id: str) -> None:
     """The member is gone, its target and what it has with it."""
     turn.change(MemberStanding(member_id, None))
     turn.change(MemberTarget(member_id, None))

@@ -2,22 +2,23 @@
 
 from headrace.coordination.groups.consumer import find_members, leaving, migration
 from headrace.coordination.groups.consumer.group import ConsumerGroup
-from headrace.coordination.groups.consumer.group_change import Turn
 from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.modern import ending
+from headrace.coordination.groups.modern.group_change import Turn
 
 
-def open_group(shard: ShardContext, group_id: str, *, create: bool) -> Turn:
+def open_group(shard: ShardContext, group_id: str, *, create: bool) -> Turn[ConsumerGroup]:
     """A turn in the group; with `create` it is made, or made of a classic one, where need be.
 
     ApiError GROUP_ID_NOT_FOUND, also for a classic group that cannot be upgraded.
     """
     classic = shard.groups.get(group_id)
-    if group_id in shard.consumers or not create:
+    if shard.modern.find(ConsumerGroup, group_id) is not None or not create:
         return Turn(shard, find_members.find(shard, group_id))
     if classic is None:
         group = ConsumerGroup(group_id)
         turn = Turn(shard, group)
-        migration.enter(turn)
+        ending.enter(turn)
         return turn
     turn = migration.upgrade(shard, classic)
     turn.after(lambda: _sessions_run(shard, turn.group))

@@ -5,66 +5,54 @@ kept by `apply`, the one way anything changes: replayed or decided, a change doe
 """
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from headrace.coordination.groups.assignors.spec import Partitions
-from headrace.coordination.groups.background_assigning import INITIAL_EPOCH
+from headrace.coordination.groups.consumer import records
 from headrace.coordination.groups.consumer.model import (
     NEW,
     UNASSIGNED,
     Change,
     ConsumerGroupState,
-    GroupEpoch,
     LegacyTopics,
     Member,
     MemberStanding,
     MemberState,
     MemberSubscription,
-    MemberTarget,
+    OwnChange,
     OwnedPartitions,
     RegexTopics,
     Resolved,
     Subscription,
-    TargetEpoch,
 )
+from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
+from headrace.coordination.groups.modern.group import ModernGroup
+from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ApiError, ErrorCode
-
-if TYPE_CHECKING:
-    from headrace.coordination.runtime.deadlines import Deadline
 
 NOTHING: Partitions = {}
 NOT_OWNED = -1
 _S = ConsumerGroupState
 
 
-class ConsumerGroup:
+class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
     """One group. `apply` changes it; everything else asks."""
 
+    kind = "consumer"
+
     def __init__(self, group_id: str) -> None:
-        self.group_id = group_id
-        self.epoch = INITIAL_EPOCH
-        self.metadata_hash = 0
+        super().__init__(group_id)
         self.has_legacy_topics = False
-        self.target_epoch = INITIAL_EPOCH
-        self.target_timestamp_ms = 0
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         """Instance id to member id."""
-        self.target: dict[str, Partitions] = {}
         self.regexes: dict[str, Resolved] = {}
         self.regex_members: Counter[str] = Counter()
         self.assignors: Counter[str] = Counter()
         self.classic_members = 0
         self.commits_in_flight = 0
         """OffsetCommits appended, or about to be, and not committed yet."""
-        # What is not in the log: when things happen by themselves, and what was seen last.
-        self.timers: dict[tuple[str, str], Deadline] = {}
-        """By kind and member id; see `membership`."""
-        self.is_assigning = False
-        """An assignor works on the group's target, on a thread."""
-        self.image_structure = -1
-        """The structure of the cluster the metadata hash was last compared with."""
+        # What is not in the log: what was seen last.
         self.regexes_structure = -1
         self.regex_topics: frozenset[str] | None = None
         """The topics there were when all regular expressions were last matched."""
@@ -165,18 +153,24 @@ class ConsumerGroup:
             case RegexTopics():
                 return self._set_regex(change)
 
-    def _set_epoch(self, change: GroupEpoch) -> Change:
-        former = GroupEpoch(self.epoch, self.metadata_hash)
-        self.epoch = change.epoch or INITIAL_EPOCH
-        self.metadata_hash = change.metadata_hash
-        return former
+    def record(self, change: Change) -> KeyValue:
+        return records.encode(self.group_id, change)
 
-    def _set_target_epoch(self, change: TargetEpoch) -> Change:
-        former = TargetEpoch(self.target_epoch, self.target_timestamp_ms)
-        self.target_epoch = change.epoch or INITIAL_EPOCH
-        self.target_timestamp_ms = change.timestamp_ms
+    def tombstones(self) -> Iterable[Change]:
+        for member_id in self.members:
+            yield MemberStanding(member_id, None)
+            yield MemberTarget(member_id, None)
+            yield MemberSubscription(member_id, None)
+        for regex in self.regexes:
+            yield RegexTopics(regex, None)
+        yield TargetEpoch(None)
+        if self.has_legacy_topics:
+            yield LegacyTopics(False)
+        yield GroupEpoch(None)
+
+    def _set_target_epoch(self, change: TargetEpoch) -> TargetEpoch:
         self._behind = None
-        return former
+        return super()._set_target_epoch(change)
 
     def _set_subscription(self, change: MemberSubscription) -> Change:
         member_id, after = change
@@ -216,13 +210,6 @@ class ConsumerGroup:
                 self.static_members[instance] = member_id
             elif self.static_members.get(instance) == member_id:
                 del self.static_members[instance]
-
-    def _set_target(self, change: MemberTarget) -> Change:
-        member_id, after = change
-        before = self.target.pop(member_id, None)
-        if after is not None:
-            self.target[member_id] = after
-        return MemberTarget(member_id, before)
 
     def _set_standing(self, change: MemberStanding) -> Change:
         member_id, after = change
@@ -273,29 +260,6 @@ class ConsumerGroup:
                 self._behind.discard(member.member_id)
             else:
                 self._behind.add(member.member_id)
-
-    # Timers
-
-    def arm(
-        self, kind: str, member_id: str, seconds: float, make: Callable[[], "Deadline"]
-    ) -> None:
-        """Let the member's timer of this kind ring in `seconds`, whatever was set before."""
-        deadline = self.timers.get((kind, member_id))
-        if deadline is None:
-            deadline = self.timers[kind, member_id] = make()
-        deadline.set(seconds)
-
-    def disarm(self, kind: str, member_id: str) -> None:
-        """The member's timer of this kind does not ring."""
-        deadline = self.timers.pop((kind, member_id), None)
-        if deadline is not None:
-            deadline.cancel()
-
-    def end_timers(self) -> None:
-        """Nothing of this group happens by itself any more."""
-        for deadline in self.timers.values():
-            deadline.cancel()
-        self.timers.clear()
 
 
 def _add(counter: Counter[str], key: str, by: int) -> None:

@@ -1,5 +1,7 @@
 """ConsumerGroupHeartbeat: a member says what it wants and has, and hears what it is to have."""
 
+from functools import partial
+
 from headrace.coordination.groups.consumer import (
     advance_member,
     find_members,
@@ -11,26 +13,27 @@ from headrace.coordination.groups.consumer import (
     validate,
 )
 from headrace.coordination.groups.consumer.group import ConsumerGroup
-from headrace.coordination.groups.consumer.group_change import Turn
 from headrace.coordination.groups.consumer.messages import (
-    HeartbeatAnswer,
     HeartbeatRequest,
 )
 from headrace.coordination.groups.consumer.model import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
-    Member,
+    OwnedPartitions,
     Subscription,
 )
 from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.modern.group_change import Turn
+from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer, answer, interval_ms
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 
 
-def heartbeat(shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer]) -> None:
+def heartbeat(
+    shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
+) -> None:
     """`done` is called once, when what the answer says is committed."""
-    turn: Turn | None = None
     try:
         validate.check_request(request, shard.limits.consumer_assignors)
         if request.epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
@@ -41,20 +44,13 @@ def heartbeat(shard: ShardContext, request: HeartbeatRequest, done: Done[Heartbe
         turn = find_or_create.open_group(
             shard, request.group_id, create=request.epoch == JOIN_EPOCH
         )
-        answer = _beat(turn, request)
     except ApiError as error:
-        if turn is not None:
-            turn.take_back()
         done(HeartbeatAnswer(error.code, error.message))
         return
-
-    def settled(error: ErrorCode | None) -> None:
-        done(answer if error is None else HeartbeatAnswer(error))
-
-    turn.finish(settled)
+    answer(turn, partial(_beat, request), done)
 
 
-def _beat(turn: Turn, request: HeartbeatRequest) -> HeartbeatAnswer:
+def _beat(request: HeartbeatRequest, turn: Turn[ConsumerGroup]) -> HeartbeatAnswer[OwnedPartitions]:
     shard, group = turn.shard, turn.group
     joins = request.epoch == JOIN_EPOCH
     member_id = request.member_id or shard.new_id()
@@ -77,19 +73,12 @@ def _beat(turn: Turn, request: HeartbeatRequest) -> HeartbeatAnswer:
     member = advance_member.step(turn, group.members[member_id], request.owned, changed=changed)
     leaving.session_runs(shard, group, member)
     tells = joins or request.is_full or member.standing.assigned != was_assigned
+    settles = group.epoch != group.target_epoch or not member.is_reconciled_to(group.target_epoch)
     return HeartbeatAnswer(
         ErrorCode.NONE,
         None,
         member_id,
         member.standing.epoch,
-        _interval_ms(shard, group, member),
+        interval_ms(shard, group, settles=settles),
         member.standing.assigned if tells else None,
     )
-
-
-def _interval_ms(shard: ShardContext, group: ConsumerGroup, member: Member) -> int:
-    """How soon the member is to be heard of again: sooner while it waits for something."""
-    interval_ms = shard.group_setting(group.group_id, "consumer.heartbeat.interval.ms")
-    if group.epoch == group.target_epoch and member.is_reconciled_to(group.target_epoch):
-        return interval_ms
-    return min(interval_ms, shard.limits.consumer_settling_interval_ms)

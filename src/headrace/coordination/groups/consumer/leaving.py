@@ -1,37 +1,32 @@
-"""Leaving, being fenced, and the timers that do it.
+"""Leaving, being fenced, and the timers that do it."""
 
-session     the member was not heard of for so long
-rebalance   it did not give up what it was told to give up
-join, sync  it speaks the classic protocol, and did not follow a rebalance
-"""
-
-import logging
 from functools import partial
 
 from headrace.coordination.groups.consumer import find_members, migration, subscriptions
 from headrace.coordination.groups.consumer.group import ConsumerGroup
-from headrace.coordination.groups.consumer.group_change import Turn
 from headrace.coordination.groups.consumer.messages import (
-    HeartbeatAnswer,
     HeartbeatRequest,
 )
 from headrace.coordination.groups.consumer.model import (
     LEAVE_STATIC_EPOCH,
     Member,
     MemberStanding,
+    OwnedPartitions,
     Standing,
 )
 from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.modern import epochs, heartbeat
+from headrace.coordination.groups.modern.fencing import fence
+from headrace.coordination.groups.modern.group_change import Turn
+from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
+from headrace.coordination.groups.modern.timers import JOIN, REBALANCE, SESSION, SYNC
 from headrace.model.errors import ErrorCode
 from headrace.ports.callbacks import Done
 
-_logger = logging.getLogger(__name__)
 
-SESSION, REBALANCE, JOIN, SYNC = "session", "rebalance", "join", "sync"
-_KINDS = (SESSION, REBALANCE, JOIN, SYNC)
-
-
-def leave(shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer]) -> None:
+def leave(
+    shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
+) -> None:
     """A heartbeat of epoch -1 or -2. ApiError before anything is changed."""
     group = find_members.find(shard, request.group_id)
     if request.instance_id is None:
@@ -39,7 +34,15 @@ def leave(shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAn
     else:
         holder = group.static_member(request.instance_id)
         member = find_members.check_instance(holder, request.member_id, request.instance_id)
-    turn = Turn(shard, group)
+
+    def decide(turn: Turn[ConsumerGroup]) -> HeartbeatAnswer[OwnedPartitions]:
+        _leave(turn, request, member)
+        return HeartbeatAnswer(ErrorCode.NONE, None, member.member_id, request.epoch)
+
+    heartbeat.answer(Turn(shard, group), decide, done)
+
+
+def _leave(turn: Turn[ConsumerGroup], request: HeartbeatRequest, member: Member) -> None:
     if request.instance_id is not None and request.epoch == LEAVE_STATIC_EPOCH:
         # It will be back: its place is kept until its session ends.
         standing = member.standing
@@ -49,15 +52,9 @@ def leave(shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAn
         turn.change(MemberStanding(member.member_id, away))
     else:
         remove(turn, [member])
-    answer = HeartbeatAnswer(ErrorCode.NONE, None, member.member_id, request.epoch)
-
-    def settled(error: ErrorCode | None) -> None:
-        done(answer if error is None else HeartbeatAnswer(error))
-
-    turn.finish(settled)
 
 
-def remove(turn: Turn, gone: list[Member]) -> None:
+def remove(turn: Turn[ConsumerGroup], gone: list[Member]) -> None:
     """Take members out; the rest are assigned anew, as a classic group where none but classic
     members are left."""
     group = turn.group
@@ -68,15 +65,8 @@ def remove(turn: Turn, gone: list[Member]) -> None:
     for member in gone:
         find_members.remove_records(turn, member.member_id)
         subscriptions.forget_regex(turn, member.subscription.regex)
-        # Only once the log has taken it: a member that stays must still be timed.
-        turn.after(partial(end_timers, group, member.member_id))
-    subscriptions.grow_epoch(turn)
-
-
-def end_timers(group: ConsumerGroup, member_id: str) -> None:
-    """Nothing happens to the member by itself any more."""
-    for kind in _KINDS:
-        group.disarm(kind, member_id)
+        turn.after(partial(group.timers.end_of, member.member_id))
+    epochs.grow(turn)
 
 
 def session_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
@@ -85,7 +75,7 @@ def session_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> N
     if classic is not None:
         timeout_ms = classic.session_timeout_ms
     else:
-        timeout_ms = shard.group_setting(group.group_id, "consumer.session.timeout.ms")
+        timeout_ms = shard.setting_of(group, "session.timeout.ms")
     _arm(shard, group, SESSION, member.member_id, timeout_ms, "its session ended")
 
 
@@ -94,19 +84,18 @@ def revocation_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -
     epoch = member.standing.epoch
     timeout_ms = member.subscription.rebalance_timeout_ms
     member_id = member.member_id
-    group.disarm(REBALANCE, member_id)
 
     def ring() -> None:
         present = group.members.get(member_id)
         if present is not None and present.standing.epoch == epoch:
             _fence(shard, group, member_id, f"it did not leave epoch {epoch} in {timeout_ms} ms")
 
-    group.arm(REBALANCE, member_id, timeout_ms / 1000, lambda: shard.deadlines.deadline(ring))
+    group.timers.arm(shard.deadlines, REBALANCE, member_id, timeout_ms / 1000, ring)
 
 
 def join_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
     """A classic member is to join again: it has its rebalance timeout from the first time told."""
-    if (JOIN, member.member_id) not in group.timers:
+    if not group.timers.is_armed(JOIN, member.member_id):
         timeout_ms = member.subscription.rebalance_timeout_ms
         _arm(shard, group, JOIN, member.member_id, timeout_ms, "it did not join again")
 
@@ -126,24 +115,19 @@ def _arm(
     because: str,
 ) -> None:
     ring = partial(_fence, shard, group, member_id, because)
-    group.arm(kind, member_id, timeout_ms / 1000, lambda: shard.deadlines.deadline(ring))
+    group.timers.arm(shard.deadlines, kind, member_id, timeout_ms / 1000, ring)
 
 
 def _fence(shard: ShardContext, group: ConsumerGroup, member_id: str, because: str) -> None:
-    member = group.members.get(member_id)
-    if member is None or shard.consumers.get(group.group_id) is not group:
-        end_timers(group, member_id)
-        return
-    _logger.info("group %s: member %s is out: %s", group.group_id, member_id, because)
-    turn = Turn(shard, group)
-    remove(turn, [member])
-
-    def settled(error: ErrorCode | None) -> None:
-        if error is not None and member_id in group.members:
-            # The log refused it: it is tried again after another session's time.
-            session_runs(shard, group, member)
-
-    turn.finish(settled)
+    fence(
+        shard,
+        group,
+        member_id,
+        because,
+        remove=lambda turn: remove(turn, [group.members[member_id]]),
+        # It is tried again after another session's time.
+        again=lambda: session_runs(shard, group, group.members[member_id]),
+    )
 
 
 def revive(shard: ShardContext, group: ConsumerGroup) -> None:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.coordination.groups.assignors.spec import Partitions
-from headrace.coordination.groups.consumer.model import OwnedPartitions
 from headrace.model.errors import ErrorCode
 
 
@@ -32,17 +31,6 @@ class HeartbeatRequest:
         """Whether it says everything, and so is to be told everything."""
         said = self.topics is not None or self.regex is not None
         return self.rebalance_timeout_ms != -1 and said and self.owned is not None
-
-
-class HeartbeatAnswer(NamedTuple):
-    """`assigned` None: as the member was told before."""
-
-    error: ErrorCode
-    message: str | None = None
-    member_id: str | None = None
-    epoch: int = 0
-    interval_ms: int = 0
-    assigned: OwnedPartitions | None = None
 
 
 class DescribedTopic(NamedTuple):

@@ -2,7 +2,7 @@
 one again when the last of these has left. Members, offsets and assignments stay what they are.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection
 
 from headrace.broker.metadata_image import MetadataImage
 from headrace.coordination.groups import records as classic_records
@@ -12,38 +12,25 @@ from headrace.coordination.groups.classic.group import ClassicGroup
 from headrace.coordination.groups.classic.member import Member as ClassicMember
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL
-from headrace.coordination.groups.consumer import consumer_protocol, records, subscriptions
+from headrace.coordination.groups.consumer import consumer_protocol
 from headrace.coordination.groups.consumer.group import NOTHING, ConsumerGroup
-from headrace.coordination.groups.consumer.group_change import Turn
 from headrace.coordination.groups.consumer.model import (
-    Change,
     ClassicPart,
-    GroupEpoch,
-    LegacyTopics,
     MemberStanding,
     MemberSubscription,
-    MemberTarget,
-    RegexTopics,
     Standing,
     Subscription,
-    TargetEpoch,
 )
 from headrace.coordination.groups.context import ShardContext
-from headrace.coordination.runtime.journal import KeyValue
+from headrace.coordination.groups.modern import ending
+from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
+from headrace.coordination.groups.modern.group_change import Turn
 from headrace.model.errors import ApiError, ErrorCode, Malformed
-from headrace.ports.callbacks import Done
 
 BIDIRECTIONAL, UPGRADE, DOWNGRADE = "bidirectional", "upgrade", "downgrade"
 
 
-def enter(turn: Turn) -> None:
-    """The turn's group is one of the shard's from now on."""
-    shard, group = turn.shard, turn.group
-    shard.consumers[group.group_id] = group
-    turn.also(lambda: shard.consumers.pop(group.group_id, None))
-
-
-def upgrade(shard: ShardContext, classic: ClassicGroup) -> Turn:
+def upgrade(shard: ShardContext, classic: ClassicGroup) -> Turn[ConsumerGroup]:
     """The classic group as a consumer group. ApiError GROUP_ID_NOT_FOUND where it may not be.
 
     An empty one may always; one with members where `group.consumer.migration.policy` lets it, and
@@ -55,7 +42,7 @@ def upgrade(shard: ShardContext, classic: ClassicGroup) -> Turn:
         _check_upgrade(shard, classic)
     turn.write((classic_records.group_key(classic.group_id), None))
     _leave_classics(turn, classic)
-    enter(turn)
+    ending.enter(turn)
     try:
         if classic.members:
             _take_members(turn, classic)
@@ -82,7 +69,7 @@ def _not_a_consumer_group(classic: ClassicGroup, more: str = "") -> ApiError:
     )
 
 
-def _leave_classics(turn: Turn, classic: ClassicGroup) -> None:
+def _leave_classics(turn: Turn[ConsumerGroup], classic: ClassicGroup) -> None:
     shard = turn.shard
     del shard.groups[classic.group_id]
     turn.also(lambda: shard.groups.setdefault(classic.group_id, classic))
@@ -91,7 +78,7 @@ def _leave_classics(turn: Turn, classic: ClassicGroup) -> None:
     turn.after(lambda: rebalance.bury(classic, shard.clock.wall_ms(), again))
 
 
-def _take_members(turn: Turn, classic: ClassicGroup) -> None:
+def _take_members(turn: Turn[ConsumerGroup], classic: ClassicGroup) -> None:
     shard, generation = turn.shard, classic.generation
     image = shard.image()
     for one in classic.members.values():
@@ -117,7 +104,7 @@ def _take_members(turn: Turn, classic: ClassicGroup) -> None:
         turn.change(MemberTarget(one.member_id, given))
         owned = {topic: dict.fromkeys(parts, generation) for topic, parts in given.items()}
         turn.change(MemberStanding(one.member_id, Standing(generation, generation, assigned=owned)))
-    turn.change(GroupEpoch(generation, subscriptions.metadata_hash(turn.group, image)))
+    turn.change(GroupEpoch(generation, image.hash_of(turn.group.subscribed_topics())))
     turn.change(TargetEpoch(generation))
 
 
@@ -155,23 +142,23 @@ def may_downgrade(shard: ShardContext, group: ConsumerGroup, without: Collection
     )
 
 
-def downgrade(turn: Turn, without: Collection[str]) -> None:
+def downgrade(turn: Turn[ConsumerGroup], without: Collection[str]) -> None:
     """Make the group a classic one of its members but `without`, and let it rebalance."""
     shard, group = turn.shard, turn.group
     classic = _as_classic(shard, group, without)
-    turn.write(*(records.encode(group.group_id, change) for change in tombstones(group)))
+    turn.write(*map(group.record, group.tombstones()))
     assignments = {one.member_id: one.assignment for one in classic.members.values()}
     turn.write(classic_records.group_metadata(classic, assignments))
     group_id = group.group_id
-    del shard.consumers[group_id]
+    del shard.modern[group_id]
     shard.groups[group_id] = classic
 
     def back() -> None:
         del shard.groups[group_id]
-        shard.consumers[group_id] = group
+        shard.modern[group_id] = group
 
     def go_on() -> None:
-        group.end_timers()
+        group.timers.end()
         for member in classic.members.values():
             rebalance.keep_alive(shard, classic, member)
         rebalance.prepare(shard, classic)
@@ -216,34 +203,3 @@ def _as_classic(
     classic.refresh_subscriptions()
     classic.commits_in_flight = group.commits_in_flight
     return classic
-
-
-def tombstones(group: ConsumerGroup) -> Iterable[Change]:
-    """What deletes every record of the group."""
-    for member_id in group.members:
-        yield MemberStanding(member_id, None)
-        yield MemberTarget(member_id, None)
-        yield MemberSubscription(member_id, None)
-    for regex in group.regexes:
-        yield RegexTopics(regex, None)
-    yield TargetEpoch(None)
-    if group.has_legacy_topics:
-        yield LegacyTopics(False)
-    yield GroupEpoch(None)
-
-
-def bury(
-    shard: ShardContext,
-    group: ConsumerGroup,
-    done: Done[ErrorCode | None],
-    also: Sequence[KeyValue] = (),
-) -> None:
-    """Delete a group without members, and write `also`; it ends now, and is there again if the log
-    refuses."""
-    turn = Turn(shard, group)
-    turn.write(*also)
-    turn.write(*(records.encode(group.group_id, change) for change in tombstones(group)))
-    del shard.consumers[group.group_id]
-    turn.also(lambda: shard.consumers.setdefault(group.group_id, group))
-    turn.after(group.end_timers)
-    turn.finish(done)

@@ -9,6 +9,7 @@ from enum import Enum, IntEnum
 from typing import NamedTuple
 
 from headrace.coordination.groups.assignors.spec import Partitions
+from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
 
 OwnedPartitions = Mapping[bytes, Mapping[int, int]]
 """Topic id to partition to the epoch it was assigned in (KIP-1251). Treat as immutable."""
@@ -113,13 +114,6 @@ class Resolved(NamedTuple):
 # --- changes -----------------------------------------------------------------------------------
 
 
-class GroupEpoch(NamedTuple):
-    """Type 3. A tombstone (epoch None) ends the group."""
-
-    epoch: int | None
-    metadata_hash: int = 0
-
-
 class LegacyTopics(NamedTuple):
     """Type 4, which Kafka wrote before 4.1: only whether there is one."""
 
@@ -131,20 +125,6 @@ class MemberSubscription(NamedTuple):
 
     member_id: str
     subscription: Subscription | None
-
-
-class TargetEpoch(NamedTuple):
-    """Type 6."""
-
-    epoch: int | None
-    timestamp_ms: int = 0
-
-
-class MemberTarget(NamedTuple):
-    """Type 7."""
-
-    member_id: str
-    partitions: Partitions | None
 
 
 class MemberStanding(NamedTuple):
@@ -161,12 +141,5 @@ class RegexTopics(NamedTuple):
     resolved: Resolved | None
 
 
-Change = (
-    GroupEpoch
-    | LegacyTopics
-    | MemberSubscription
-    | TargetEpoch
-    | MemberTarget
-    | MemberStanding
-    | RegexTopics
-)
+OwnChange = LegacyTopics | MemberSubscription | MemberStanding | RegexTopics
+Change = OwnChange | GroupEpoch | TargetEpoch | MemberTarget[Partitions]

@@ -11,19 +11,17 @@ from headrace.coordination.groups.assignors.spec import Partitions
 from headrace.coordination.groups.consumer.model import (
     Change,
     ClassicPart,
-    GroupEpoch,
     LegacyTopics,
     MemberStanding,
     MemberState,
     MemberSubscription,
-    MemberTarget,
     OwnedPartitions,
     RegexTopics,
     Resolved,
     Standing,
     Subscription,
-    TargetEpoch,
 )
+from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
 from headrace.model.errors import Malformed
 from headrace.record.compression import CorruptBatch
 from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS

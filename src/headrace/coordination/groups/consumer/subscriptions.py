@@ -1,13 +1,10 @@
 """What members subscribe to, and when that makes the group's epoch grow."""
 
 from headrace.broker.metadata_image import MetadataImage
-from headrace.coordination.groups.background_assigning import INITIAL_EPOCH
 from headrace.coordination.groups.consumer import regex
 from headrace.coordination.groups.consumer.group import ConsumerGroup
-from headrace.coordination.groups.consumer.group_change import Turn
 from headrace.coordination.groups.consumer.messages import HeartbeatRequest
 from headrace.coordination.groups.consumer.model import (
-    GroupEpoch,
     LegacyTopics,
     Member,
     MemberSubscription,
@@ -16,6 +13,9 @@ from headrace.coordination.groups.consumer.model import (
     Subscription,
 )
 from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.modern import epochs
+from headrace.coordination.groups.modern.group import INITIAL_EPOCH
+from headrace.coordination.groups.modern.group_change import Turn
 from headrace.model.errors import ApiError, ErrorCode
 
 REGEX_REFRESH_SECONDS_MIN = 1.0
@@ -38,7 +38,9 @@ def updated(present: Subscription, request: HeartbeatRequest) -> Subscription:
     )
 
 
-def take(turn: Turn, member_id: str, before: Subscription | None, after: Subscription) -> bool:
+def take(
+    turn: Turn[ConsumerGroup], member_id: str, before: Subscription | None, after: Subscription
+) -> bool:
     """Let the member want `after`; whether the topics it subscribes to may have changed."""
     if after == before:
         return False
@@ -52,14 +54,14 @@ def take(turn: Turn, member_id: str, before: Subscription | None, after: Subscri
     return before is None or before.topics != after.topics
 
 
-def forget_regex(turn: Turn, expression: str) -> None:
+def forget_regex(turn: Turn[ConsumerGroup], expression: str) -> None:
     """Delete what `expression` stood for, if nobody subscribes by it any more."""
     group = turn.group
     if expression in group.regexes and not group.regex_members[expression]:
         turn.change(RegexTopics(expression, None))
 
 
-def _resolve(turn: Turn, expression: str) -> None:
+def _resolve(turn: Turn[ConsumerGroup], expression: str) -> None:
     """Find the topics of an expression that is new to the group. ApiError: it has too many."""
     limit = turn.shard.limits.regexes_max
     if len(turn.group.regex_members) > limit:
@@ -71,7 +73,7 @@ def _resolve(turn: Turn, expression: str) -> None:
     _stands_for(turn, expression, regex.matching(expression, _visible(image)))
 
 
-def _stands_for(turn: Turn, expression: str, topics: frozenset[str]) -> None:
+def _stands_for(turn: Turn[ConsumerGroup], expression: str, topics: frozenset[str]) -> None:
     version, now_ms = turn.shard.image().structure, turn.shard.clock.wall_ms()
     turn.change(RegexTopics(expression, Resolved(topics, version, now_ms)))
 
@@ -80,35 +82,15 @@ def _visible(image: MetadataImage) -> frozenset[str]:
     return frozenset(name for name, topic in image.topics.items() if not topic.internal)
 
 
-def refresh(turn: Turn, changed: bool) -> None:
-    """Let the group's epoch grow if its subscriptions (`changed`) or their topics did.
-
-    Looks at the topics only where some have come or gone since last time.
-    """
-    shard, group = turn.shard, turn.group
-    image = shard.image()
-    changed = _refresh_regexes(turn, image) or changed or group.epoch <= INITIAL_EPOCH
-    if not changed and group.image_structure == image.structure:
-        return
-    if not group.members:
-        # The next one to join will look.
-        changed = False
-    digest = metadata_hash(group, image)
-    if changed or digest != group.metadata_hash:
-        turn.change(GroupEpoch(group.epoch + 1, digest))
-        if group.has_legacy_topics:
-            turn.change(LegacyTopics(False))
-    seen, group.image_structure = group.image_structure, image.structure
-    turn.also(lambda: setattr(group, "image_structure", seen))
-
-
-def grow_epoch(turn: Turn) -> None:
-    """The group lost a member: its epoch grows."""
+def refresh(turn: Turn[ConsumerGroup], changed: bool) -> None:
+    """Let the group's epoch grow if its subscriptions (`changed`) or their topics did."""
     group = turn.group
-    turn.change(GroupEpoch(group.epoch + 1, metadata_hash(group, turn.shard.image())))
+    changed = _refresh_regexes(turn, turn.shard.image()) or changed or group.epoch <= INITIAL_EPOCH
+    if epochs.refresh(turn, changed=changed) and group.has_legacy_topics:
+        turn.change(LegacyTopics(False))
 
 
-def _refresh_regexes(turn: Turn, image: MetadataImage) -> bool:
+def _refresh_regexes(turn: Turn[ConsumerGroup], image: MetadataImage) -> bool:
     shard, group = turn.shard, turn.group
     if not group.regex_members:
         return False
@@ -137,11 +119,6 @@ def _refresh_regexes(turn: Turn, image: MetadataImage) -> bool:
             _stands_for(turn, expression, topics)
             others = True
     return others
-
-
-def metadata_hash(group: ConsumerGroup, image: MetadataImage) -> int:
-    """A number that changes when a subscribed topic comes, goes, grows or is made anew; 0: none."""
-    return image.hash_of(group.subscribed_topics())
 
 
 def topic_ids(shard: ShardContext, group: ConsumerGroup, member: Member) -> frozenset[bytes]:

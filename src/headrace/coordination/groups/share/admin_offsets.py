@@ -4,21 +4,24 @@ Only a group without members can be changed this way (NON_EMPTY_GROUP): whoever 
 settle them in a state that is no more.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.metadata_image import MetadataImage, TopicInfo
-from headrace.coordination.groups.share import records
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.modern.changes import GroupEpoch
+from headrace.coordination.groups.modern.ending import bury
+from headrace.coordination.groups.modern.group_change import Turn
 from headrace.coordination.groups.share.group import ShareGroup, with_parts
+from headrace.coordination.groups.share.model import StatePartitions
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
+from headrace.wire.kafka.coordinator_records.share_groups import TopicState
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
-    from headrace.coordination.groups.context import ShardContext
-    from headrace.coordination.runtime.journal import KeyValue
     from headrace.coordination.share.share_partitions import SharePartitions
     from headrace.coordination.share.share_states import ShareStates
 
@@ -68,7 +71,7 @@ class OffsetsContext:
 
 
 def describe(
-    shard: "ShardContext",
+    shard: ShardContext,
     context: OffsetsContext,
     group_id: str,
     wanted: Sequence[tuple[str, Sequence[int]]] | None,
@@ -116,16 +119,16 @@ def _seen(context: OffsetsContext, key: ShareKey) -> OffsetSeen:
 
 
 def alter(
-    shard: "ShardContext",
+    shard: ShardContext,
     context: OffsetsContext,
     group_id: str,
     wanted: Sequence[tuple[str, Mapping[int, int]]],
     done: Done[Outcomes],
 ) -> None:
     """AlterShareGroupOffsets: begin again at the offsets given, by topic and partition."""
-    group = shard.share.get(group_id)
+    group = shard.modern.find(ShareGroup, group_id)
     try:
-        if group is None and (group_id in shard.groups or group_id in shard.consumers):
+        if group is None and (group_id in shard.groups or group_id in shard.modern):
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
         group = group or ShareGroup(group_id)
         _check_empty(group)
@@ -150,7 +153,7 @@ def alter(
     if not begins:
         done((None, outcomes))
         return
-    shard.share.add(group)
+    shard.modern[group_id] = group
     for key, _ in begins:
         context.partitions.forget(key)
     kept = [context.states.read(key) for key, _ in begins]
@@ -160,15 +163,16 @@ def alter(
         if error is not None:
             done((ApiError(error), []))
             return
-        group.initialized = initialized
-        changes = [records.epoch(group), records.state_partitions(group)]
-        _append(shard, changes, lambda failed: done((failed, outcomes)))
+        turn = Turn(shard, group)
+        turn.change(GroupEpoch(group.epoch, group.metadata_hash))
+        turn.change(StatePartitions(initialized))
+        turn.finish(lambda failed: done((_as_error(failed), outcomes)))
 
     context.states.initialize(begins, epoch, begun)
 
 
 def delete(
-    shard: "ShardContext",
+    shard: ShardContext,
     context: OffsetsContext,
     group_id: str,
     names: Sequence[str],
@@ -199,15 +203,16 @@ def delete(
             done((ApiError(error), []))
             return
         gone = {key.topic_id for key in keys}
-        group.initialized = {at: one for at, one in group.initialized.items() if at not in gone}
-        changes = [records.state_partitions(group)] if gone else []
-        _append(shard, changes, lambda failed: done((failed, outcomes)))
+        turn = Turn(shard, group)
+        if gone:
+            turn.change(StatePartitions(_without(group, gone)))
+        turn.finish(lambda failed: done((_as_error(failed), outcomes)))
 
     _drop(context, keys, deleted)
 
 
 def delete_group(
-    shard: "ShardContext",
+    shard: ShardContext,
     context: OffsetsContext,
     group_id: str,
     done: Done[ErrorCode],
@@ -226,21 +231,19 @@ def delete_group(
         if error is not None:
             done(error)
             return
-        shard.share.remove(group_id)
-        shard.journal.append_now(
-            records.group_gone(group), lambda failed: done(failed or ErrorCode.NONE)
-        )
+        bury(shard, group, lambda failed: done(failed or ErrorCode.NONE))
 
     _drop(context, [ShareKey(group_id, *part) for _, part in group.parts()], deleted)
 
 
-def forget_topics(shard: "ShardContext", topic_ids: frozenset[bytes]) -> None:
+def forget_topics(shard: ShardContext, topic_ids: frozenset[bytes]) -> None:
     """These topics are gone for good: no group keeps state of them any more."""
-    for group in shard.share:
-        left = {at: one for at, one in group.initialized.items() if at not in topic_ids}
-        if len(left) < len(group.initialized):
-            group.initialized = left
-            shard.journal.append_now([records.state_partitions(group)], lambda error: None)
+    for group in shard.modern.all_of(ShareGroup):
+        if topic_ids.isdisjoint(group.initialized):
+            continue
+        turn = Turn(shard, group)
+        turn.change(StatePartitions(_without(group, topic_ids)))
+        turn.finish(_not_waited_for)
 
 
 def _drop(context: OffsetsContext, keys: list[ShareKey], done: Done[ErrorCode | None]) -> None:
@@ -249,26 +252,30 @@ def _drop(context: OffsetsContext, keys: list[ShareKey], done: Done[ErrorCode | 
     context.states.delete(keys, done)
 
 
-def _append(shard: "ShardContext", changes: "list[KeyValue]", done: Done[ApiError | None]) -> None:
-    if changes:
-        shard.journal.append_now(
-            changes, lambda error: done(None if error is None else ApiError(error))
-        )
-    else:
-        done(None)
+def _without(group: ShareGroup, topic_ids: Collection[bytes]) -> dict[bytes, TopicState]:
+    """Of which partitions state is kept, but for these topics."""
+    return {at: topic for at, topic in group.initialized.items() if at not in topic_ids}
+
+
+def _as_error(code: ErrorCode | None) -> ApiError | None:
+    return None if code is None else ApiError(code)
+
+
+def _not_waited_for(error: ErrorCode | None) -> None:
+    """Topics that are gone are nobody's to read: their state is named a while longer."""
 
 
 def _id(topic: TopicInfo | None) -> bytes | None:
     return None if topic is None else topic.topic_id
 
 
-def _group(shard: "ShardContext", group_id: str) -> ShareGroup:
-    group = shard.share.get(group_id)
+def _group(shard: ShardContext, group_id: str) -> ShareGroup:
+    group = shard.modern.find(ShareGroup, group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
     return group
 
 
 def _check_empty(group: ShareGroup) -> None:
-    if group.members or group.busy:
+    if group.members or group.makes_state:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, f"Group {group.group_id} is not empty.")

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.broker.metadata_image import MetadataImage
-    from headrace.coordination.groups.share.settings import GroupSettings
     from headrace.coordination.share.share_states import ShareStates
 
 
@@ -15,6 +13,4 @@ class ShareContext:
     """What the verbs need beside the shard that the group lives in."""
 
     states: "ShareStates"
-    settings: "GroupSettings"
-    image: "Callable[[], MetadataImage]"
     members_max: Callable[[], int]

@@ -1,70 +1,46 @@
 """A share group: who is in it, what each reads, and of which partitions it keeps state."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
 
-from headrace.coordination.groups.background_assigning import INITIAL_EPOCH
+from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
+from headrace.coordination.groups.modern.group import ModernGroup
+from headrace.coordination.groups.share import records
 from headrace.coordination.groups.share.assignor import Part
-from headrace.coordination.runtime.deadlines import Deadline
-from headrace.wire.kafka.coordinator_records.share_groups import Partitions, TopicState
-
-STABLE_MEMBER = 0
-"""A member's state in its record: share groups' members are never anything else."""
-
-
-@dataclass(slots=True)
-class ShareMember:
-    """A member; `assigned` is what it was told last."""
-
-    member_id: str
-    rack_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    topics: tuple[str, ...] = ()
-    """Sorted."""
-    epoch: int = 0
-    previous_epoch: int = 0
-    assigned: frozenset[Part] = frozenset()
-    session: Deadline | None = None
+from headrace.coordination.groups.share.model import (
+    NEW,
+    NOBODY,
+    Assigned,
+    Change,
+    MemberStanding,
+    MemberSubscription,
+    OwnChange,
+    ShareMember,
+    StatePartitions,
+)
+from headrace.coordination.runtime.journal import KeyValue
+from headrace.wire.kafka.coordinator_records.share_groups import TopicState
 
 
-@dataclass(slots=True)
-class ShareGroup:
+class ShareGroup(ModernGroup[Assigned, OwnChange]):
     """What the records of its life add up to."""
 
-    group_id: str
-    epoch: int = INITIAL_EPOCH
-    metadata_hash: int = 0
-    target_epoch: int = INITIAL_EPOCH
-    target_at_ms: int = 0
-    """When the targets were made last, by the wall's clock."""
-    members: dict[str, ShareMember] = field(default_factory=dict)
-    target: dict[str, frozenset[Part]] = field(default_factory=dict)
-    initialized: dict[bytes, TopicState] = field(default_factory=dict)
-    """Topics of which state is kept, and of which of their partitions."""
-    image_structure: int = -1
-    """The structure of the cluster the metadata hash was last compared with."""
-    busy: bool = False
-    """State is being made; whoever else changes the group waits for that."""
-    is_assigning: bool = False
-    """An assignor works on the group's targets, on a thread."""
-    assigning: Deadline | None = None
-    """When the targets of the present epoch are made, where that is still to come."""
+    kind = "share"
 
-    def stop_assigning(self) -> None:
-        """No targets are made by themselves any more."""
-        if self.assigning is not None:
-            self.assigning.cancel()
-            self.assigning = None
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.members: dict[str, ShareMember] = {}
+        self.initialized: Mapping[bytes, TopicState] = {}
+        """Topics of which state is kept, and of which of their partitions."""
+        self.makes_state = False
+        """State is being made; whoever else changes the group waits for that."""
 
     @property
     def state(self) -> str:
         """As clients are told."""
         return "Stable" if self.members else "Empty"
 
-    def subscribed(self) -> set[str]:
-        """All topics any member subscribes to."""
-        return {topic for member in self.members.values() for topic in member.topics}
+    def subscribed_topics(self) -> set[str]:
+        return {topic for member in self.members.values() for topic in member.subscription.topics}
 
     def with_state(self, topic_id: bytes) -> tuple[int, ...]:
         """The partitions of a topic of which state is kept."""
@@ -79,20 +55,57 @@ class ShareGroup:
             for index in topic.partitions
         ]
 
+    # What changes it
 
-def by_topic(parts: frozenset[Part]) -> dict[bytes, tuple[int, ...]]:
-    """Partitions as records and answers have them."""
-    found: dict[bytes, list[int]] = {}
-    for topic_id, index in sorted(parts):
-        found.setdefault(topic_id, []).append(index)
-    return {topic_id: tuple(indexes) for topic_id, indexes in found.items()}
+    def apply(self, change: Change) -> Change:
+        match change:
+            case GroupEpoch():
+                return self._set_epoch(change)
+            case TargetEpoch():
+                return self._set_target_epoch(change)
+            case MemberTarget():
+                return self._set_target(change)
+            case MemberSubscription():
+                return self._set_subscription(change)
+            case MemberStanding():
+                return self._set_standing(change)
+            case StatePartitions():
+                former, self.initialized = self.initialized, change.topics or {}
+                return StatePartitions(former)
 
+    def _set_subscription(self, change: MemberSubscription) -> MemberSubscription:
+        member_id, after = change
+        member = self.members.get(member_id)
+        if after is None:
+            self.members.pop(member_id, None)
+        else:
+            standing = NEW if member is None else member.standing
+            self.members[member_id] = ShareMember(member_id, after, standing)
+        return MemberSubscription(member_id, None if member is None else member.subscription)
 
-def as_parts(partitions: Partitions) -> frozenset[Part]:
-    """The other way round."""
-    return frozenset(
-        (topic_id, index) for topic_id, indexes in partitions.items() for index in indexes
-    )
+    def _set_standing(self, change: MemberStanding) -> MemberStanding | MemberSubscription:
+        member_id, after = change
+        member = self.members.get(member_id)
+        if member is None and after is None:
+            return change
+        if member is None:
+            # Compaction may have left this record before the subscription's.
+            self.members[member_id] = ShareMember(member_id, NOBODY, after or NEW)
+            return MemberSubscription(member_id, None)
+        self.members[member_id] = ShareMember(member_id, member.subscription, after or NEW)
+        return MemberStanding(member_id, member.standing)
+
+    def record(self, change: Change) -> KeyValue:
+        return records.encode(self.group_id, change)
+
+    def tombstones(self) -> Iterable[Change]:
+        for member_id in self.members:
+            yield MemberStanding(member_id, None)
+            yield MemberTarget(member_id, None)
+            yield MemberSubscription(member_id, None)
+        yield TargetEpoch(None)
+        yield StatePartitions(None)
+        yield GroupEpoch(None)
 
 
 def with_parts(

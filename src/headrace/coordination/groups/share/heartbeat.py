@@ -11,24 +11,37 @@ run out. Clients leave and acknowledge at once, on two connections, and either m
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from headrace.broker.metadata_image import MetadataImage
-from headrace.coordination.groups.share import records, target_assignment
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.modern import epochs
+from headrace.coordination.groups.modern.changes import MemberTarget
+from headrace.coordination.groups.modern.ending import enter
+from headrace.coordination.groups.modern.fencing import fence
+from headrace.coordination.groups.modern.group_change import Turn
+from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer, answer, interval_ms
+from headrace.coordination.groups.modern.timers import SESSION
+from headrace.coordination.groups.share import target_assignment
 from headrace.coordination.groups.share.assignor import Part
 from headrace.coordination.groups.share.context import ShareContext
-from headrace.coordination.groups.share.group import ShareGroup, ShareMember, with_parts
+from headrace.coordination.groups.share.group import ShareGroup, with_parts
+from headrace.coordination.groups.share.model import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOBODY,
+    Assigned,
+    MemberStanding,
+    MemberSubscription,
+    Standing,
+    StatePartitions,
+    Subscription,
+)
 from headrace.coordination.share.keys import ShareKey
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
 
-if TYPE_CHECKING:
-    from headrace.coordination.groups.context import ShardContext
-    from headrace.coordination.runtime.journal import KeyValue
-
 _logger = logging.getLogger(__name__)
-JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
 _RECORD_TOPICS_MAX = 1000
 """Topics one member may name: a subscription is kept in one record."""
 
@@ -44,17 +57,6 @@ class Heartbeat(NamedTuple):
     """None: as before."""
     client_id: str
     client_host: str
-
-
-class HeartbeatAnswer(NamedTuple):
-    """What it is told. `assigned` None: as before."""
-
-    error: ErrorCode
-    message: str | None = None
-    member_id: str | None = None
-    epoch: int = 0
-    interval_ms: int = 0
-    assigned: frozenset[Part] | None = None
 
 
 def validate(one: Heartbeat) -> None:
@@ -77,31 +79,37 @@ def validate(one: Heartbeat) -> None:
 
 
 def heartbeat(
-    shard: "ShardContext", context: ShareContext, one: Heartbeat, done: Done[HeartbeatAnswer]
+    shard: ShardContext,
+    context: ShareContext,
+    request: Heartbeat,
+    done: Done[HeartbeatAnswer[Assigned]],
 ) -> None:
     """A member is there, joins or leaves; answered once what it changes is committed."""
     try:
-        validate(one)
-        if one.epoch == LEAVE_EPOCH:
-            _leave(shard, context, one, done)
-            return
-        group = _group_for(shard, one)
-        _check_member(group, one, context.members_max())
+        validate(request)
+        turn = _open_group(shard, request)
     except ApiError as error:
         done(HeartbeatAnswer(error.code, error.message))
         return
-    _take_in(shard, context, group, one, done)
+    decide = _leave if request.epoch == LEAVE_EPOCH else _beat
+    answer(turn, partial(decide, context, request), done)
 
 
-def _group_for(shard: "ShardContext", one: Heartbeat) -> ShareGroup:
-    group = shard.share.get(one.group_id)
+def _open_group(shard: ShardContext, request: Heartbeat) -> Turn[ShareGroup]:
+    """A turn in the group; who joins finds or founds it. ApiError GROUP_ID_NOT_FOUND."""
+    group_id = request.group_id
+    group = shard.modern.find(ShareGroup, group_id)
     if group is not None:
-        return group
-    if one.group_id in shard.groups or one.group_id in shard.consumers:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {one.group_id} is not a share group.")
-    if one.epoch != JOIN_EPOCH:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {one.group_id} not found.")
-    return ShareGroup(one.group_id)
+        return Turn(shard, group)
+    joins = request.epoch == JOIN_EPOCH
+    taken = group_id in shard.groups or group_id in shard.modern
+    if taken and request.epoch != LEAVE_EPOCH:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+    if not joins:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+    turn = Turn(shard, ShareGroup(group_id))
+    enter(turn)
+    return turn
 
 
 def _check_member(group: ShareGroup, one: Heartbeat, members_max: int) -> None:
@@ -118,14 +126,15 @@ def _check_member(group: ShareGroup, one: Heartbeat, members_max: int) -> None:
                 f"The share group has reached its maximum capacity of {members_max} members.",
             )
         return
-    if one.epoch in (JOIN_EPOCH, member.epoch):
+    standing = member.standing
+    if one.epoch in (JOIN_EPOCH, standing.epoch):
         return
-    if one.epoch > member.epoch or one.epoch != member.previous_epoch:
-        known = "larger" if one.epoch > member.epoch else "smaller"
+    if one.epoch > standing.epoch or one.epoch != standing.previous_epoch:
+        known = "larger" if one.epoch > standing.epoch else "smaller"
         raise ApiError(
             ErrorCode.FENCED_MEMBER_EPOCH,
             f"The share group member has a {known} member epoch ({one.epoch}) than the one known "
-            f"by the group coordinator ({member.epoch}). The member must abandon all its "
+            f"by the group coordinator ({standing.epoch}). The member must abandon all its "
             "partitions and rejoin.",
         )
 
@@ -136,7 +145,7 @@ def _check_member(group: ShareGroup, one: Heartbeat, members_max: int) -> None:
 def _without_state(group: ShareGroup, image: MetadataImage) -> list[tuple[str, Part]]:
     """Partitions that are subscribed to and of which nothing is kept yet, with their topics."""
     found: list[tuple[str, Part]] = []
-    for name in sorted(group.subscribed()):
+    for name in sorted(group.subscribed_topics()):
         topic = image.topics.get(name)
         if topic is None or topic.internal:
             continue
@@ -148,14 +157,14 @@ def _without_state(group: ShareGroup, image: MetadataImage) -> list[tuple[str, P
 
 
 def _make_state(
-    shard: "ShardContext", context: ShareContext, group: ShareGroup, fresh: list[tuple[str, Part]]
+    shard: ShardContext, context: ShareContext, group: ShareGroup, fresh: list[tuple[str, Part]]
 ) -> None:
     """Have state made of partitions that have none, then assign them."""
-    group.busy = True
+    group.makes_state = True
 
     def made(error: ErrorCode | None) -> None:
-        group.busy = False
-        if shard.share.get(group.group_id) is not group:
+        group.makes_state = False
+        if shard.modern.get(group.group_id) is not group:
             return
         if error is not None:
             # The next heartbeat tries again.
@@ -164,12 +173,15 @@ def _make_state(
         parts: dict[tuple[str, bytes], list[int]] = {}
         for name, (topic_id, index) in fresh:
             parts.setdefault((name, topic_id), []).append(index)
+        initialized = group.initialized
         for (name, topic_id), indexes in parts.items():
-            group.initialized = with_parts(group.initialized, name, topic_id, indexes)
-        changes = [records.state_partitions(group)]
+            initialized = with_parts(initialized, name, topic_id, indexes)
+        turn = Turn(shard, group)
+        turn.change(StatePartitions(initialized))
         if group.members:
-            changes += target_assignment.rebalance(shard, context, group, force=True)
-        _write(shard, changes, lambda error: None)
+            epochs.grow(turn)
+            target_assignment.update(turn)
+        turn.finish(_not_waited_for)
 
     context.states.make([ShareKey(group.group_id, *part) for _, part in fresh], group.epoch, made)
 
@@ -177,141 +189,114 @@ def _make_state(
 # What changes
 
 
-def _take_in(
-    shard: "ShardContext",
-    context: ShareContext,
-    group: ShareGroup,
-    one: Heartbeat,
-    done: Done[HeartbeatAnswer],
-) -> None:
-    """Let the group be as the member says, everybody's part included; then answer."""
-    if shard.share.get(group.group_id) is None:
-        shard.share.add(group)
-    changes: list[KeyValue] = []
-    member = group.members.get(one.member_id) or ShareMember(one.member_id)
-    before = (member.rack_id, member.topics, member.client_id, member.client_host)
-    member.rack_id = one.rack_id if one.rack_id is not None else member.rack_id
-    member.topics = tuple(sorted(set(one.topics))) if one.topics is not None else member.topics
-    member.client_id, member.client_host = one.client_id, one.client_host
-    after = (member.rack_id, member.topics, member.client_id, member.client_host)
-    joined = one.member_id not in group.members
-    group.members[one.member_id] = member
-    if joined or before != after:
-        changes.append(records.member(group.group_id, member))
-    resubscribed = joined or before[1] != after[1]
-    changes += target_assignment.rebalance(shard, context, group, force=resubscribed)
-    told = member.assigned
-    changes += _bring_up(group, member)
-    _expect(shard, context, group, member)
-    fresh = _without_state(group, context.image())
+def _beat(
+    context: ShareContext, request: Heartbeat, turn: Turn[ShareGroup]
+) -> HeartbeatAnswer[Assigned]:
+    """Let the group be as the member says, everybody's part included. ApiError."""
+    shard, group, member_id = turn.shard, turn.group, request.member_id
+    _check_member(group, request, context.members_max())
+    present = group.members.get(member_id)
+    before = NOBODY if present is None else present.subscription
+    after = _updated(before, request)
+    if present is None or before != after:
+        turn.change(MemberSubscription(member_id, after))
+    epochs.refresh(turn, changed=present is None or before.topics != after.topics)
+    target_assignment.update(turn)
+    standing = _bring_up(turn, member_id)
+    _session_runs(shard, group, member_id)
+    fresh = _without_state(group, shard.image())
+    if fresh and not group.makes_state:
+        turn.after(lambda: _make_state(shard, context, group, fresh))
     settles = bool(fresh) or group.epoch != group.target_epoch
-    answer = HeartbeatAnswer(
+    tells = (
+        request.epoch == JOIN_EPOCH
+        or request.topics is not None
+        or present is None  # it joined
+        or present.standing.assigned != standing.assigned
+    )
+    return HeartbeatAnswer(
         ErrorCode.NONE,
         None,
-        member.member_id,
-        member.epoch,
-        _interval_ms(shard, context, group, settles=settles),
-        member.assigned
-        if one.epoch == JOIN_EPOCH or one.topics is not None or told != member.assigned
-        else None,
+        member_id,
+        standing.epoch,
+        interval_ms(shard, group, settles=settles),
+        standing.assigned if tells else None,
     )
-    _write(shard, changes, lambda error: done(answer if error is None else HeartbeatAnswer(error)))
-    if fresh and not group.busy:
-        _make_state(shard, context, group, fresh)
 
 
-def _interval_ms(
-    shard: "ShardContext", context: ShareContext, group: ShareGroup, *, settles: bool
-) -> int:
-    """How soon the member is to be heard of again: sooner while its target is still to come."""
-    interval_ms = context.settings.heartbeat_ms(group.group_id)
-    if not settles:
-        return interval_ms
-    return min(interval_ms, shard.limits.consumer_settling_interval_ms)
+def _updated(present: Subscription, request: Heartbeat) -> Subscription:
+    """What the member wants after `request`."""
+    topics = request.topics
+    return Subscription(
+        request.rack_id if request.rack_id is not None else present.rack_id,
+        request.client_id,
+        request.client_host,
+        tuple(sorted(set(topics))) if topics is not None else present.topics,
+    )
 
 
-def _bring_up(group: ShareGroup, member: ShareMember) -> "list[KeyValue]":
+def _bring_up(turn: Turn[ShareGroup], member_id: str) -> Standing:
     """Let the member have its target."""
-    parts = group.target.get(member.member_id, frozenset())
-    if member.epoch == group.target_epoch and member.assigned == parts:
-        return []
-    member.previous_epoch, member.epoch = member.epoch, group.target_epoch
-    member.assigned = parts
-    return [records.current(group.group_id, member)]
+    group = turn.group
+    standing = group.members[member_id].standing
+    target = group.target.get(member_id, frozenset())
+    if standing.epoch == group.target_epoch and standing.assigned == target:
+        return standing
+    after = Standing(group.target_epoch, standing.epoch, target)
+    turn.change(MemberStanding(member_id, after))
+    return after
 
 
 def _leave(
-    shard: "ShardContext", context: ShareContext, one: Heartbeat, done: Done[HeartbeatAnswer]
-) -> None:
-    group = shard.share.get(one.group_id)
-    if group is None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {one.group_id} not found.")
-    if one.member_id not in group.members:
+    context: ShareContext, request: Heartbeat, turn: Turn[ShareGroup]
+) -> HeartbeatAnswer[Assigned]:
+    if request.member_id not in turn.group.members:
         raise ApiError(
             ErrorCode.UNKNOWN_MEMBER_ID,
-            f"Member {one.member_id} is not a member of group {one.group_id}.",
+            f"Member {request.member_id} is not a member of group {request.group_id}.",
         )
-    answer = HeartbeatAnswer(ErrorCode.NONE, None, one.member_id, LEAVE_EPOCH)
-    _remove(
-        shard,
-        context,
-        group,
-        one.member_id,
-        lambda error: done(answer if error is None else HeartbeatAnswer(error)),
-    )
+    _remove(turn, request.member_id)
+    return HeartbeatAnswer(ErrorCode.NONE, None, request.member_id, LEAVE_EPOCH)
 
 
-def _remove(
-    shard: "ShardContext",
-    context: ShareContext,
-    group: ShareGroup,
-    member_id: str,
-    done: Done[ErrorCode | None],
-) -> None:
-    member = group.members.pop(member_id)
-    if member.session is not None:
-        member.session.cancel()
-    group.target.pop(member_id, None)
-    changes = records.member_gone(group.group_id, member_id)
-    changes += target_assignment.rebalance(shard, context, group, force=True)
-    _write(shard, changes, done)
+def _remove(turn: Turn[ShareGroup], member_id: str) -> None:
+    """Take the member out; what it had is the others'."""
+    turn.change(MemberStanding(member_id, None))
+    turn.change(MemberTarget(member_id, None))
+    turn.change(MemberSubscription(member_id, None))
+    turn.after(partial(turn.group.timers.end_of, member_id))
+    epochs.grow(turn)
+    target_assignment.update(turn)
 
 
 # Sessions
 
 
-def revive(shard: "ShardContext", context: ShareContext) -> None:
-    """Members of before get one session's time to be heard of again."""
-    for group in shard.share:
-        for member in group.members.values():
-            _expect(shard, context, group, member)
+def revive(shard: ShardContext) -> None:
+    """After a replay: members have one session's time to be heard of."""
+    for group in shard.modern.all_of(ShareGroup):
+        for member_id in group.members:
+            _session_runs(shard, group, member_id)
 
 
-def _expect(
-    shard: "ShardContext", context: ShareContext, group: ShareGroup, member: ShareMember
-) -> None:
-    """The member is to be heard of again within its session's time."""
-    if member.session is None:
-        member.session = shard.deadlines.deadline(
-            partial(_lost, shard, context, group, member.member_id)
-        )
-    member.session.set(context.settings.session_seconds(group.group_id))
+def _session_runs(shard: ShardContext, group: ShareGroup, member_id: str) -> None:
+    """The member was heard of: its session runs from now."""
+    seconds = shard.setting_of(group, "session.timeout.ms") / 1000
+    lost = partial(_lost, shard, group, member_id)
+    group.timers.arm(shard.deadlines, SESSION, member_id, seconds, lost)
 
 
-def _lost(shard: "ShardContext", context: ShareContext, group: ShareGroup, member_id: str) -> None:
-    if member_id in group.members:
-        _remove(shard, context, group, member_id, lambda error: None)
+def _lost(shard: ShardContext, group: ShareGroup, member_id: str) -> None:
+    fence(
+        shard,
+        group,
+        member_id,
+        "its session ended",
+        remove=lambda turn: _remove(turn, member_id),
+        # It is tried again after another session's time.
+        again=lambda: _session_runs(shard, group, member_id),
+    )
 
 
-# Parts
-
-
-def _write(
-    shard: "ShardContext",
-    changes: "list[KeyValue]",
-    done: Done[ErrorCode | None],
-) -> None:
-    if changes:
-        shard.journal.append_now(changes, done)
-    else:
-        done(None)
+def _not_waited_for(error: ErrorCode | None) -> None:
+    """What the log refused is tried again by the next heartbeat."""

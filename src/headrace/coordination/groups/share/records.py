@@ -1,63 +1,104 @@
-"""What changes a share group, as records of `__consumer_offsets`."""
+"""Changes of a share group as records of `__consumer_offsets` (key types 10 to 15)."""
 
-from headrace.coordination.groups.share.assignor import Part
-from headrace.coordination.groups.share.group import (
-    STABLE_MEMBER,
-    ShareGroup,
-    ShareMember,
+from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
+from headrace.coordination.groups.share.model import (
+    Change,
+    MemberStanding,
+    MemberSubscription,
+    Standing,
+    StatePartitions,
+    Subscription,
+    as_parts,
     by_topic,
 )
 from headrace.coordination.runtime.journal import KeyValue
+from headrace.record.compression import CorruptBatch
 from headrace.wire.kafka.coordinator_records import share_groups as wire
 
+KEY_TYPES = wire.KEY_TYPES
+_STABLE_MEMBER = 0
+"""A member's state in its record: share groups' members are never anything else."""
 
-def _record(key_type: int, group: str, value: wire.Value | None, member_id: str = "") -> KeyValue:
-    key = wire.encode_key(wire.ShareGroupKey(key_type, group, member_id))
+
+def encode(group_id: str, change: Change) -> KeyValue:
+    """Key and value of the record that says `change`."""
+    value: wire.Value | None = None
+    member_id = ""
+    match change:
+        case MemberSubscription(member_id, subscription):
+            key_type = wire.MEMBER
+            if subscription is not None:
+                value = wire.MemberValue(
+                    subscription.rack_id,
+                    subscription.client_id,
+                    subscription.client_host,
+                    subscription.topics,
+                )
+        case GroupEpoch(epoch, metadata_hash):
+            key_type = wire.GROUP
+            value = None if epoch is None else wire.GroupValue(epoch, metadata_hash)
+        case TargetEpoch(epoch, timestamp_ms):
+            key_type = wire.TARGET
+            value = None if epoch is None else wire.TargetValue(epoch, timestamp_ms)
+        case MemberTarget(member_id, partitions):
+            key_type = wire.TARGET_MEMBER
+            value = None if partitions is None else by_topic(partitions)
+        case MemberStanding(member_id, standing):
+            key_type = wire.CURRENT_MEMBER
+            if standing is not None:
+                told = by_topic(standing.assigned)
+                value = wire.CurrentValue(
+                    standing.epoch, standing.previous_epoch, _STABLE_MEMBER, told
+                )
+        case StatePartitions(topics):
+            key_type = wire.STATE_PARTITIONS
+            value = None if topics is None else wire.StatePartitionsValue({}, topics, {})
+    key = wire.encode_key(wire.ShareGroupKey(key_type, group_id, member_id))
     return key, None if value is None else wire.encode_value(value)
 
 
-def member(group: str, one: ShareMember) -> KeyValue:
-    """Who a member is."""
-    value = wire.MemberValue(one.rack_id, one.client_id, one.client_host, one.topics)
-    return _record(wire.MEMBER, group, value, one.member_id)
+def decode(key: bytes, value: bytes | None) -> tuple[str, Change]:
+    """The group and the change a record speaks of; its key is of `KEY_TYPES`. CorruptBatch."""
+    about = wire.decode_key(key)
+    if about is None:
+        raise CorruptBatch("no key of a share group's record")
+    if value is None:
+        return about.group, _tombstone(about)
+    return about.group, _change(about.member_id, wire.decode_value(about.type, value))
 
 
-def epoch(group: ShareGroup) -> KeyValue:
-    """The group's epoch."""
-    return _record(wire.GROUP, group.group_id, wire.GroupValue(group.epoch, group.metadata_hash))
+def _tombstone(about: wire.ShareGroupKey) -> Change:
+    match about.type:
+        case wire.MEMBER:
+            return MemberSubscription(about.member_id, None)
+        case wire.GROUP:
+            return GroupEpoch(None)
+        case wire.TARGET:
+            return TargetEpoch(None)
+        case wire.TARGET_MEMBER:
+            return MemberTarget(about.member_id, None)
+        case wire.CURRENT_MEMBER:
+            return MemberStanding(about.member_id, None)
+        case _:
+            return StatePartitions(None)
 
 
-def target(group: str, member_id: str, parts: frozenset[Part]) -> KeyValue:
-    """What a member is to read."""
-    return _record(wire.TARGET_MEMBER, group, by_topic(parts), member_id)
-
-
-def target_epoch(group: ShareGroup) -> KeyValue:
-    """The epoch the targets are of, and when they were made."""
-    value = wire.TargetValue(group.target_epoch, group.target_at_ms)
-    return _record(wire.TARGET, group.group_id, value)
-
-
-def current(group: str, one: ShareMember) -> KeyValue:
-    """What a member has been told."""
-    value = wire.CurrentValue(one.epoch, one.previous_epoch, STABLE_MEMBER, by_topic(one.assigned))
-    return _record(wire.CURRENT_MEMBER, group, value, one.member_id)
-
-
-def member_gone(group: str, member_id: str) -> list[KeyValue]:
-    """Nothing of a member is left."""
-    types = (wire.CURRENT_MEMBER, wire.TARGET_MEMBER, wire.MEMBER)
-    return [_record(one, group, None, member_id) for one in types]
-
-
-def state_partitions(group: ShareGroup) -> KeyValue:
-    """Of which partitions state is kept."""
-    value = wire.StatePartitionsValue({}, group.initialized, {})
-    return _record(wire.STATE_PARTITIONS, group.group_id, value)
-
-
-def group_gone(group: ShareGroup) -> list[KeyValue]:
-    """Nothing of the group is left."""
-    gone = [one for name in group.members for one in member_gone(group.group_id, name)]
-    types = (wire.TARGET, wire.STATE_PARTITIONS, wire.GROUP)
-    return gone + [_record(one, group.group_id, None) for one in types]
+def _change(member_id: str, value: wire.Value) -> Change:
+    match value:
+        case wire.MemberValue():
+            topics = tuple(sorted(value.topics))
+            subscription = Subscription(value.rack_id, value.client_id, value.client_host, topics)
+            return MemberSubscription(member_id, subscription)
+        case wire.GroupValue():
+            return GroupEpoch(value.epoch, value.metadata_hash)
+        case wire.TargetValue():
+            return TargetEpoch(value.epoch, value.timestamp)
+        case wire.CurrentValue():
+            told = as_parts(value.partitions)
+            return MemberStanding(member_id, Standing(value.epoch, value.previous_epoch, told))
+        case wire.StatePartitionsValue():
+            # What was being made or deleted when the record was written may be there or not: who
+            # subscribes has it made, and what is left over is nobody's.
+            return StatePartitions(value.initialized)
+        case _:
+            return MemberTarget(member_id, as_parts(value))

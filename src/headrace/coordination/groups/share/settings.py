@@ -29,22 +29,6 @@ class GroupSettings:
         """share.record.lock.duration.ms, in seconds."""
         return self.lock_ms(group) / 1000
 
-    def session_seconds(self, group: str) -> float:
-        """share.session.timeout.ms, in seconds."""
-        return self._number(group, "share.session.timeout.ms") / 1000
-
-    def heartbeat_ms(self, group: str) -> int:
-        """share.heartbeat.interval.ms."""
-        return self._number(group, "share.heartbeat.interval.ms")
-
-    def assignment_ms(self, group: str) -> int:
-        """share.assignment.interval.ms."""
-        return self._number(group, "share.assignment.interval.ms")
-
-    def offloads(self, group: str) -> bool:
-        """share.assignor.offload.enable."""
-        return bool(self._value(group, "share.assignor.offload.enable"))
-
     def read_committed(self, group: str) -> bool:
         """share.isolation.level."""
         return self._value(group, "share.isolation.level") == "read_committed"

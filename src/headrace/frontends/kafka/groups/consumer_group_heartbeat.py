@@ -11,7 +11,9 @@ from datetime import timedelta
 from functools import partial
 
 from headrace.coordination.groups.assignors.spec import Partitions
-from headrace.coordination.groups.consumer.messages import HeartbeatAnswer, HeartbeatRequest
+from headrace.coordination.groups.consumer.messages import HeartbeatRequest
+from headrace.coordination.groups.consumer.model import OwnedPartitions
+from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.net.pending import Pending
@@ -52,7 +54,9 @@ def _owned(topics: Iterable[Entity] | None) -> Partitions | None:
     }
 
 
-def _answer(context: RequestContext, pending: Pending, answer: HeartbeatAnswer) -> None:
+def _answer(
+    context: RequestContext, pending: Pending, answer: HeartbeatAnswer[OwnedPartitions]
+) -> None:
     if pending.done:
         return
     make = maker(context)

@@ -1,6 +1,6 @@
 """ShareGroupDescribe (key 77, v1): members of share groups and what they read (KIP-932)."""
 
-from headrace.coordination.groups.share.group import ShareMember, by_topic
+from headrace.coordination.groups.share.model import ShareMember, by_topic
 from headrace.coordination.share.share_service import DescribedShareGroup
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
@@ -42,15 +42,15 @@ def _group(context: RequestContext, make: Make, one: DescribedShareGroup) -> Ent
 
 
 def _member(context: RequestContext, make: Make, member: ShareMember) -> Entity:
-    topics = context.broker.image.topics_by_id
+    topics, wants = context.broker.image.topics_by_id, member.subscription
     return make(
         "Member",
         member_id=member.member_id,
-        rack_id=member.rack_id,
-        member_epoch=member.epoch,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        subscribed_topic_names=member.topics,
+        rack_id=wants.rack_id,
+        member_epoch=member.standing.epoch,
+        client_id=wants.client_id,
+        client_host=wants.client_host,
+        subscribed_topic_names=wants.topics,
         assignment=make(
             "Assignment",
             topic_partitions=tuple(
@@ -60,7 +60,7 @@ def _member(context: RequestContext, make: Make, member: ShareMember) -> Entity:
                     topic_name=topics[topic_id].name,
                     partitions=indexes,
                 )
-                for topic_id, indexes in by_topic(member.assigned).items()
+                for topic_id, indexes in by_topic(member.standing.assigned).items()
                 if topic_id in topics
             ),
         ),

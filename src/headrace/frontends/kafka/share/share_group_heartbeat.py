@@ -7,8 +7,9 @@
 
 from functools import partial
 
-from headrace.coordination.groups.share.group import by_topic
-from headrace.coordination.groups.share.heartbeat import JOIN_EPOCH, Heartbeat, HeartbeatAnswer
+from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
+from headrace.coordination.groups.share.heartbeat import Heartbeat
+from headrace.coordination.groups.share.model import JOIN_EPOCH, Assigned, by_topic
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,
@@ -43,7 +44,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     return _answer(context, await called_back(ask))
 
 
-def _answer(context: RequestContext, answer: HeartbeatAnswer) -> Entity:
+def _answer(context: RequestContext, answer: HeartbeatAnswer[Assigned]) -> Entity:
     make = maker(context)
     assignment = None
     if answer.assigned is not None:

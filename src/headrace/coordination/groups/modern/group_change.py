@@ -5,20 +5,24 @@ batch, all or none. If the log refuses them they are taken back, and nobody has 
 """
 
 from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
-from headrace.coordination.groups.consumer import records
-from headrace.coordination.groups.consumer.group import ConsumerGroup
-from headrace.coordination.groups.consumer.model import Change
 from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
+from headrace.coordination.groups.modern.group import ModernGroup
 from headrace.coordination.runtime.journal import KeyValue
 from headrace.model.errors import ErrorCode
 from headrace.ports.callbacks import Done
 
+P = TypeVar("P")
+C = TypeVar("C")
+G = TypeVar("G", bound=ModernGroup[Any, Any], covariant=True)
 
-class Turn:
+
+class Turn(Generic[G]):
     """Changes of one group, until `finish`."""
 
-    def __init__(self, shard: ShardContext, group: ConsumerGroup) -> None:
+    def __init__(self, shard: ShardContext, group: G) -> None:
         self.shard = shard
         self.group = group
         self._records: list[KeyValue] = []
@@ -27,12 +31,15 @@ class Turn:
         self._appended = False
         self._failed = False
 
-    def change(self, change: Change) -> None:
+    def change(
+        self: "Turn[ModernGroup[P, C]]",
+        change: C | GroupEpoch | TargetEpoch | MemberTarget[P],
+    ) -> None:
         """Let `change` be so, and its record written."""
         group = self.group
         former = group.apply(change)
         self._undo.append(lambda: group.apply(former))
-        self._records.append(records.encode(group.group_id, change))
+        self._records.append(group.record(change))
 
     def write(self, *key_values: KeyValue) -> None:
         """Write records that are not this group's own, with the others."""

@@ -1,0 +1,35 @@
+"""How a modern group comes into its shard, and goes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.modern.group import ModernGroup
+from headrace.coordination.groups.modern.group_change import Turn
+from headrace.coordination.runtime.journal import KeyValue
+from headrace.model.errors import ErrorCode
+from headrace.ports.callbacks import Done
+
+
+def enter(turn: Turn[ModernGroup[Any, Any]]) -> None:
+    """Let the turn's group be one of the shard's from now on."""
+    shard, group = turn.shard, turn.group
+    shard.modern[group.group_id] = group
+    turn.also(lambda: shard.modern.pop(group.group_id, None))
+
+
+def bury(
+    shard: ShardContext,
+    group: ModernGroup[Any, Any],
+    done: Done[ErrorCode | None],
+    also: Sequence[KeyValue] = (),
+) -> None:
+    """Delete a group without members, and write `also`; it ends now, and is there again if the log
+    refuses."""
+    turn = Turn(shard, group)
+    turn.write(*also)
+    turn.write(*map(group.record, group.tombstones()))
+    del shard.modern[group.group_id]
+    turn.also(lambda: shard.modern.setdefault(group.group_id, group))
+    turn.after(group.timers.end)
+    turn.finish(done)

@@ -1,0 +1,52 @@
+"""A heartbeat's decision, and its answer once that is committed."""
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from headrace.coordination.groups.context import ShardContext
+from headrace.coordination.groups.modern.group import ModernGroup
+from headrace.coordination.groups.modern.group_change import Turn
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.callbacks import Done
+
+A = TypeVar("A")
+G = TypeVar("G", bound=ModernGroup[Any, Any])
+
+
+class HeartbeatAnswer(NamedTuple, Generic[A]):
+    """What a member is told. `assigned` None: as before."""
+
+    error: ErrorCode
+    message: str | None = None
+    member_id: str | None = None
+    epoch: int = 0
+    interval_ms: int = 0
+    assigned: A | None = None
+
+
+def answer(
+    turn: Turn[G],
+    decide: Callable[[Turn[G]], HeartbeatAnswer[A]],
+    done: Done[HeartbeatAnswer[A]],
+) -> None:
+    """Tell `done` what `decide` answers, once all it changed in `turn` is committed.
+
+    Where it raises ApiError nothing of the turn has happened, and `done` is told the error.
+    """
+    try:
+        decided = decide(turn)
+    except ApiError as error:
+        turn.take_back()
+        done(HeartbeatAnswer(error.code, error.message))
+        return
+
+    def settled(error: ErrorCode | None) -> None:
+        done(decided if error is None else HeartbeatAnswer(error))
+
+    turn.finish(settled)
+
+
+def interval_ms(shard: ShardContext, group: ModernGroup[Any, Any], *, settles: bool) -> int:
+    """How soon a member is to be heard of again: sooner while it waits for something."""
+    usual_ms = shard.setting_of(group, "heartbeat.interval.ms")
+    return min(usual_ms, shard.limits.consumer_settling_interval_ms) if settles else usual_ms

@@ -1,0 +1,99 @@
+"""What the log refuses has not happened, in consumer groups and share groups alike."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from headrace.broker.partition import Partition
+from headrace.coordination.groups.share.group import ShareGroup
+from headrace.model.errors import ApiError, ErrorCode
+from tests.support.broker import play
+from tests.support.consumer_kit import Consumer, cluster, group_of, settle
+from tests.support.groups_kit import Room
+from tests.support.share_room import GROUP, ShareRoom, share_room
+
+SESSION_SECONDS = 45.0
+
+
+@contextmanager
+def _log_refuses(patch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No partition takes what coordinators write."""
+
+    def refuse(self: Partition, batch: bytes, *, now_ms: int) -> None:
+        raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+    with patch.context() as meanwhile:
+        meanwhile.setattr(Partition, "append_internal", refuse)
+        yield
+
+
+def _group(share: ShareRoom) -> ShareGroup | None:
+    return share.share.describe(GROUP).group
+
+
+def test_a_group_the_log_refuses_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path) as share:
+            with _log_refuses(monkeypatch):
+                assert (await share.beat("a")).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert _group(share) is None
+            assert (await share.beat("a")).error is ErrorCode.NONE
+            assert share.members() == ["a"]
+
+    play(story())
+
+
+def test_a_join_the_log_refuses_has_not_happened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path) as share:
+            await share.join("a")
+            group = _group(share)
+            assert group is not None
+            epochs = (group.epoch, group.target_epoch)
+            with _log_refuses(monkeypatch):
+                assert (await share.beat("b")).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+            assert share.members() == ["a"]
+            assert (group.epoch, group.target_epoch) == epochs
+            assert "b" not in group.target
+
+    play(story())
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["leave", "session"])
+def test_a_member_whose_end_the_log_refuses_is_missed_a_session_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path) as share:
+            await share.join("a")
+            with _log_refuses(monkeypatch):
+                if leaves:
+                    refused = await share.beat("a", -1)
+                    assert refused.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+                else:
+                    await share.advance(SESSION_SECONDS)
+            assert share.members() == ["a"]
+            await share.advance(SESSION_SECONDS)
+            assert share.members() == []
+
+    play(story())
+
+
+def test_a_member_whose_leave_the_log_refuses_is_missed_a_session_later() -> None:
+    place = Room(image=cluster({"t": 4}))
+    one, two = Consumer(place, "a"), Consumer(place, "b")
+    settle(one, two)
+    place.partition.refusal = ErrorCode.NOT_ENOUGH_REPLICAS
+    assert two.leave().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    place.partition.refusal = None
+    assert sorted(group_of(place).members) == ["a", "b"]
+    for _ in range(12):
+        place.clock.advance(5)
+        one.beat()
+    assert list(group_of(place).members) == ["a"]
