@@ -1,13 +1,11 @@
-"""The small parts: hashing, deadlines, the state table, subscriptions."""
+"""The small parts: hashing, the state table, subscriptions."""
 
 import pytest
 
 from headrace.coordination.groups.classic.states import NEXT, GroupState, step
 from headrace.coordination.groups.classic.subscription import subscribed_topics
-from headrace.coordination.runtime.deadlines import Deadlines
 from headrace.coordination.runtime.group_partition import java_string_hash, partition_for
 from headrace.model.invariant import InvariantError
-from tests.support.groups_kit import HandClock
 
 
 @pytest.mark.parametrize(
@@ -38,60 +36,6 @@ def test_the_table_forbids_what_it_does_not_name() -> None:
             else:
                 with pytest.raises(InvariantError):
                     step(state, target)
-
-
-def test_a_deadline_moved_away_is_not_reached_early() -> None:
-    clock = HandClock()
-    deadlines = Deadlines(clock)
-    reached: list[str] = []
-    one = deadlines.deadline(lambda: reached.append("one"))
-    two = deadlines.deadline(lambda: reached.append("two"))
-    one.set(5)
-    two.set(6)
-    clock.advance(4)
-    one.set(5)
-    clock.advance(3)
-    assert reached == ["two"]
-    clock.advance(3)
-    assert reached == ["two", "one"]
-    assert clock.timers == 0
-
-
-def test_a_deadline_moved_nearer_is_reached_once() -> None:
-    clock = HandClock()
-    deadlines = Deadlines(clock)
-    reached: list[float] = []
-    one = deadlines.deadline(lambda: reached.append(clock.now - 1000))
-    one.set(50)
-    one.set(5)
-    clock.advance(100)
-    assert reached == [5.0]
-
-
-def test_a_cancelled_deadline_is_not_reached_and_can_be_set_again() -> None:
-    clock = HandClock()
-    deadlines = Deadlines(clock)
-    reached: list[int] = []
-    one = deadlines.deadline(lambda: reached.append(1))
-    one.set(5)
-    one.cancel()
-    clock.advance(4)
-    one.set(2)
-    clock.advance(1.5)
-    assert reached == []
-    clock.advance(1)
-    assert reached == [1]
-
-
-def test_closed_deadlines_reach_nothing() -> None:
-    clock = HandClock()
-    deadlines = Deadlines(clock)
-    one = deadlines.deadline(lambda: pytest.fail("closed"))
-    one.set(5)
-    deadlines.close()
-    one.set(1)
-    clock.advance(10)
-    assert clock.timers == 0
 
 
 def test_a_subscription_is_read_whatever_its_version_appends() -> None:

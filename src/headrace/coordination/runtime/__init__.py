@@ -8,7 +8,6 @@ changed only by what was appended there, and dropped when leadership goes.
     shard       one partition's state: load, serve, unload
     journal     records -> batches -> the partition; tells when they are committed
     loader      the partition's log -> records, in slices
-    deadlines   one timer for all deadlines of a shard
     hashing     which partition a key lives in
 
 What the records mean is for those who use this: `groups`, `share`, `transactions` beside it.

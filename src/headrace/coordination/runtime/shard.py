@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from headrace.coordination.runtime.deadlines import Deadlines
 from headrace.coordination.runtime.journal import Journal, JournalPartition
 from headrace.coordination.runtime.loader import Loader, LoadLog
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.clock import Clock, Random
+from headrace.ports.deadlines import Deadlines
 from headrace.ports.disk import Disk
 from headrace.record.compression import Codec, CorruptBatch
 

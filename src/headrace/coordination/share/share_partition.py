@@ -27,11 +27,11 @@ from headrace.ports.callbacks import Done
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.coordination.groups.share.settings import GroupSettings
-    from headrace.coordination.runtime.deadlines import Deadlines
     from headrace.coordination.share.counts import ShareCounts
     from headrace.coordination.share.share_states import ShareStates
     from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
     from headrace.log.segment.transaction_index import AbortedTransaction
+    from headrace.ports.deadlines import Deadlines
     from headrace.ports.disk import Buffer, Disk
 
 _READ_BYTES_MIN = 64 * 1024

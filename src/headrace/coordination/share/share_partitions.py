@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from headrace.coordination.runtime.deadlines import Deadlines
 from headrace.coordination.share.counts import ShareCounts
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.share_partition import SharePartition
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition

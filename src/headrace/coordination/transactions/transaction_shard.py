@@ -25,7 +25,7 @@ from headrace.ports.callbacks import Done
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
 if TYPE_CHECKING:
-    from headrace.coordination.runtime.deadlines import Deadline
+    from headrace.ports.deadlines import Deadline
 
 Decide = Callable[[TransactionState | None, int, int | None], TransactionState | None]
 """A state (None: the id is not known), the time and perhaps a new producer id in, the next out."""

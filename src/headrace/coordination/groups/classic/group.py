@@ -22,7 +22,7 @@ from headrace.model.invariant import invariant
 from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
-    from headrace.coordination.runtime.deadlines import Deadline
+    from headrace.ports.deadlines import Deadline
 
 
 class ClassicGroup:

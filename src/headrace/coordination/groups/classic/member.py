@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from headrace.coordination.groups.messages import JoinAnswer, SyncAnswer
-from headrace.coordination.runtime.deadlines import Deadline
 from headrace.ports.callbacks import Done
+from headrace.ports.deadlines import Deadline
 
 
 @dataclass(slots=True)

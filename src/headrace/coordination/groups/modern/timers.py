@@ -8,7 +8,7 @@ assign      the target is to be made (the whole group's: no member)
 
 from collections.abc import Callable
 
-from headrace.coordination.runtime.deadlines import Deadline, Deadlines
+from headrace.ports.deadlines import Deadline, Deadlines
 
 SESSION, REBALANCE, JOIN, SYNC = "session", "rebalance", "join", "sync"
 ASSIGN = "assign"

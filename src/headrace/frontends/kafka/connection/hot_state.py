@@ -4,11 +4,11 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.kafka.connection.api import Api
-from headrace.frontends.kafka.connection.deadlines import Deadlines
 from headrace.frontends.kafka.connection.request_pass import RequestPass
 from headrace.frontends.kafka.fetch.fetch_sessions import FetchSessions
 from headrace.frontends.kafka.metadata.kept_answers import KeptAnswers
 from headrace.ports.clock import Clock, Random
+from headrace.ports.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from headrace.broker.gathered_writes import GatheredWrites

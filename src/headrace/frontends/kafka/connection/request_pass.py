@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from headrace.broker.gathered_writes import GatheredWrites
-    from headrace.frontends.kafka.connection.deadlines import Deadlines
     from headrace.frontends.kafka.produce.commit_group import Framer
+    from headrace.ports.deadlines import Deadlines
 
 
 class RequestPass:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from headrace.broker.partition import Partition
-    from headrace.frontends.kafka.connection.deadlines import Deadlines
     from headrace.model.nouns import Offset
+    from headrace.ports.deadlines import Deadlines
 
 REQUESTS_MAX = 1000
 """Requests one group takes; the next begins another."""

@@ -18,9 +18,9 @@ from headrace.ports.callbacks import Done, when_all
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.coordination.share.share_partitions import SharePartitions
-    from headrace.frontends.kafka.connection.deadlines import Deadlines
     from headrace.frontends.kafka.connection.throttle import Throttle
     from headrace.net.pending import Pending
+    from headrace.ports.deadlines import Deadlines
 
 _GATHER_SECONDS = 0.002
 """How long records gather before a fetch that wants many of them looks again."""
