@@ -3,7 +3,7 @@
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from headrace.client.transport import (
     RESPONSE_BYTES_MAX,
@@ -122,21 +122,33 @@ class EventLink(asyncio.Protocol):
             self._waiting.popleft().lost(ConnectionLost(f"{self._address}: {why}"))
 
 
+Connect = Callable[[Callable[[], EventLink], str, int], Awaitable[EventLink]]
+"""Connects the protocol it is handed the maker of to a host's port; OSError."""
+
+
+async def connect_by_loop(made: Callable[[], EventLink], host: str, port: int) -> EventLink:
+    """A connection as the running loop makes it."""
+    _, link = await asyncio.get_running_loop().create_connection(made, host, port)
+    return link
+
+
 class EventTransport:
     """Opens connections on the running loop."""
 
+    def __init__(self, connect: Connect = connect_by_loop) -> None:
+        """`connect` opens them; a `ports.network.Network` has one."""
+        self._connect = connect
+
     async def connect(self, address: Address, seconds: float) -> EventLink:
         """A new connection; CannotConnect."""
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds):
-                _, link = await loop.create_connection(lambda: EventLink(address), *address)
+                return await self._connect(lambda: EventLink(address), *address)
         except TimeoutError:
             raise CannotConnect(f"cannot connect to {address}: no answer") from None
         except OSError as error:
             why = error.strerror or str(error)
             raise CannotConnect(f"cannot connect to {address}: {why.lower()}") from None
-        return link
 
     async def sleep(self, seconds: float) -> None:
         """Let others run for a while."""

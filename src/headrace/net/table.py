@@ -69,8 +69,9 @@ class ConnectionTable:
         self._delay = delay
         self._queue: deque[Connection] = deque()
         """Who waits to be let in; for the first one a timer runs."""
-        self._held_off: set[Connection] = set()
-        self._connections: set[Connection] = set()
+        self._held_off: dict[Connection, None] = {}
+        self._connections: dict[Connection, None] = {}
+        """In the order they came: sets of objects have another one in each process."""
         self._per_address: Counter[str] = Counter()
         self._dirty: list[Answers] = []
         self._wanting_memory: list[Connection] = []
@@ -119,13 +120,13 @@ class ConnectionTable:
         self.refused += 1
         if self._closed or len(self) + len(self._held_off) >= self.limits.connections_max:
             seconds = 0.0
-        self._held_off.add(connection)
+        self._held_off[connection] = None
         self.call_later(seconds, partial(self._end_held_off, connection))
         return True
 
     def _end_held_off(self, connection: Connection) -> None:
         if connection in self._held_off:
-            self._held_off.discard(connection)
+            del self._held_off[connection]
             connection.close()
 
     def admit(self, connection: Connection) -> Session | None:
@@ -135,7 +136,7 @@ class ConnectionTable:
             self._log_refusal(connection, reason)
             return None
         self.accepted += 1
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._per_address[connection.address] += 1
         return self._open_session(connection)
 
@@ -157,7 +158,7 @@ class ConnectionTable:
     def leave(self, connection: Connection) -> None:
         """Forget a connection that is gone."""
         if connection in self._connections:
-            self._connections.discard(connection)
+            del self._connections[connection]
             self._per_address[connection.address] -= 1
             if not self._per_address[connection.address]:
                 del self._per_address[connection.address]

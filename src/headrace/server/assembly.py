@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from headrace.broker.broker import Broker
 from headrace.broker.gathered_writes import GatheredWrites
 from headrace.broker.metadata_image import Endpoint
-from headrace.cluster.catalog import Catalog
 from headrace.cluster.controller import Controller
 from headrace.cluster.producer_id_source import ProducerIdSource
 from headrace.config.broker import BrokerConfig
@@ -20,7 +19,6 @@ from headrace.frontends.kafka.connection.registry import APIS
 from headrace.log.compaction.cleaner import LogCleaner
 from headrace.log.compaction.order import CleanerSettings
 from headrace.log.directory.log_directory import LogDirectory
-from headrace.log.directory.meta_properties import read_identity
 from headrace.log.directory.periods import Periods
 from headrace.log.text_files import encode_uuid
 from headrace.model.errors import ConfigError
@@ -34,6 +32,7 @@ from headrace.ports.network import ListenOptions
 from headrace.ports.store import Store
 from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
+from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ class Server:
         The address is listened on before the logs are loaded: clients that come early wait.
         """
         try:
-            self._open_directories(*await self._identity())
+            await self._open_directories()
             self._make_cleaner()
             self._bind()
             bound = self.clock.monotonic()
@@ -116,14 +115,20 @@ class Server:
 
     # opening
 
-    def _open_directories(self, broker_id: int, cluster_id: str) -> None:
-        config = self.config
+    async def _open_directories(self) -> None:
+        config, world = self.config, self.world
+        broker_id, cluster_id = identity.in_directories(config, self.disk)
+        if not cluster_id:
+            cluster_id = encode_uuid(world.random.uuid())
+            if world.store_is_shared:
+                self._store = world.open_store()
+                cluster_id = await identity.in_store(self._store, cluster_id)
         for path in config.log_dirs:
             try:
                 directory = LogDirectory.open(
                     self.disk,
                     self.clock,
-                    self.world.random,
+                    world.random,
                     path,
                     broker_id=broker_id,
                     cluster_id=cluster_id,
@@ -137,40 +142,18 @@ class Server:
                     strategy=self._timed_flush,
                 )
             except OSError as problem:
-                raise _unusable(path, problem) from problem
+                raise identity.unusable(path, problem) from problem
             self.directories.append(directory)
         self.broker = Broker(
             config,
             broker_id=BrokerId(broker_id),
             clock=self.clock,
             disk=self.disk,
-            random=self.world.random,
+            random=world.random,
             directories=self.directories,
             metrics=self.metrics,
             cluster_id=cluster_id,
         )
-
-    async def _identity(self) -> tuple[int, str]:
-        """The broker's and the cluster's id: as configured, as directories or store say, or new."""
-        broker_id, cluster_id = self.config.broker_id, ""
-        named: dict[str, str] = {}
-        for path in self.config.log_dirs:
-            other = named.setdefault(self.disk.real_path(path), path)
-            if other != path:
-                raise ConfigError(f"log.dirs={path}: the same directory as {other}")
-            try:
-                found = read_identity(self.disk, path)
-            except FileNotFoundError:
-                continue
-            except OSError as problem:
-                raise _unusable(path, problem) from problem
-            if found is not None:
-                cluster_id = cluster_id or found.cluster_id
-                broker_id = found.broker_id if broker_id < 0 else broker_id
-        if not cluster_id and self.world.store_is_shared:
-            self._store = self.world.open_store()
-            cluster_id = await Catalog(self._store).known_cluster_id() or ""
-        return max(broker_id, 0), cluster_id or encode_uuid(self.world.random.uuid())
 
     def _make_cleaner(self) -> None:
         self.cleaner = LogCleaner(
@@ -359,7 +342,3 @@ class Server:
         for directory in self.directories:
             directory.close(clean=False)
         self.world.close()
-
-
-def _unusable(path: str, problem: OSError) -> ConfigError:
-    return ConfigError(f"log.dirs={path}: {(problem.strerror or str(problem)).lower()}")

@@ -66,7 +66,7 @@ class SimClock:
 class SimRandom:
     """`world.clock.Random` from a seed."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int | str = 0) -> None:
         """The same seed, the same numbers."""
         self._random = random.Random(seed)  # noqa: S311 - not for secrets
 

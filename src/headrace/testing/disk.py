@@ -347,7 +347,7 @@ class SimDisk:
                 error = problem
             done(error)
 
-        self._hand_over(work)
+        self._hand_over(work, flush=True)
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         """Queue a job; `settle` does it."""
@@ -360,8 +360,8 @@ class SimDisk:
                 result = problem
             done(result)
 
-        self._hand_over(job)
+        self._hand_over(job, flush=False)
 
-    def _hand_over(self, job: Callable[[], None]) -> None:
-        """Have a thread's work done later."""
+    def _hand_over(self, job: Callable[[], None], *, flush: bool) -> None:
+        """Have a thread's work done later; `flush` says of which thread."""
         self._queue.append(job)

@@ -79,7 +79,7 @@ class Dispatcher:
             writes=writes,
         )
         broker.image.observers.append(self.shared.metadata_answers.picture_changed)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     def open(self, connection: "Connection") -> "KafkaSession":
         """A session for a new connection."""
@@ -88,8 +88,8 @@ class Dispatcher:
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a cold request's coroutine; kept until it ends."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     async def stop(self) -> None:
         """End the requests still being worked on; their clients see the connection close."""

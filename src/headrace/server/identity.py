@@ -1,0 +1,51 @@
+"""Who a broker is, and in which cluster: known before its directories are claimed."""
+
+from headrace.cluster import znodes
+from headrace.cluster.catalog import Catalog
+from headrace.config.broker import BrokerConfig
+from headrace.log.directory.log_directory import read_identity
+from headrace.model.errors import ConfigError
+from headrace.ports.disk import BrokerDisk
+from headrace.ports.store import NodeExists, Store
+
+
+def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
+    """The broker's id, as configured or as the directories say, and the cluster's, "" if none does.
+
+    ConfigError: a directory is named twice, or cannot be read.
+    """
+    broker_id, cluster_id = config.broker_id, ""
+    named: dict[str, str] = {}
+    for path in config.log_dirs:
+        other = named.setdefault(disk.real_path(path), path)
+        if other != path:
+            raise ConfigError(f"log.dirs={path}: the same directory as {other}")
+        try:
+            found = read_identity(disk, path)
+        except FileNotFoundError:
+            continue
+        except OSError as problem:
+            raise unusable(path, problem) from problem
+        if found is not None:
+            cluster_id = cluster_id or found.cluster_id
+            broker_id = found.broker_id if broker_id < 0 else broker_id
+    return max(broker_id, 0), cluster_id
+
+
+async def in_store(store: Store, new: str) -> str:
+    """The id of the cluster whose store this is; `new` where it has had none until now.
+
+    Several brokers may ask at once: all are told the same.
+    """
+    catalog = Catalog(store)
+    while (found := await catalog.known_cluster_id()) is None:
+        try:
+            await store.create(znodes.CLUSTER_ID, znodes.encode_cluster_id(new), parents=True)
+        except NodeExists:
+            continue  # another broker was faster
+    return found
+
+
+def unusable(path: str, problem: OSError) -> ConfigError:
+    """What is wrong with a log directory."""
+    return ConfigError(f"log.dirs={path}: {(problem.strerror or str(problem)).lower()}")

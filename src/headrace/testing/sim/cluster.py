@@ -1,0 +1,69 @@
+"""Brokers and clients of one simulation."""
+
+from collections.abc import Mapping
+
+from headrace.client.client import Client
+from headrace.client.events import EventTransport
+from headrace.client.transport import Address
+from headrace.config.broker import load
+from headrace.server.assembly import Server
+from headrace.testing.sim.ensemble import Ensemble
+from headrace.testing.sim.history import History
+from headrace.testing.sim.loop import SimLoop
+from headrace.testing.sim.network import SimNetwork
+from headrace.testing.sim.sharing import SharingController
+from headrace.testing.sim.world import SimWorld
+
+PORT = 9092
+
+
+class SimCluster:
+    """Machines named `broker-N`, and whatever clients are called."""
+
+    def __init__(self, loop: SimLoop, seed: int) -> None:
+        """All that is drawn is drawn from `seed`."""
+        self.loop = loop
+        self.seed = seed
+        self.history = History(loop.time)
+        self.network = SimNetwork(loop, seed, self.history)
+        self.ensemble = Ensemble(seed, self.history)
+        self.brokers: dict[int, Server] = {}
+        """Those that have been started and not stopped, by id."""
+        self.worlds: dict[int, SimWorld] = {}
+
+    def world(self, number: int) -> SimWorld:
+        """The machine of broker `number`; its disk stays when the broker stops."""
+        world = self.worlds.get(number)
+        if world is None:
+            world = self.worlds[number] = SimWorld(
+                self.loop, f"broker-{number}", self.seed, self.network, self.ensemble, self.history
+            )
+        return world
+
+    async def start(self, number: int, settings: Mapping[str, str] | None = None) -> Server:
+        """Start broker `number`; returns when it listens. ConfigError."""
+        world = self.world(number)
+        config, _ = load(
+            flags={
+                "broker.id": str(number),
+                "listeners": f"PLAINTEXT://{world.name}:{PORT}",
+                "log.dirs": "/data",
+                "insecure.listeners": "true",
+                "auto.create.topics.enable": "false",
+                **(settings or {}),
+            }
+        )
+        server = Server(config, world, self.loop.failures.append, controller=SharingController)
+        await server.start()
+        self.brokers[number] = server
+        return server
+
+    async def stop(self, number: int) -> None:
+        """Stop a broker cleanly."""
+        await self.brokers.pop(number).stop()
+
+    def client(self, name: str) -> Client:
+        """A client on a machine of that name, which knows one broker after the other."""
+        transport = EventTransport(self.network.machine(name).connect)
+        bootstrap = [Address(world.name, PORT) for world in self.worlds.values()]
+        return Client(transport, bootstrap, client_id=name, patient=True)

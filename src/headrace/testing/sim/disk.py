@@ -1,0 +1,56 @@
+"""A simulated disk whose threads are the loop's own delays."""
+
+import random
+from collections import deque
+from collections.abc import Callable
+
+from headrace.testing.disk import SimDisk
+from headrace.testing.disk_file import Op
+from headrace.testing.sim.history import History
+from headrace.testing.sim.loop import SimLoop
+
+FLUSH_SECONDS = (0.0002, 0.004)
+JOB_SECONDS = (0.0001, 0.002)
+"""The least and the most that a flush, and any other job, takes."""
+
+
+class LoopDisk(SimDisk):
+    """One machine's disk. Flushes are done one after the other, other jobs side by side."""
+
+    def __init__(
+        self, loop: SimLoop, name: str, seed: int, now_ms: Callable[[], int], history: History
+    ) -> None:
+        """`seed` decides how long things take."""
+        self._loop = loop
+        self._name = name
+        self._history = history
+        self._random = random.Random(f"disk {name} {seed}")  # noqa: S311 - not for secrets
+        self._changes = 0
+        self._flushes: deque[Callable[[], None]] = deque()
+        super().__init__(now_ms, boot=f"boot of {name}")
+
+    def record(self, operation: Op) -> None:
+        """Remember and tell an operation."""
+        super().record(operation)
+        # Counted anew for each disk: another simulation in this process shall not be seen here.
+        self._changes += 1
+        for node in (operation.node, operation.number):
+            if node == operation.node or operation.kind in {"link", "rename"}:
+                self.nodes[node].changed = self._changes
+        self._history.add(
+            "disk", self._name, operation.kind, operation.node, operation.number,
+            operation.data, operation.name, operation.new_name,
+        )  # fmt: skip
+
+    def _hand_over(self, job: Callable[[], None], *, flush: bool) -> None:
+        if flush:
+            self._flushes.append(job)
+            if len(self._flushes) == 1:
+                self._loop.call_later(self._random.uniform(*FLUSH_SECONDS), self._flush)
+        else:
+            self._loop.call_later(self._random.uniform(*JOB_SECONDS), job)
+
+    def _flush(self) -> None:
+        self._flushes.popleft()()
+        if self._flushes:
+            self._loop.call_later(self._random.uniform(*FLUSH_SECONDS), self._flush)

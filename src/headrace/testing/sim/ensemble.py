@@ -1,0 +1,198 @@
+"""One metadata store in memory, and the sessions that several brokers have of it."""
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar, cast
+
+from headrace.ports.store import (
+    ANY_VERSION,
+    Create,
+    Delete,
+    Node,
+    Operation,
+    SessionLost,
+    Set,
+    Store,
+)
+from headrace.posix.store.sqlite_tree import Tree
+from headrace.testing.sim.history import History
+
+T = TypeVar("T")
+Changed = Callable[[str], None]
+
+WAY_SECONDS = (0.0001, 0.002)
+"""The least and the most that a question, an answer or a watch's word takes."""
+
+
+class Watch(NamedTuple):
+    """Who is to be told of a change."""
+
+    path: str
+    watchers: list[Changed]
+    changed: Changed
+
+
+class Ensemble:
+    """The tree that all see. Each change is whole before the next one begins."""
+
+    def __init__(self, seed: int, history: History | None = None) -> None:
+        """`seed` decides how long things take."""
+        self.tree = Tree(":memory:")
+        self.history = history
+        self._random = random.Random(f"ensemble {seed}")  # noqa: S311 - not for secrets
+        self._sessions: list[EnsembleSession] = []
+        self._number = 0
+
+    def session(self, name: str = "") -> "EnsembleSession":
+        """A new session, of the broker `name`."""
+        self._number += 1
+        session = EnsembleSession(self, self._number, name)
+        self._sessions.append(session)
+        return session
+
+    async def way(self) -> None:
+        """Be under way to the ensemble, or back."""
+        await asyncio.sleep(self._random.uniform(*WAY_SECONDS))
+
+    def read(self, session: "EnsembleSession", look: Callable[[Tree], T]) -> T:
+        """What the tree says now."""
+        session.check()
+        return look(self.tree)
+
+    def change(
+        self, session: "EnsembleSession", work: Callable[[Tree], tuple[T, list[str]]]
+    ) -> tuple[T, list[str]]:
+        """Change the tree, and tell all other sessions of it in a while; the paths touched."""
+        session.check()
+        self.tree.session = session.number  # the owner of what it makes ephemeral
+        result, touched = work(self.tree)
+        self._tell(touched, session)
+        return result, touched
+
+    def _tell(self, touched: Sequence[str], cause: "EnsembleSession") -> None:
+        if self.history is not None:
+            self.history.add("store", cause.name, *touched)
+        loop = asyncio.get_running_loop()
+        for session in self._sessions:
+            if session is not cause and session.hears(touched):
+                loop.call_later(self._random.uniform(*WAY_SECONDS), session.tell_next)
+
+    def end(self, session: "EnsembleSession") -> None:
+        """End a session, as its own wish or for its silence: its ephemeral nodes go."""
+        if session.lost:
+            return
+        session.lost = True
+        self._sessions.remove(session)
+        self.tree.session = session.number
+        self._tell(self.tree.end_session(), session)
+
+
+class EnsembleSession(Store):
+    """`ports.store.Store` of one broker."""
+
+    def __init__(self, ensemble: Ensemble, number: int, name: str) -> None:
+        """Made by `Ensemble.session`."""
+        self.number = number
+        self.name = name
+        self.lost = False
+        self._ensemble = ensemble
+        self._watches: dict[str, list[Changed]] = {}
+        self._untold: deque[list[Watch]] = deque()
+
+    def check(self) -> None:
+        """SessionLost once it has ended."""
+        if self.lost:
+            raise SessionLost("the session has ended")
+
+    async def get(self, path: str) -> Node:
+        return await self._read(lambda tree: tree.get(path))
+
+    async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
+        wanted = list(paths)
+        return await self._read(lambda tree: tree.get_all(wanted))
+
+    async def children(self, path: str) -> list[str]:
+        return await self._read(lambda tree: tree.children(path))
+
+    async def create(
+        self,
+        path: str,
+        value: bytes,
+        *,
+        ephemeral: bool = False,
+        sequential: bool = False,
+        parents: bool = False,
+    ) -> str:
+        operation = Create(path, value, ephemeral, sequential)
+        if parents:
+            return await self._change(lambda tree: tree.create_with_parents(operation))
+        return cast("str", (await self.multi([operation]))[0])
+
+    async def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> Node:
+        return cast("Node", (await self.multi([Set(path, value, version)]))[0])
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        await self.multi([Delete(path, version)])
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
+        wanted = list(operations)
+        return await self._change(lambda tree: tree.multi(wanted))
+
+    def watch(self, path: str, changed: Changed) -> Callable[[], None]:
+        watchers = self._watches.setdefault(path, [])
+        watchers.append(changed)
+        return partial(_cancel, watchers, changed)
+
+    async def close(self) -> None:
+        if not self.lost:
+            await self._ensemble.way()
+            self._ensemble.end(self)
+
+    def hears(self, touched: Sequence[str]) -> bool:
+        """Whether there are watches of these paths: they are told next, in order of the changes."""
+        found = [
+            Watch(path, watchers, changed)
+            for path in dict.fromkeys(touched)
+            for watchers in (self._watches.get(path, []),)
+            for changed in watchers
+        ]
+        if found:
+            self._untold.append(found)
+        return bool(found)
+
+    def tell_next(self) -> None:
+        """Tell those who have waited longest, unless they have been told or have cancelled."""
+        for path, watchers, changed in self._untold.popleft() if self._untold else ():
+            if changed in watchers and not self.lost:
+                changed(path)
+
+    async def _read(self, look: Callable[[Tree], T]) -> T:
+        self.check()
+        await self._ensemble.way()
+        found = self._ensemble.read(self, look)
+        await self._ensemble.way()
+        return found
+
+    async def _change(self, work: Callable[[Tree], tuple[T, list[str]]]) -> T:
+        """Change the tree, even if the caller gives up; own watchers hear before he does."""
+
+        async def change_and_tell() -> T:
+            self.check()
+            await self._ensemble.way()
+            result, touched = self._ensemble.change(self, work)
+            await self._ensemble.way()
+            self.hears(touched)
+            while self._untold:
+                self.tell_next()
+            return result
+
+        changing: Awaitable[T] = asyncio.shield(change_and_tell())
+        return await changing
+
+
+def _cancel(watchers: list[Changed], changed: Changed) -> None:
+    if changed in watchers:
+        watchers.remove(changed)

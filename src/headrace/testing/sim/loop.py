@@ -1,0 +1,113 @@
+"""An event loop without threads, sockets and time of its own."""
+
+import asyncio
+import heapq
+import random
+from asyncio import BaseEventLoop
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+if TYPE_CHECKING:
+    from collections import deque
+
+T = TypeVar("T")
+
+STARTED_SECONDS = 1000.0
+"""What the clock shows at first: no machine has just been started, and 0 often means never."""
+
+
+class Standstill(RuntimeError):
+    """Nothing is ready and nothing will ever be: somebody waits for what nobody will do."""
+
+
+class SimLoop(BaseEventLoop):
+    """An event loop whose only source of order is its seed; time moves when nothing is ready.
+
+    What asyncio calls in the order it became ready is called here in an order drawn from the seed:
+    nothing may rely on another's callback being first, unless it waits for it.
+
+    It stands on names that CPython keeps to itself: see `PRIVATE_NAMES` and the test of them.
+    """
+
+    PRIVATE_NAMES = ("_ready", "_scheduled", "_run_once", "_process_events", "_write_to_self")
+    """Of BaseEventLoop, in CPython 3.11, 3.12 and 3.13."""
+    HANDLE_NAMES = ("_cancelled", "_run", "_scheduled")
+    """Of TimerHandle."""
+
+    def __init__(self, seed: int) -> None:
+        """The same seed, the same order."""
+        super().__init__()
+        self._ready: deque[Any]
+        self._scheduled: list[Any]
+        self._steps_max = 0
+        self._order = random.Random(f"order {seed}")  # noqa: S311 - not for secrets
+        self._now = STARTED_SECONDS
+        self.steps = 0
+        """Callbacks run so far."""
+        self.failures: list[BaseException] = []
+        """What tasks and callbacks raised that nobody waited for."""
+        self.set_exception_handler(self._unexpected)
+
+    def time(self) -> float:
+        """Seconds of the simulation's time."""
+        return self._now
+
+    def play(self, story: Coroutine[Any, Any, T], steps_max: int = 50_000_000) -> T:
+        """Run `story` to its end, and close; raises what it raises, or what else failed."""
+        self._steps_max = steps_max
+        try:
+            result = self.run_until_complete(story)
+        finally:
+            self._steps_max = 0
+            self._end_tasks()
+            self.close()
+        if self.failures:
+            raise self.failures[0]
+        return result
+
+    def _end_tasks(self) -> None:
+        left = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
+        for task in left:
+            task.cancel()
+        if left:
+            self.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+
+    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        message = context.get("message", "unexpected")
+        self.failures.append(error if error is not None else RuntimeError(message))
+
+    def _run_once(self) -> None:
+        ready, scheduled = self._ready, self._scheduled
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False
+        if not ready:
+            if not scheduled:
+                raise Standstill("nothing is ready, and no timer is set")
+            self._now = max(self._now, scheduled[0].when())
+        while scheduled and scheduled[0].when() <= self._now:
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            if not handle._cancelled:
+                ready.append(handle)
+        if not ready:
+            return
+        self.steps += 1
+        if 0 < self._steps_max < self.steps:
+            raise Standstill(f"no end after {self._steps_max} callbacks")
+        chosen = self._order.randrange(len(ready))
+        ready.rotate(-chosen)
+        handle = ready.popleft()
+        ready.rotate(chosen)
+        if not handle._cancelled:
+            handle._run()
+
+    def _process_events(self, event_list: object) -> None:
+        """There is nothing that the system could tell."""
+
+    def _write_to_self(self) -> None:
+        """There is no other thread to be woken by."""
+
+    def run_in_executor(self, executor: object, func: object, *args: object) -> NoReturn:
+        """There are no threads."""
+        raise RuntimeError(f"{func} would run in a thread, which no seed can order")

@@ -1,0 +1,201 @@
+"""Machines, and the network between them: delays, cuts, connections that are refused or hang."""
+
+import errno
+import random
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from headrace.ports.network import ListenOptions
+from headrace.testing.sim.history import History
+from headrace.testing.sim.loop import SimLoop
+from headrace.testing.sim.transport import Place, SimTransport
+
+if TYPE_CHECKING:
+    import asyncio
+
+P = TypeVar("P")
+
+DELAY_SECONDS = (0.00005, 0.002)
+"""The least and the most that anything takes from one machine to another."""
+_WHOLE_PIECES = 0.8
+"""The share of pieces that are not cut on the way."""
+_FIRST_FREE_PORT = 30_000
+
+
+class SimListening:
+    """A port of a machine. `ports.network.Listening`."""
+
+    def __init__(self, network: "SimNetwork", place: Place) -> None:
+        self.port = place.port
+        self._network = network
+        self._place = place
+        self._made: Callable[[], Any] | None = None
+        self._early: list[SimTransport] = []
+
+    def arrive(self, transport: SimTransport) -> None:
+        """A client connects: it is accepted, or waits until others are."""
+        if self._made is None:
+            self._early.append(transport)
+        else:
+            self._network.loop.call_soon(transport.begin, self._made)
+
+    async def accept(self, made: Callable[[], Any]) -> None:
+        """Begin to accept."""
+        self._made = made
+        early, self._early = self._early, []
+        for transport in early:
+            self.arrive(transport)
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._network.forget(self._place)
+        for transport in self._early:
+            transport.abort()
+        self._early.clear()
+
+
+class Machine:
+    """What one machine sees. `ports.network.Network`."""
+
+    def __init__(self, network: "SimNetwork", name: str) -> None:
+        self._network = network
+        self._name = name
+
+    def host_name(self) -> str:
+        """Its name, which is its address too."""
+        return self._name
+
+    def listen(self, host: str, port: int, options: ListenOptions) -> SimListening:
+        """Take a port; OSError where it is taken."""
+        return self._network.listen(Place(self._name, port or self._network.free_port()))
+
+    async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
+        """Connect to a port of the machine `host`; hangs where the way there is cut."""
+        own = Place(self._name, self._network.free_port())
+        transport = await self._network.connect(own, Place(host, port))
+        protocol: P = transport.begin(made)
+        return protocol
+
+
+class SimNetwork:
+    """All machines of a simulation and what lies between them."""
+
+    def __init__(self, loop: SimLoop, seed: int, history: History) -> None:
+        """`seed` decides how long things take and where they are cut."""
+        self.loop = loop
+        self.history = history
+        self._random = random.Random(f"network {seed}")  # noqa: S311 - not for secrets
+        self._listening: dict[Place, SimListening] = {}
+        self._transports: dict[SimTransport, None] = {}
+        """Those that have not ended, in the order they were made."""
+        self._cut: dict[tuple[str, str], list[Callable[[], None]]] = {}
+        """Directions in which nothing arrives, each with what waits there to be sent again."""
+        self._made = 0
+        self._port = _FIRST_FREE_PORT
+
+    def machine(self, name: str) -> Machine:
+        """The network as seen from the machine of that name."""
+        return Machine(self, name)
+
+    def free_port(self) -> int:
+        """A port that nobody has had."""
+        self._port += 1
+        return self._port
+
+    def listen(self, place: Place) -> SimListening:
+        """Take a port of a machine; OSError."""
+        if place in self._listening:
+            raise OSError(errno.EADDRINUSE, "Address already in use")
+        listening = self._listening[place] = SimListening(self, place)
+        return listening
+
+    def forget(self, place: Place) -> None:
+        """Nobody listens there any more."""
+        self._listening.pop(place, None)
+
+    # --- the way of anything
+
+    def carry(self, source: str, target: str, arrive: Callable[[], None]) -> None:
+        """Call `arrive` after a delay, or once the way is mended, as TCP sends again."""
+        self.loop.call_later(
+            self._random.uniform(*DELAY_SECONDS), self._at_end, source, target, arrive
+        )
+
+    def _at_end(self, source: str, target: str, arrive: Callable[[], None]) -> None:
+        waiting = self._cut.get((source, target))
+        if waiting is None:
+            arrive()
+        else:
+            waiting.append(arrive)
+
+    def piece_size(self, size: int) -> int:
+        """How much of `size` bytes travels in one piece."""
+        if size == 1 or self._random.random() < _WHOLE_PIECES:
+            return size
+        return self._random.randrange(1, size)
+
+    def cut(self, source: str, target: str) -> None:
+        """From now on nothing gets from one machine to the other; the way back is another."""
+        self.history.add("cut", source, target)
+        self._cut.setdefault((source, target), [])
+
+    def mend(self, source: str, target: str) -> None:
+        """Things arrive again, those that were held up too."""
+        self.history.add("mend", source, target)
+        for arrive in self._cut.pop((source, target), ()):
+            self.carry(source, target, arrive)
+
+    def break_links(self, one: str, other: str) -> None:
+        """End every connection between two machines, as a box between them that forgets does."""
+        for transport in tuple(self._transports):
+            if transport.own.machine == one and transport.peer.machine == other:
+                transport.other.reset()
+                transport.reset()
+
+    # --- connections
+
+    async def connect(self, own: Place, peer: Place) -> SimTransport:
+        """A connection from one place to another; ConnectionRefusedError."""
+        connected: asyncio.Future[SimTransport] = self.loop.create_future()
+
+        def arrive() -> None:
+            listening = self._listening.get(peer)
+            self.history.add("connect", *own, "to", *peer, listening is not None)
+            if listening is None:
+                refused = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+                back = partial(_fail, connected, refused)
+            else:
+                near, far = self._pair(own, peer)
+                listening.arrive(far)
+                back = partial(_give, connected, near)
+            self.carry(peer.machine, own.machine, back)
+
+        self.carry(own.machine, peer.machine, arrive)
+        return await connected
+
+    def _pair(self, own: Place, peer: Place) -> tuple[SimTransport, SimTransport]:
+        self._made += 1
+        near, far = (
+            SimTransport(self, self._made, own, peer),
+            SimTransport(self, self._made, peer, own),
+        )
+        near.other, far.other = far, near
+        self._transports[near] = self._transports[far] = None
+        return near, far
+
+    def ended(self, transport: SimTransport) -> None:
+        """One end of a connection is gone."""
+        self._transports.pop(transport, None)
+
+
+def _fail(connected: "asyncio.Future[SimTransport]", error: OSError) -> None:
+    if not connected.done():
+        connected.set_exception(error)
+
+
+def _give(connected: "asyncio.Future[SimTransport]", transport: SimTransport) -> None:
+    if connected.done():  # who wanted it has given up
+        transport.abort()
+    else:
+        connected.set_result(transport)

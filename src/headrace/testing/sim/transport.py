@@ -1,0 +1,246 @@
+"""One end of a simulated connection."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+from headrace.testing.sim.history import History
+from headrace.testing.sim.loop import SimLoop
+
+WINDOW_BYTES = 128 << 10
+"""What may be under way, or received and unread: what the two systems' buffers hold."""
+_HIGH_BYTES = 64 << 10
+
+Bytes = bytes | bytearray | memoryview
+
+
+class Place(NamedTuple):
+    """A machine and a port."""
+
+    machine: str
+    port: int
+
+
+class Network(Protocol):
+    """What an end asks of the network. `SimNetwork`."""
+
+    loop: SimLoop
+    history: History
+
+    def carry(self, source: str, target: str, arrive: Callable[[], None]) -> None:
+        """Call `arrive` after a delay, or once the way is mended."""
+
+    def piece_size(self, size: int) -> int:
+        """How much of `size` bytes travels in one piece."""
+
+    def ended(self, transport: "SimTransport") -> None:
+        """This end is over."""
+
+
+class SimTransport(asyncio.Transport):
+    """An asyncio transport whose bytes travel by a SimNetwork.
+
+    Bytes arrive in order, each piece after a delay of its own, cut anew on the way; what the other
+    end does not read fills its window, then this end's buffer.
+    """
+
+    other: "SimTransport"
+
+    def __init__(self, network: Network, number: int, own: Place, peer: Place) -> None:
+        super().__init__({"peername": tuple(peer), "sockname": tuple(own)})
+        self.number = number
+        self.own = own
+        self.peer = peer
+        self._network = network
+        self._protocol: Any = None
+        self._begun = False
+        self._reading = True
+        self._ending = False
+        """Whether `close` or `abort` was called, or the other end is gone."""
+        self._ended = False
+        self._buffer: deque[bytes] = deque()
+        self._buffered = 0
+        self._high, self._low = _HIGH_BYTES, _HIGH_BYTES // 4
+        self._paused = False
+        self._outstanding = 0
+        """Bytes that the other end has not read."""
+        self._on_the_way: deque[bytes | None] = deque()
+        """What travels from here; None is the end."""
+        self._unread: deque[bytes | None] = deque()
+
+    # --- its life
+
+    def begin(self, made: Callable[[], Any]) -> Any:  # noqa: ANN401 - an asyncio protocol
+        """Connect the protocol that `made` makes."""
+        self._protocol = made()
+        self._protocol.connection_made(self)
+        self._begun = True
+        self._read()
+        return self._protocol
+
+    def close(self) -> None:
+        """Send what is buffered, then end."""
+        if not self._ending:
+            self._ending = True
+            self._unread.clear()
+            self._end_if_sent()
+
+    def _end_if_sent(self) -> None:
+        if self._ending and not self._buffer and not self._ended:
+            self._travel(None)
+            self._end(None)
+
+    def abort(self) -> None:
+        """End at once."""
+        self.reset_other()
+        self._end(None)
+
+    def reset_other(self) -> None:
+        """Have the other end told that this one is gone."""
+        if not self._ended:
+            self._network.carry(self.own.machine, self.peer.machine, self.other.reset)
+
+    def reset(self) -> None:
+        """The other end is gone, without a word."""
+        if not self._ended:
+            self._network.history.add("reset", self.number, *self.own)
+            self._end(ConnectionResetError(104, "Connection reset by peer"))
+
+    def _end(self, error: Exception | None) -> None:
+        if self._ended:
+            return
+        self._ending = self._ended = True
+        self._buffer.clear()
+        self._buffered = 0
+        self._unread.clear()
+        self._network.ended(self)
+        if self._begun:
+            self._network.loop.call_soon(self._tell_lost, error)
+
+    def _tell_lost(self, error: Exception | None) -> None:
+        protocol, self._protocol = self._protocol, None
+        if protocol is not None:
+            protocol.connection_lost(error)
+
+    def is_closing(self) -> bool:
+        return self._ending
+
+    # --- sending
+
+    def write(self, data: Bytes) -> None:
+        if self._ending or not data:
+            return
+        self._buffer.append(bytes(data))
+        self._buffered += len(data)
+        self._pump()
+        self._pause_if_full()
+
+    def writelines(self, list_of_data: Iterable[Bytes]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def _pump(self) -> None:
+        """Send what the window has room for, in pieces of sizes that are drawn."""
+        while self._buffer and (room := WINDOW_BYTES - self._outstanding) > 0:
+            whole = self._buffer.popleft()
+            size = min(self._network.piece_size(len(whole)), room)
+            if size < len(whole):
+                self._buffer.appendleft(whole[size:])
+            self._buffered -= size
+            self._outstanding += size
+            self._travel(whole[:size])
+        if self._paused and self._buffered <= self._low and self._protocol is not None:
+            self._paused = False
+            self._protocol.resume_writing()
+        self._end_if_sent()
+
+    def _travel(self, piece: bytes | None) -> None:
+        self._on_the_way.append(piece)
+        # Which event it is does not matter: each lets the next piece arrive.
+        self._network.carry(self.own.machine, self.peer.machine, self._arrives)
+
+    def _arrives(self) -> None:
+        self.other.receive(self._on_the_way.popleft())
+
+    def _pause_if_full(self) -> None:
+        if self._buffered > self._high and not self._paused and self._protocol is not None:
+            self._paused = True
+            self._protocol.pause_writing()
+
+    def taken(self, size: int) -> None:
+        """The other end has read so many bytes: go on."""
+        self._outstanding -= size
+        if not self._ended:
+            self._pump()
+
+    def get_write_buffer_size(self) -> int:
+        return self._buffered
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._low, self._high
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        if high is None:
+            high = _HIGH_BYTES if low is None else 4 * low
+        self._high, self._low = high, high // 4 if low is None else low
+        self._pause_if_full()
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    # --- receiving
+
+    def receive(self, piece: bytes | None) -> None:
+        """The next piece has arrived; None: the other end sends no more."""
+        what: object = "end" if piece is None else piece
+        self._network.history.add("net", self.number, *self.peer, "to", *self.own, what)
+        if self._ending:
+            if piece is not None and not self.other._ended:
+                self._network.carry(self.own.machine, self.peer.machine, self.other.reset)
+            return
+        self._unread.append(piece)
+        self._read()
+
+    def _read(self) -> None:
+        while self._unread and self._begun and self._reading and not self._ending:
+            piece = self._unread.popleft()
+            if piece is None:
+                if not self._protocol.eof_received():
+                    self.close()
+                return
+            taken = self._hand_over(piece)
+            if taken < len(piece):
+                self._unread.appendleft(piece[taken:])
+            self._network.carry(self.own.machine, self.peer.machine, self._told_taken(taken))
+
+    def _told_taken(self, size: int) -> Callable[[], None]:
+        return lambda: self.other.taken(size)
+
+    def _hand_over(self, piece: bytes) -> int:
+        """Give the protocol as much as it takes at once; returns how much that was."""
+        if not isinstance(self._protocol, asyncio.BufferedProtocol):
+            self._protocol.data_received(piece)
+            return len(piece)
+        room = memoryview(self._protocol.get_buffer(-1))
+        size = min(len(room), len(piece))
+        room[:size] = piece[:size]
+        self._protocol.buffer_updated(size)
+        return size
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        if not self._reading:
+            self._reading = True
+            self._network.loop.call_soon(self._read)
+
+    def is_reading(self) -> bool:
+        return self._reading and not self._ending
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        protocol: asyncio.BaseProtocol = self._protocol
+        return protocol

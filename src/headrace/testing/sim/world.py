@@ -1,0 +1,73 @@
+"""What one simulated broker stands on."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.testing.clock import SimRandom
+from headrace.testing.sim.disk import LoopDisk
+from headrace.testing.sim.ensemble import Ensemble
+from headrace.testing.sim.history import History
+from headrace.testing.sim.loop import SimLoop
+from headrace.testing.sim.network import SimNetwork
+
+if TYPE_CHECKING:
+    from headrace.ports.clock import Clock, Random, Timer
+    from headrace.ports.disk import BrokerDisk
+    from headrace.ports.network import Network
+    from headrace.ports.store import Store
+
+WALL_MS = 1_780_000_000_000
+"""The date of every simulation's start."""
+
+
+class LoopClock:
+    """A SimLoop's time. `ports.clock.Clock`."""
+
+    def __init__(self, loop: SimLoop, wall_ms: int = WALL_MS) -> None:
+        """`wall_ms`: what the clock on the wall shows when the loop's shows 0."""
+        self._loop = loop
+        self._wall_ms = wall_ms
+        self.monotonic = loop.time
+
+    def wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return self._wall_ms + int(self._loop.time() * 1000)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> "Timer":
+        """Call back on the loop; 0: when this turn is over."""
+        if seconds <= 0:
+            return self._loop.call_soon(callback)
+        return self._loop.call_later(seconds, callback)
+
+
+class SimWorld:
+    """`ports.world.World` of one broker in a simulation."""
+
+    has_processes = False
+    store_is_shared = True
+
+    def __init__(
+        self,
+        loop: SimLoop,
+        name: str,
+        seed: int,
+        network: SimNetwork,
+        ensemble: Ensemble,
+        history: History,
+    ) -> None:
+        """The machine `name`, with a new disk."""
+        self.name = name
+        self.clock: Clock = LoopClock(loop)
+        self.random: Random = SimRandom(f"{name} {seed}")
+        self.sim_disk = LoopDisk(loop, name, seed, self.clock.wall_ms, history)
+        self.disk: BrokerDisk = self.sim_disk
+        self.network: Network = network.machine(name)
+        self.boot_seconds = loop.time
+        self._ensemble = ensemble
+
+    def open_store(self) -> "Store":
+        """A session of the ensemble."""
+        return self._ensemble.session(self.name)
+
+    def close(self) -> None:
+        """There are no threads."""

@@ -1,0 +1,79 @@
+"""The store that simulated brokers share keeps the stores' contract, between sessions too."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.ports.store import BadVersion, NoNode, SessionLost, Store
+from headrace.testing.sim.ensemble import Ensemble
+from headrace.testing.sim.loop import SimLoop
+from tests.support.store_contract import StoreContract
+
+
+class TestEnsemble(StoreContract):
+    """Each session is as good as a store of one's own."""
+
+    @pytest.fixture(autouse=True)
+    def places(self) -> None:
+        self.ensembles: dict[Path, Ensemble] = {}
+
+    def open(self, place: Path) -> Store:
+        return self.ensembles.setdefault(place, Ensemble(0)).session()
+
+
+def play(seed: int, story: Callable[[Ensemble], Coroutine[Any, Any, None]]) -> None:
+    SimLoop(seed).play(story(Ensemble(seed)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_change_is_told_to_the_watches_of_all_sessions(seed: int) -> None:
+    async def story(ensemble: Ensemble) -> None:
+        one, two = ensemble.session(), ensemble.session()
+        heard: list[str] = []
+        await one.create("/w", b"")
+        two.watch("/w", heard.append)
+        await one.set("/w", b"1")
+        await one.create("/w/child", b"")
+        await asyncio.sleep(1)
+        assert heard == ["/w", "/w"]
+        assert (await two.get("/w")).value == b"1"
+
+    play(seed, story)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_of_two_writers_at_one_version_one_is_refused(seed: int) -> None:
+    async def story(ensemble: Ensemble) -> None:
+        sessions = [ensemble.session() for _ in range(2)]
+        await sessions[0].create("/a", b"")
+        results = await asyncio.gather(
+            *(session.set("/a", b"x", 0) for session in sessions), return_exceptions=True
+        )
+        assert sorted(type(result).__name__ for result in results) == ["BadVersion", "Node"]
+        with pytest.raises(BadVersion):
+            await sessions[0].delete("/a", 0)
+
+    play(seed, story)
+
+
+def test_a_session_that_ends_takes_its_ephemeral_nodes_with_it_and_nobody_elses() -> None:
+    async def story(ensemble: Ensemble) -> None:
+        one, two = ensemble.session(), ensemble.session()
+        await one.create("/one", b"", ephemeral=True)
+        await two.create("/two", b"", ephemeral=True)
+        assert (await two.get("/one")).owner == one.number != two.number
+        heard: list[str] = []
+        two.watch("/one", heard.append)
+        ensemble.end(one)
+        await asyncio.sleep(1)
+        assert heard == ["/one"]
+        with pytest.raises(NoNode):
+            await two.get("/one")
+        await two.get("/two")
+        with pytest.raises(SessionLost):
+            await one.get("/two")
+
+    play(1, story)

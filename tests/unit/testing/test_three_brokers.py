@@ -1,0 +1,122 @@
+"""Three brokers in one process: each seed is one history, and in each all promises hold."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+
+from headrace.client.admin import create_topic
+from headrace.client.consumer import Consumer
+from headrace.client.producer import Producer
+from headrace.model.nouns import TopicPartition
+from headrace.testing.sim.cluster import SimCluster
+from headrace.testing.sim.loop import SimLoop
+from headrace.testing.sim.stories import BROKERS, CONSUMERS, play
+from headrace.testing.sim.world import WALL_MS
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_is_acknowledged_is_read_once_by_all_through_the_leader_of_its_partition(
+    seed: int,
+) -> None:
+    outcome, _ = play(seed)
+    assert sorted(set(outcome.leaders.values())) == list(BROKERS)
+    assert len(outcome.read) == CONSUMERS
+    for records in outcome.read:
+        for partition, read in records.items():
+            assert [offset for offset, _ in read] == list(range(len(read)))
+            values = [value for _, value in read]
+            assert sorted(values) == sorted(outcome.acknowledged[partition])
+
+
+def test_the_same_seed_gives_the_same_history_line_by_line() -> None:
+    first, second = play(7)[1], play(7)[1]
+    assert first.lines == second.lines
+    assert first.digest() == second.digest()
+
+
+def test_different_seeds_give_different_histories() -> None:
+    assert len({play(seed)[1].digest() for seed in range(5)}) == 5
+
+
+def test_a_history_is_the_same_in_every_process() -> None:
+    """Whatever order that process's sets have."""
+    told = set()
+    for hash_seed in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-m", "headrace.testing.sim", "7"]
+        told.add(subprocess.check_output(command, env=environment, text=True, timeout=120))
+    history = play(7)[1]
+    assert told == {f"seed 7: {len(history.lines)} lines, digest {history.digest()}\n"}
+
+
+def test_a_history_tells_deliveries_disks_store_and_answers() -> None:
+    kinds = {line.split()[1] for line in play(3)[1].lines}
+    assert kinds >= {"net", "disk", "store", "connect", "acknowledged", "read"}
+
+
+def test_ranges_of_files_are_sent_where_there_is_no_socket_to_hand_to_the_system() -> None:
+    values = [bytes([number]) * 200_000 for number in range(25)]
+
+    async def story(cluster: SimCluster) -> list[bytes]:
+        await cluster.start(1)
+        client = cluster.client("client")
+        await create_topic(client, "large", partitions=1, replication_factor=1)
+        await client.leaders(["large"])
+        producer = Producer(client)
+        for value in values:
+            await producer.send("large", value, timestamp=WALL_MS, partition=0)
+        await producer.flush()
+        consumer = Consumer(client, {TopicPartition("large", 0): 0})
+        read: list[bytes] = []
+        while len(read) < len(values):
+            read += [one.value or b"" for chunk in await consumer.poll() for one in chunk.records()]
+        client.close()
+        await cluster.stop(1)
+        return read
+
+    loop = SimLoop(1)
+    assert loop.play(story(SimCluster(loop, 1))) == values
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_producer_cut_off_from_the_leader_sends_again_and_nothing_is_there_twice(
+    seed: int,
+) -> None:
+    async def story(cluster: SimCluster) -> list[bytes]:
+        await cluster.start(1)
+        client = cluster.client("client")
+        await create_topic(client, "t", partitions=1, replication_factor=1)
+        await client.leaders(["t"])
+        client.request_timeout_seconds = 2.0
+        producer = Producer(client)
+
+        async def trouble() -> None:
+            for _ in range(4):
+                await asyncio.sleep(0.01)
+                cluster.network.cut("broker-1", "client")
+                await asyncio.sleep(3)
+                cluster.network.mend("broker-1", "client")
+                await asyncio.sleep(0.5)
+                cluster.network.break_links("client", "broker-1")
+
+        troubling = asyncio.get_running_loop().create_task(trouble())
+        for number in range(60):
+            await producer.send("t", b"%d" % number, timestamp=WALL_MS, partition=0)
+            await producer.flush()
+            await asyncio.sleep(0.02)
+        await troubling
+        consumer = Consumer(client, {TopicPartition("t", 0): 0})
+        read: list[bytes] = []
+        while len(read) < 60:
+            read += [one.value or b"" for chunk in await consumer.poll() for one in chunk.records()]
+        client.close()
+        await cluster.stop(1)
+        return read
+
+    loop = SimLoop(seed)
+    cluster = SimCluster(loop, seed)
+    assert loop.play(story(cluster)) == [b"%d" % number for number in range(60)]
+    assert sum(" connect client" in line for line in cluster.history.lines) > 2
