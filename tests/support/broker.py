@@ -5,45 +5,85 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from headrace.broker.broker import Broker
-from headrace.broker.metadata_image import Endpoint
 from headrace.broker.partition import Appended, Partition
-from headrace.cluster.controller import Controller
-from headrace.cluster.producer_id_source import ProducerIdSource
 from headrace.config.broker import load
-from headrace.coordination.coordinators import Coordinators
 from headrace.frontends.kafka.connection.handler import RequestContext
-from headrace.log.directory.log_directory import LogDirectory
-from headrace.model.nouns import BrokerId
-from headrace.observe.metrics import Metrics
+from headrace.ports.network import ListenOptions, Network
 from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.record.batch import Record, build, parse_header
+from headrace.server.assembly import Server
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
 
-CLUSTER_ID = "c-l-u-s-t-e-r"
-ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
+if TYPE_CHECKING:
+    from headrace.ports.clock import Clock, Random
+    from headrace.ports.disk import BrokerDisk
+
 _SEEDS = count(7)
 
 
-class Room:
-    """One running broker. `clock`, `disk` and `store` are what it stands on."""
+class NoListening:
+    """An address that nobody can reach."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        coordinators: Coordinators,
-        controller: Controller,
-        disk: SimDisk,
-        store: EmbeddedStore,
-    ) -> None:
-        self.broker = broker
-        self.coordinators = coordinators
-        self.controller = controller
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    async def accept(self, made: Callable[[], Any]) -> None:
+        """Nobody comes."""
+
+    def close(self) -> None:
+        """Nobody came."""
+
+
+class NoNetwork:
+    """No sockets: requests are made by `Room.ask`. `ports.network.Network`."""
+
+    def host_name(self) -> str:
+        return "nowhere"
+
+    def listen(self, host: str, port: int, options: ListenOptions) -> NoListening:
+        return NoListening(port)
+
+    async def connect(self, made: Callable[[], Any], host: str, port: int) -> NoReturn:
+        raise ConnectionRefusedError
+
+
+class HandWorld:
+    """`ports.world.World` on a simulated disk, its time moved by hand, its metadata in `place`."""
+
+    has_processes = False
+    store_is_shared = False
+
+    def __init__(self, place: Path, disk: SimDisk) -> None:
+        self.sim_clock = SimClock()
+        self.clock: Clock = self.sim_clock
+        self.random: Random = SimRandom(next(_SEEDS))
+        self.disk: BrokerDisk = disk
+        self.network: Network = NoNetwork()
+        self.boot_seconds = self.sim_clock.monotonic
+        self.store: EmbeddedStore
+        self._place = place
+
+    def open_store(self) -> EmbeddedStore:
+        self.store = EmbeddedStore(str(self._place / FILE_NAME))
+        return self.store
+
+    def close(self) -> None:
+        """There are no threads."""
+
+
+class Room:
+    """One running broker. `disk` and `store` are what it stands on."""
+
+    def __init__(self, server: Server, disk: SimDisk, store: EmbeddedStore) -> None:
+        self.server = server
+        self.broker = server.broker
+        self.coordinators = server.coordinators
+        self.controller = server.controller
         self.disk = disk
         self.store = store
 
@@ -102,45 +142,24 @@ async def room(
 
     `settings` are Kafka's keys with underscores for dots.
     """
-    clock = SimClock()
     given = {name.replace("_", "."): value for name, value in settings.items()}
     config, _ = load(flags={"log.dirs": ",".join(directories), **given})
-    pump = asyncio.ensure_future(_pump(disk, clock))
-    opened = [
-        LogDirectory.open(disk, clock, SimRandom(), path, broker_id=0, cluster_id=CLUSTER_ID)
-        for path in directories
-    ]
-    broker = Broker(
-        config,
-        broker_id=BrokerId(0),
-        clock=clock,
-        disk=disk,
-        random=SimRandom(next(_SEEDS)),
-        directories=opened,
-        metrics=Metrics(),
-        cluster_id=CLUSTER_ID,
-    )
-    store = EmbeddedStore(str(place / FILE_NAME))
-    controller = Controller(broker, store)
-    config_of = await controller.log_configs()
-    for directory in opened:
-        directory.load_blocking(config_of)
-    producer_ids = ProducerIdSource(controller)
-    coordinators = Coordinators(broker, producer_ids.new_producer_id)
-    here = Room(broker, coordinators, controller, disk, store)
+    world = HandWorld(place, disk)
+    pump = asyncio.ensure_future(_pump(disk, world.sim_clock))
+    broken: list[Exception] = []
+    server = Server(config, world, broken.append)
     try:
-        await controller.start([ENDPOINT])
-        coordinators.begin()
-        broker.start()
-        yield here
+        await server.start()
+        here = Room(server, disk, world.store)
+        try:
+            yield here
+        finally:
+            if kill:
+                await here.kill()
+            else:
+                await server.stop()
+        assert not broken
     finally:
-        if kill:
-            await here.kill()
-        else:
-            producer_ids.close()
-            coordinators.close()
-            await controller.stop()
-            broker.stop()
         pump.cancel()
         with suppress(asyncio.CancelledError):
             await pump
