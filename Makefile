@@ -53,6 +53,10 @@ crash: setup-dev ## Every crash state enumerated and counted, damaged files, ful
 	@HEADRACE_LONG=1 $(PYTEST) tests/crash tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_bits.py --timeout 1200 $(ARGS)
 	@$(PY) -m tests.crash.kill_loop --kills 100
 
+.PHONY: sim
+sim: setup-dev ## Three brokers in one process, their order drawn from SEED=: the digests of the histories
+	@$(PY) -m headrace.testing.sim $(or $(SEED),1) $(ARGS)
+
 .PHONY: mutants
 mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SEED=): does the suite notice?
 	@$(PY) -m tests.mutants --drawn $(or $(DRAWN),200) --seed $(or $(SEED),1) $(ARGS)

@@ -13,7 +13,16 @@ from headrace.client.producer import Producer
 from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
-from headrace.testing.sim.stories import BROKERS, CONSUMERS, play
+from headrace.testing.sim.stories import (
+    BROKERS,
+    CONSUMERS,
+    RECORDS_PER_ROUND,
+    ROUNDS,
+    STORIES,
+    group_work,
+    play,
+    shared_work,
+)
 from headrace.testing.sim.world import WALL_MS
 
 
@@ -21,7 +30,7 @@ from headrace.testing.sim.world import WALL_MS
 def test_what_is_acknowledged_is_read_once_by_all_through_the_leader_of_its_partition(
     seed: int,
 ) -> None:
-    outcome, _ = play(seed)
+    outcome, _ = play(shared_work, seed)
     assert sorted(set(outcome.leaders.values())) == list(BROKERS)
     assert len(outcome.read) == CONSUMERS
     for records in outcome.read:
@@ -32,28 +41,44 @@ def test_what_is_acknowledged_is_read_once_by_all_through_the_leader_of_its_part
 
 
 def test_the_same_seed_gives_the_same_history_line_by_line() -> None:
-    first, second = play(7)[1], play(7)[1]
+    first, second = play(shared_work, 7)[1], play(shared_work, 7)[1]
     assert first.lines == second.lines
     assert first.digest() == second.digest()
 
 
 def test_different_seeds_give_different_histories() -> None:
-    assert len({play(seed)[1].digest() for seed in range(5)}) == 5
+    assert len({play(shared_work, seed)[1].digest() for seed in range(5)}) == 5
 
 
-def test_a_history_is_the_same_in_every_process() -> None:
+@pytest.mark.parametrize("name", STORIES)
+def test_a_history_is_the_same_in_every_process(name: str) -> None:
     """Whatever order that process's sets have."""
     told = set()
     for hash_seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-        command = [sys.executable, "-m", "headrace.testing.sim", "7"]
+        command = [sys.executable, "-m", "headrace.testing.sim", "7", name]
         told.add(subprocess.check_output(command, env=environment, text=True, timeout=120))
-    history = play(7)[1]
-    assert told == {f"seed 7: {len(history.lines)} lines, digest {history.digest()}\n"}
+    history = play(STORIES[name], 7)[1]
+    assert told == {f"seed 7, {name}: {len(history.lines)} lines, digest {history.digest()}\n"}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_group_reads_on_where_it_was_whoever_comes_and_goes(seed: int) -> None:
+    committed, history = play(group_work, seed)
+    written = [line for line in history.lines if " acknowledged " in line]
+    assert sum(committed.values()) == ROUNDS * RECORDS_PER_ROUND
+    assert len(written) == ROUNDS
+    generations: dict[str, list[str]] = {}
+    for line in history.lines:
+        _, kind, *words = line.split()
+        if kind == "given":
+            generations.setdefault(words[1], []).extend(words[2:])
+    assert len(generations) > 1
+    assert all(len(given) == len(set(given)) for given in generations.values())
 
 
 def test_a_history_tells_deliveries_disks_store_and_answers() -> None:
-    kinds = {line.split()[1] for line in play(3)[1].lines}
+    kinds = {line.split()[1] for line in play(shared_work, 3)[1].lines}
     assert kinds >= {"net", "disk", "store", "connect", "acknowledged", "read"}
 
 

@@ -1,21 +1,24 @@
-"""`python -m headrace.testing.sim SEED [FILE]`: play a history, print its digest.
+"""`python -m headrace.testing.sim SEED [STORY [FILE]]`: play histories, print their digests.
 
-FILE gets the history itself, a line for each thing that happened: two of them can be compared.
+All stories unless one is named. FILE gets its history, a line for each thing that happened: two of
+them can be compared.
 """
 
 import sys
 from pathlib import Path
 
-from headrace.testing.sim.stories import play
+from headrace.testing.sim.stories import STORIES, play
 
 
 def main() -> None:
     """Play and print."""
-    seed = int(sys.argv[1])
-    _, history = play(seed)
-    if len(sys.argv) > 2:
-        Path(sys.argv[2]).write_text("\n".join(history.lines))
-    sys.stdout.write(f"seed {seed}: {len(history.lines)} lines, digest {history.digest()}\n")
+    seed, *rest = sys.argv[1:]
+    for name in rest[:1] or STORIES:
+        _, history = play(STORIES[name], int(seed))
+        for path in rest[1:]:
+            Path(path).write_text("\n".join(history.lines))
+        told = f"{len(history.lines)} lines, digest {history.digest()}"
+        sys.stdout.write(f"seed {seed}, {name}: {told}\n")
 
 
 if __name__ == "__main__":

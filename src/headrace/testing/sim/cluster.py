@@ -49,6 +49,8 @@ class SimCluster:
                 "listeners": f"PLAINTEXT://{world.name}:{PORT}",
                 "log.dirs": "/data",
                 "insecure.listeners": "true",
+                "offsets.topic.num.partitions": "3",
+                "offsets.topic.replication.factor": "1",
                 "auto.create.topics.enable": "false",
                 **(settings or {}),
             }
@@ -61,6 +63,11 @@ class SimCluster:
     async def stop(self, number: int) -> None:
         """Stop a broker cleanly."""
         await self.brokers.pop(number).stop()
+
+    def controller(self) -> SharingController:
+        """Who decides."""
+        found = [server.controller for server in self.brokers.values()]
+        return next(one for one in found if isinstance(one, SharingController) and one.decides)
 
     def client(self, name: str) -> Client:
         """A client on a machine of that name, which knows one broker after the other."""

@@ -21,6 +21,8 @@ from headrace.ports.store import StoreError
 class SharingController(Controller):
     """A Controller that lets another one decide where there is one."""
 
+    decides: bool
+    """Whether it was the first to come."""
     _stale: asyncio.Event
     _following: asyncio.Task[None]
 
@@ -32,7 +34,7 @@ class SharingController(Controller):
         await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
         rack = broker.config.broker_rack
         await catalog.register(broker.broker_id, Registration(tuple(endpoints), rack, now_ms))
-        await catalog.elect(broker.broker_id, now_ms)
+        self.decides = await catalog.elect(broker.broker_id, now_ms)
         await self.settings.load()
         self._stale = asyncio.Event()
         for path in (znodes.TOPICS, znodes.BROKER_IDS, znodes.CONTROLLER):

@@ -2,12 +2,16 @@
 
 import asyncio
 import random
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeVar
 
 from headrace.client.admin import create_topic
+from headrace.client.client import Client
 from headrace.client.consumer import Consumer
+from headrace.client.groups import Committed, committed
+from headrace.client.member import Member
 from headrace.client.producer import Producer
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
@@ -18,6 +22,8 @@ PARTITIONS = 6
 BROKERS = (1, 2, 3)
 PRODUCERS = 3
 CONSUMERS = 2
+GROUP = "pickers"
+MEMBERS = 4
 ROUNDS = 8
 RECORDS_PER_ROUND = 6
 
@@ -38,11 +44,7 @@ class Outcome(NamedTuple):
 
 async def shared_work(cluster: SimCluster) -> Outcome:
     """Three brokers lead two partitions each; producers write to all, consumers read all of it."""
-    await asyncio.gather(*(cluster.start(number) for number in BROKERS))
-    admin = cluster.client("admin")
-    while len((await admin.metadata([])).brokers) < len(BROKERS):  # noqa: ASYNC110 - as a client
-        await asyncio.sleep(0.01)
-    await create_topic(admin, TOPIC, partitions=PARTITIONS, replication_factor=1)
+    admin = await _started_with_topic(cluster)
     known = await admin.leaders([TOPIC])
     leaders = {index: known.leader(TOPIC, index) for index in range(PARTITIONS)}
     acknowledged: dict[int, set[bytes]] = {index: set() for index in range(PARTITIONS)}
@@ -52,6 +54,16 @@ async def shared_work(cluster: SimCluster) -> Outcome:
     admin.close()
     await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
     return Outcome(acknowledged, [one for one in (first, second) if one is not None], leaders)
+
+
+async def _started_with_topic(cluster: SimCluster) -> Client:
+    """Three brokers that know each other, and a topic; the client that made it."""
+    await asyncio.gather(*(cluster.start(number) for number in BROKERS))
+    admin = cluster.client("admin")
+    while len((await admin.metadata([])).brokers) < len(BROKERS):  # noqa: ASYNC110 - as a client
+        await asyncio.sleep(0.01)
+    await create_topic(admin, TOPIC, partitions=PARTITIONS, replication_factor=1)
+    return admin
 
 
 async def _produce(cluster: SimCluster, number: int, acknowledged: dict[int, set[bytes]]) -> None:
@@ -94,10 +106,60 @@ async def _consume(cluster: SimCluster, number: int) -> Records:
     return seen
 
 
-def play(seed: int) -> tuple[Outcome, History]:
-    """Play `shared_work` with a seed."""
+async def group_work(cluster: SimCluster) -> dict[int, int]:
+    """Members of one group come and go, read in turns and commit; what the group has at the end."""
+    await _started_with_topic(cluster)
+    await cluster.controller().ensure_internal_topic(OFFSETS_TOPIC)
+    acknowledged: dict[int, set[bytes]] = {index: set() for index in range(PARTITIONS)}
+    members = [_take_part(cluster, number) for number in range(MEMBERS)]
+    await asyncio.gather(*members, _produce(cluster, 0, acknowledged))
+    asking = cluster.client("asking")
+    found = await committed(asking, GROUP)
+    asking.close()
+    await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
+    return {partition.partition: one.offset for partition, one in found.items()}
+
+
+async def _take_part(cluster: SimCluster, number: int) -> None:
+    """Be a member for a while, which is longer for those who come later."""
+    chance = random.Random(f"member {number} {cluster.seed}")  # noqa: S311 - not for secrets
+    client = cluster.client(f"member-{number}")
+    member = Member(client, GROUP, [TOPIC], session_seconds=10.0)
+    await asyncio.sleep(chance.uniform(0, 1))
+    until = client.transport.now() + 5 * (number + 1)
+    while client.transport.now() < until:
+        given = await member.join()
+        cluster.history.add("given", client.client_id, member.generation, *given)
+        await _read_and_commit(client, member, until)
+    await member.leave()
+    client.close()
+
+
+async def _read_and_commit(client: Client, member: Member, until: float) -> None:
+    """Read what the member is given and commit how far, until then or until it must join again."""
+    given = member.assignment
+    left = await committed(client, GROUP, given) if given else {}
+    consumer = Consumer(client, {one: left[one].offset if one in left else 0 for one in given})
+    while client.transport.now() < until and await member.heartbeat():
+        read = await consumer.poll() if given else []
+        done = {one.partition: Committed(one.next_position) for one in read}
+        if done and not await member.commit(done):
+            return
+        await asyncio.sleep(0.1)
+
+
+T = TypeVar("T")
+Story = Callable[[SimCluster], Coroutine[Any, Any, T]]
+
+
+def play(story: Story[T], seed: int) -> tuple[T, History]:
+    """Play a story with a seed."""
     loop = SimLoop(seed)
     cluster = SimCluster(loop, seed)
-    outcome = loop.play(shared_work(cluster))
+    outcome = loop.play(story(cluster))
     cluster.history.add("end", loop.steps)
     return outcome, cluster.history
+
+
+STORIES: dict[str, Story[Any]] = {"shared_work": shared_work, "group_work": group_work}
+"""By name, as the command takes them."""
