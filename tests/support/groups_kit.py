@@ -39,7 +39,7 @@ class HandTimer:
 
 
 class HandClock:
-    """`world.clock.Clock`: time passes when the test says so."""
+    """`ports.clock.Clock`: time passes when the test says so."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -80,7 +80,7 @@ class HandClock:
 
 
 class CountingRandom:
-    """`world.clock.Random`: every id differs, and is the same in every run."""
+    """`ports.clock.Random`: every id differs, and is the same in every run."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -94,7 +94,7 @@ class CountingRandom:
 
 
 class InlineDisk:
-    """The part of `world.disk.Disk` a loader needs: work is done at once."""
+    """The part of `ports.disk.Disk` a loader needs: work is done at once."""
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
         try:

@@ -37,7 +37,7 @@ class _Steps:
 
 
 class SteppedDisk(RealDisk):
-    """`server.disk.RealDisk` with `SimDisk`'s `settle`."""
+    """`posix.disk.RealDisk` with `SimDisk`'s `settle`."""
 
     def __init__(self) -> None:
         self._steps = _Steps()

@@ -1,1 +1,1 @@
-"""The real disk, clock and threads: what `ports` asks for, on a POSIX system."""
+"""The real disk, clock, network and threads: what `ports` asks for, on a POSIX system."""

@@ -12,7 +12,7 @@ _BOOT_TIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class RealClock:
-    """The event loop's time. `world.clock.Clock`."""
+    """The event loop's time. `ports.clock.Clock`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -35,7 +35,7 @@ def boot_seconds() -> float:
 
 
 class RealRandom:
-    """`world.clock.Random`."""
+    """`ports.clock.Random`."""
 
     def uuid(self) -> bytes:
         """A version 4 UUID's 16 bytes."""

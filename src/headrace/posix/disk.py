@@ -1,4 +1,4 @@
-"""The real file system. `world.disk`.
+"""The real file system. `ports.disk`.
 
 * Within one pass of a connection (`begin_gather` … `end_gather`) writes to the end of a file are
   gathered and handed over in one call: a system call that gives up the interpreter's lock costs

@@ -1,4 +1,4 @@
-"""One file of the real file system. `world.disk.DiskFile`.
+"""One file of the real file system. `ports.disk.DiskFile`.
 
 Its descriptor may be given up while nobody uses it (`open_files`). Writes of one pass are held back
 and done at the pass's end (`disk`), by the loop or by a thread (`writer`); whatever else is done
@@ -25,7 +25,7 @@ _NOWAIT_UNKNOWN = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
 
 class RealFile:
-    """One file in use. `world.disk.DiskFile`."""
+    """One file in use. `ports.disk.DiskFile`."""
 
     __slots__ = (
         "_cached_flags", "_closed", "_fd", "_files", "_flags", "_held", "_held_at", "_held_end",

@@ -14,15 +14,11 @@ class RealListening:
     """The sockets of one listening address."""
 
     def __init__(self, sockets: list[socket.socket], backlog: int) -> None:
+        self.port: int = sockets[0].getsockname()[1]
+        """The port listened on."""
         self._sockets = sockets
         self._backlog = backlog
         self._servers: list[asyncio.Server] = []
-
-    @property
-    def port(self) -> int:
-        """The port listened on."""
-        port: int = self._sockets[0].getsockname()[1]
-        return port
 
     async def accept(self, made: Callable[[], Any]) -> None:
         """Begin to accept."""

@@ -1,6 +1,6 @@
-"""The file system for those who only look: `world.disk.Disk` without a way to change anything.
+"""The file system for those who only look: `ports.disk.Disk` without a way to change anything.
 
-A disk that does change things looks the same way (`LookUps`): `server.disk`.
+A disk that does change things looks the same way (`LookUps`): `posix.disk`.
 """
 
 import errno
@@ -98,7 +98,7 @@ class ReadOnlyFile:
 
 
 class LookUps:
-    """What a disk is asked that changes nothing: `world.disk.Disk`, in part."""
+    """What a disk is asked that changes nothing: `ports.disk.Disk`, in part."""
 
     def exists(self, path: str) -> bool:
         """Whether there is anything at `path`."""
@@ -132,7 +132,7 @@ class LookUps:
 
 
 class ReadOnlyDisk(LookUps):
-    """`world.disk.Disk`, of which everything that would change something is an OSError."""
+    """`ports.disk.Disk`, of which everything that would change something is an OSError."""
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> DiskFile:
         """Open for reading, whatever was asked; FileNotFoundError."""

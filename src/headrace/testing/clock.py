@@ -18,7 +18,7 @@ class SimTimer:
 
 
 class SimClock:
-    """`world.clock.Clock`: stands still until `advance` or `turn`."""
+    """`ports.clock.Clock`: stands still until `advance` or `turn`."""
 
     def __init__(self, wall_ms: int = 1_780_000_000_000) -> None:
         """Start at `wall_ms`; the monotonic clock starts at 0."""
@@ -64,7 +64,7 @@ class SimClock:
 
 
 class SimRandom:
-    """`world.clock.Random` from a seed."""
+    """`ports.clock.Random` from a seed."""
 
     def __init__(self, seed: int | str = 0) -> None:
         """The same seed, the same numbers."""

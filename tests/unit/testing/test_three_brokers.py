@@ -106,6 +106,39 @@ def test_ranges_of_files_are_sent_where_there_is_no_socket_to_hand_to_the_system
     assert loop.play(story(SimCluster(loop, 1))) == values
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_broker_that_comes_back_finds_its_disk_and_leads_what_it_led(seed: int) -> None:
+    async def story(cluster: SimCluster) -> list[bytes]:
+        for number in (1, 2):
+            await cluster.start(number)
+        client = cluster.client("client")
+        while len((await client.metadata([])).brokers) < 2:  # noqa: ASYNC110 - as a client
+            await asyncio.sleep(0.01)
+        await create_topic(client, "t", partitions=2, replication_factor=1)
+        known = await client.leaders(["t"])
+        partition = next(index for index in range(2) if known.leader("t", index) == 2)
+        producer = Producer(client)
+        for number in range(20):
+            await producer.send("t", b"%d" % number, timestamp=WALL_MS, partition=partition)
+            if number == 10:
+                await producer.flush()
+                await cluster.stop(2)
+                await cluster.start(2)
+        await producer.flush()
+        assert (await client.leaders(["t"])).leader("t", partition) == 2
+        consumer = Consumer(client, {TopicPartition("t", partition): 0})
+        read: list[bytes] = []
+        while len(read) < 20:
+            read += [one.value or b"" for chunk in await consumer.poll() for one in chunk.records()]
+        client.close()
+        for number in (1, 2):
+            await cluster.stop(number)
+        return read
+
+    loop = SimLoop(seed)
+    assert loop.play(story(SimCluster(loop, seed))) == [b"%d" % number for number in range(20)]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_producer_cut_off_from_the_leader_sends_again_and_nothing_is_there_twice(
     seed: int,

@@ -115,7 +115,7 @@ def stretch_from(
 
 
 class BatchRange(FileRange):
-    """Whole batches on their way to a client. `world.ranges.FileRange`."""
+    """Whole batches on their way to a client. `ports.file_ranges.FileRange`."""
 
     __slots__ = (
         "_at", "_batch_at", "_batch_left", "_begun", "_crc", "_crc_wanted", "_damage", "_disk",
