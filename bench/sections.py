@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from bench import arrow_scan, compaction, flushes, partitions, pressure, recovery
+from bench import arrow_scan, compaction, flushes, partitions, pressure, recovery, truncations
 from bench.report import Goal
 from bench.start import exec_to_first_acknowledgement
 from bench.subjects import SUBJECTS
@@ -153,6 +153,16 @@ def scan(records: int) -> Callable[[Sequence[str], int], Found]:
     return measure
 
 
+def truncate(logs: int) -> Callable[[Sequence[str], int], Found]:
+    def measure(names: Sequence[str], rounds: int) -> Found:
+        """How long many logs take to be cut, and the loop meanwhile."""
+        for _ in range(rounds):
+            with _place("truncate") as place:
+                yield "headrace", truncations.measure(place, logs)
+
+    return measure
+
+
 def count(number: float) -> str:
     """10 M, 250,000."""
     return f"{number / 1e6:g} M" if number >= 1e6 else f"{number:,.0f}"
@@ -199,6 +209,12 @@ def all_sections(scale: float) -> list[Section]:
             seconds_max=180,
             rounds_max=5,
             ceilings={"M records/CPU-s": Goal(least=15)},
+        ),
+        Section(
+            f"{count(topics * 10)} logs cut short at once",
+            truncate(topics * 10),
+            seconds_max=120,
+            ceilings={"s": Goal(most=5), "loop late, most: ms": Goal(most=20)},
         ),
         Section("log.flush.strategy raced", flush_race, seconds_max=600, rounds_max=1),
         Section(

@@ -110,11 +110,11 @@ class Checkpoints:
         rows = [
             (
                 partition,
-                log.flushed_offset,
+                flushed := log.flushed_offset,
                 log.start_offset if log.start_offset > log.segments.first_base else none,
-                min(log.high_watermark, log.flushed_offset),
+                mark if (mark := log.high_watermark) < flushed else flushed,
             )
-            for partition, log in logs.items()
+            for partition, log in logs.items()  # many: no call for each
         ]
         return rows, [dict(self._known[name]) for name in _NAMES]
 

@@ -21,10 +21,21 @@ class Segments(Sequence[Segment]):
     and the new base offsets they begin too early at worst, never too late.
     """
 
-    __slots__ = ("_bases", "_directory", "_disk", "_list", "_random", "active", "ends")
+    __slots__ = (
+        "_bases",
+        "_directory",
+        "_disk",
+        "_list",
+        "_random",
+        "active",
+        "ends",
+        "first_base",
+    )
 
     active: Segment
     """The last one. There is none before the first `add` or `replace`."""
+    first_base: Offset
+    """The first offset of the oldest one."""
 
     def __init__(self, disk: Disk, random: Random, directory: str) -> None:
         self._disk = disk
@@ -50,11 +61,6 @@ class Segments(Sequence[Segment]):
     def __getitem__(self, at: int | slice) -> Segment | list[Segment]:
         return self._list[at]
 
-    @property
-    def first_base(self) -> Offset:
-        """The first offset of the oldest segment."""
-        return self._bases[0]
-
     # --- changing ----------------------------------------------------------------------------
 
     def make(self, base: Offset, config: LogConfig) -> Segment:
@@ -74,10 +80,13 @@ class Segments(Sequence[Segment]):
         self._list = segments
         if segments:
             self.active = segments[-1]
+            self.first_base = segments[0].base_offset
         self.ends.clear()
 
     def add(self, segment: Segment) -> None:
         """Put a new segment behind all others."""
+        if not self._list:
+            self.first_base = segment.base_offset
         self._list.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
