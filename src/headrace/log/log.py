@@ -1,8 +1,8 @@
 """One partition's log: its offsets, segments, epochs and producers; append, roll, flush.
 
 Life cycle: made by `recover.open_log` (which reads a directory) or `recover.create_log` (which
-makes one); used on the deciding thread; `close`d once. Reading is `LogReader`'s, whose methods
-stand here by their names; what shortens a log is in `retention` and `truncation`.
+makes one); used on the deciding thread; `close`d once. Reading is in `log_reader`; what shortens a
+log is in `retention` and `truncation`.
 
 Offsets: `start_offset` <= `high_watermark` <= `end_offset`; everything below `flushed_offset` is on
 the platter. Nothing here waits for that: `Flusher` does, and says so to the `LogListener`s.
@@ -12,10 +12,9 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.config.log_config import LogConfig
-from headrace.log import batch_limits, file_names, text_files
+from headrace.log import batch_limits, file_names, log_reader, text_files
 from headrace.log.batch_limits import Origin
 from headrace.log.leader_epochs import LeaderEpochs
-from headrace.log.log_reader import LogReader
 from headrace.log.producers.producer_states import ProducerStates
 from headrace.log.reported_damage import ReportedDamage
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
@@ -112,17 +111,19 @@ class Log:
         """How often the log was cut short."""
         self.bound: Slot | None = None
         """Where readers of the files are told how far they may go; `ReadBounds` has it."""
-        reader = LogReader(self, self.segments, self.damage, context.disk)
-        self.read = reader.read
-        self.read_from_disk = reader.read_from_disk
-        self.serve = reader.serve
-        self.serve_from_disk = reader.serve_from_disk
-        self.offset_for_time = reader.offset_for_time
-        self.max_timestamp_offset = reader.max_timestamp_offset
-        self.aborted_transactions = reader.aborted_transactions
 
     def __repr__(self) -> str:
         return f"Log({self.topic_partition}, {self.start_offset}..{self.end_offset})"
+
+    # --- reading: see `log_reader` ---------------------------------------------------------------
+
+    read = log_reader.read
+    read_from_disk = log_reader.read_from_disk
+    serve = log_reader.serve
+    serve_from_disk = log_reader.serve_from_disk
+    offset_for_time = log_reader.offset_for_time
+    max_timestamp_offset = log_reader.max_timestamp_offset
+    aborted_transactions = log_reader.aborted_transactions
 
     # --- listeners ---------------------------------------------------------------------------
 

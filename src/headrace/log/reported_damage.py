@@ -19,10 +19,12 @@ class ReportedDamage:
     def __init__(self, context: LogDirContext[Any], topic_partition: TopicPartition) -> None:
         self._context = context
         self._topic_partition = topic_partition
-        self._reported: set[str] = set()
+        self._reported: set[str] | None = None  # most logs never need one
 
     def say_once(self, what: str) -> bool:
         """Whether `what` has not been said of this log yet; from now on it has."""
+        if self._reported is None:
+            self._reported = set()
         if what in self._reported:
             return False
         self._reported.add(what)
