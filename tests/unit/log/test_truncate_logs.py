@@ -90,10 +90,18 @@ def test_committed_records_go_only_after_an_unclean_election_and_else_nothing_do
     world.close()
 
 
-def test_a_log_that_is_deleted_meanwhile_does_not_keep_the_others_from_being_cut() -> None:
+@pytest.mark.parametrize("opened", [True, False], ids=["open", "at rest"])
+def test_a_log_that_is_deleted_meanwhile_does_not_keep_the_others_from_being_cut(
+    opened: bool,
+) -> None:
     for steps in range(16):
         world = World()
         logs = filled(world, 3)
+        if not opened:
+            world.restart(clean=False)
+            logs = [world.directory.logs[log.topic_partition] for log in logs]
+            for log in logs:
+                log.high_watermark = Offset(0)
         done: list[BaseException | None] = []
         world.directory.truncate_logs([(log, Offset(1)) for log in logs], done.append)
         for _ in range(steps):
