@@ -14,7 +14,7 @@ from headrace.kernels.compile_cache import prepare_cache  # noqa: E402
 
 prepare_cache()
 
-from headrace.kernels.lz4_kernel import unfold_block, unfold_two  # noqa: E402
+from headrace.kernels.lz4_kernel import decompress_block, decompress_two_blocks  # noqa: E402
 
 GUARD = 128
 """Bytes around the output that nobody may touch."""
@@ -28,7 +28,7 @@ def compiled() -> None:
     unfolded(block, 8)
     source, out = np.frombuffer(block + block, np.uint8), np.empty(16, np.uint8)
     out.setflags(write=False)
-    unfold_two(source, 0, len(block), len(block), 2 * len(block), out, 8)
+    decompress_two_blocks(source, 0, len(block), len(block), 2 * len(block), out, 8)
 
 
 def unfolded(block: bytes, room: int, before: bytes = b"", behind: int = 0) -> bytes | None:
@@ -42,7 +42,7 @@ def unfolded(block: bytes, room: int, before: bytes = b"", behind: int = 0) -> b
     source = np.frombuffer(b"\x0f" * GUARD + block + bytes([behind]) * GUARD, np.uint8)
     for array in (out, source):
         array.setflags(write=False)
-    end = unfold_block(source, GUARD, GUARD + len(block), out, len(before), 0, len(out))
+    end = decompress_block(source, GUARD, GUARD + len(block), out, len(before), 0, len(out))
     assert (whole[:GUARD] == 0xA5).all(), "wrote before the output"
     assert (whole[-GUARD:] == 0xA5).all(), "wrote past the output"
     assert out[: len(before)].tobytes() == before, "wrote to what was there"
@@ -134,7 +134,7 @@ def test_two_blocks_side_by_side_end_as_each_by_itself(
     source = np.frombuffer(bytes(first + second), np.uint8)
     for array in (out, source):
         array.setflags(write=False)
-    ends = unfold_two(source, 0, len(first), len(first), len(first + second), out, room)
+    ends = decompress_two_blocks(source, 0, len(first), len(first), len(first + second), out, room)
     assert (whole[:GUARD] == 0xA5).all(), "wrote before the output"
     assert (whole[-GUARD:] == 0xA5).all(), "wrote past the output"
     found = [

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.arrow.columns import COLUMNS, Buffers
 from headrace.arrow.decode import PartitionDecoder
-from headrace.kernels.choose import Decode, decoder_named
+from headrace.kernels.choose import DecodeRecords, records_decoder_named
 from headrace.kernels.layout import BATCH_SLOTS, INT64_MAX, INT64_MIN, Outcome, Slot
 from headrace.record.batch import Codec, Record, TimestampType, build, iterate
 from headrace.record.batch_layout import HEADER_BYTES
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytest.importorskip("numba")
 
-KERNEL, TWIN = decoder_named("kernel"), decoder_named("twin")
+KERNEL, TWIN = records_decoder_named("numba"), records_decoder_named("python")
 GUARD = 64
 """Bytes behind every output buffer that no decoder may touch."""
 
@@ -75,7 +75,7 @@ def guarded(buffers: Buffers) -> list[Array]:
 
 
 def run(
-    decode: Decode, source: bytes, slots: list[int], sizes: Sizes, columns: Columns
+    decode: DecodeRecords, source: bytes, slots: list[int], sizes: Sizes, columns: Columns
 ) -> tuple[Any, ...]:
     """One call: its outcome, state and (where it is sound) buffers."""
     buffers = Buffers(*sizes, columns)
@@ -167,7 +167,7 @@ def test_far_times_wrap_and_stop_alike(base: int, delta: int) -> None:
     assert ours[2][1][0] == max(INT64_MIN, min(INT64_MAX, ms * 1000))
 
 
-@pytest.mark.parametrize("name", ["kernel", "twin"])
+@pytest.mark.parametrize("name", ["numba", "python"])
 @given(
     lists=st.lists(record_lists(), min_size=1, max_size=4),
     codec=st.sampled_from(list(Codec)),
@@ -200,7 +200,7 @@ def test_decoded_rows_are_the_records_written(
         base = placed[-1].offset + 1
     decoder = PartitionDecoder(
         "orders", 3, offset_from=first, offset_until=until, rows_max=rows_max,
-        columns=(*COLUMNS, "headers"), decode=decoder_named(name),
+        columns=(*COLUMNS, "headers"), decode=records_decoder_named(name),
     )  # fmt: skip
     rows = [row for batch in decoder.feed(data) for row in batch.to_pylist()]
     rows += [row for batch in decoder.flush() for row in batch.to_pylist()]

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from headrace.arrow.c_data import Array, Frame, Node
+from headrace.arrow.c_data import Array, ArrayNode, RecordBatchExport
 from headrace.arrow.columns import HEADERS, Buffers, schema
 from headrace.kernels.layout import Slot
 
@@ -22,12 +22,12 @@ class Assembler:
     ) -> None:  # fmt: skip
         self._columns = tuple(columns)
         self.schema = schema(columns, topic_dictionary=topic_dictionary)
-        self._constant: dict[str, Node] = {}
+        self._constant: dict[str, ArrayNode] = {}
         if "topic" in columns:
             self._constant["topic"] = _topic(topic.encode(), rows_max, topic_dictionary)
         if "partition" in columns:
-            self._constant["partition"] = Node((np.full(rows_max, partition, np.int32),))
-        self._time_types = tuple(Node((np.full(rows_max, kind, np.int32),)) for kind in (0, 1))
+            self._constant["partition"] = ArrayNode((np.full(rows_max, partition, np.int32),))
+        self._time_types = tuple(ArrayNode((np.full(rows_max, kind, np.int32),)) for kind in (0, 1))
 
     def assemble(self, buffers: Buffers, timestamp_type: int) -> pa.RecordBatch:
         """The rows of `buffers` as Arrow, uncopied: the set is not idle while this lives."""
@@ -35,24 +35,24 @@ class Assembler:
         if HEADERS in self._columns:
             keys = buffers.header_keys[: state[Slot.HEADER_KEY_BYTES]]
             if len(keys) and keys.max() > _ASCII_MAX:
-                sound = _as_text(buffers.header_key_ends[: state[Slot.HEADERS] + 1], keys)
-                frame = self._frame(buffers, timestamp_type, sound)
-                return frame.lend(state, (buffers.frames, frame))
-        known = buffers.frames.get(timestamp_type)
-        if known is None:
-            known = buffers.frames[timestamp_type] = self._frame(buffers, timestamp_type)
-        return known.lend(state, buffers.frames)
+                text_keys = _as_text(buffers.header_key_ends[: state[Slot.HEADERS] + 1], keys)
+                own = self._export(buffers, timestamp_type, text_keys)
+                return own.record_batch(state, (buffers.exports, own))
+        export = buffers.exports.get(timestamp_type)
+        if export is None:
+            export = buffers.exports[timestamp_type] = self._export(buffers, timestamp_type)
+        return export.record_batch(state, buffers.exports)
 
-    def _frame(
+    def _export(
         self, buffers: Buffers, timestamp_type: int, header_keys: tuple[Array, Array] | None = None
-    ) -> Frame:
+    ) -> RecordBatchExport:
         keys = header_keys or (buffers.header_key_ends, buffers.header_keys)
         nodes = [self._column(name, buffers, timestamp_type, keys) for name in self._columns]
-        return Frame(self.schema, nodes)
+        return RecordBatchExport(self.schema, nodes)
 
     def _column(
         self, name: str, buffers: Buffers, timestamp_type: int, header_keys: tuple[Array, Array]
-    ) -> Node:
+    ) -> ArrayNode:
         if name in self._constant:
             return self._constant[name]
         if name == "timestampType":
@@ -61,32 +61,34 @@ class Assembler:
             return _headers(buffers, header_keys)
         if name == "key":
             data = (buffers.key_ends, buffers.keys)
-            return Node(data, valid=buffers.key_valid, nulls=Slot.KEY_NULLS)
+            return ArrayNode(data, valid=buffers.key_valid, nulls=Slot.KEY_NULLS)
         if name == "value":
             data = (buffers.value_ends, buffers.values)
-            return Node(data, valid=buffers.value_valid, nulls=Slot.VALUE_NULLS)
-        return Node((buffers.offsets if name == "offset" else buffers.micros,))
+            return ArrayNode(data, valid=buffers.value_valid, nulls=Slot.VALUE_NULLS)
+        return ArrayNode((buffers.offsets if name == "offset" else buffers.micros,))
 
 
-def _topic(name: bytes, rows: int, as_dictionary: bool) -> Node:
+def _topic(name: bytes, rows: int, as_dictionary: bool) -> ArrayNode:
     if as_dictionary:
-        return Node((np.zeros(rows, np.int32),), dictionary=Node(_same(name, 1), length=1))
-    return Node(_same(name, rows))
+        return ArrayNode(
+            (np.zeros(rows, np.int32),), dictionary=ArrayNode(_repeated(name, 1), length=1)
+        )
+    return ArrayNode(_repeated(name, rows))
 
 
-def _same(text: bytes, count: int) -> tuple[Array, Array]:
+def _repeated(text: bytes, count: int) -> tuple[Array, Array]:
     """That many times the same text."""
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
     return ends, np.tile(np.frombuffer(text, np.uint8), count)
 
 
-def _headers(buffers: Buffers, keys: tuple[Array, Array]) -> Node:
-    values = Node(
+def _headers(buffers: Buffers, keys: tuple[Array, Array]) -> ArrayNode:
+    values = ArrayNode(
         (buffers.header_value_ends, buffers.header_values), length=Slot.HEADERS,
         valid=buffers.header_value_valid, nulls=Slot.HEADER_VALUE_NULLS,
     )  # fmt: skip
-    pairs = Node(length=Slot.HEADERS, children=(Node(keys, length=Slot.HEADERS), values))
-    return Node(
+    pairs = ArrayNode(length=Slot.HEADERS, children=(ArrayNode(keys, length=Slot.HEADERS), values))
+    return ArrayNode(
         (buffers.list_ends,), valid=buffers.list_valid, nulls=Slot.HEADER_LIST_NULLS,
         children=(pairs,),
     )  # fmt: skip

@@ -67,14 +67,14 @@ def _releaser() -> int:
 _RELEASER = _releaser()
 
 
-def address_of(array: Array) -> int:
+def data_address(array: Array) -> int:
     """Where its first number lies."""
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 @dataclass(frozen=True)
-class Node:
+class ArrayNode:
     """One array of a RecordBatch: a column, a part of one, or a dictionary."""
 
     buffers: tuple[Array, ...] = ()
@@ -84,27 +84,27 @@ class Node:
     valid: Array | None = None
     nulls: Slot | None = None
     """Where the state says how many nulls there are; None: never any."""
-    children: tuple["Node", ...] = ()
-    dictionary: "Node | None" = None
+    children: tuple["ArrayNode", ...] = ()
+    dictionary: "ArrayNode | None" = None
 
-    def walk(self) -> Iterator["Node"]:
+    def walk(self) -> Iterator["ArrayNode"]:
         """This one, and all below it."""
         yield self
         for one in (*self.children, *([self.dictionary] if self.dictionary else [])):
             yield from one.walk()
 
 
-class Frame:
+class RecordBatchExport:
     """A set of memory as Arrow sees it, to be lent again and again: once at a time."""
 
-    def __init__(self, schema: pa.Schema, columns: Sequence[Node]) -> None:
-        root = Node(children=tuple(columns))
+    def __init__(self, schema: pa.Schema, columns: Sequence[ArrayNode]) -> None:
+        root = ArrayNode(children=tuple(columns))
         self._schema = schema
         self._nodes = list(root.walk())
         pointers = sum(1 + len(one.buffers) + len(one.children) for one in self._nodes)
         self._array = np.zeros(len(self._nodes) * _WORDS + pointers, np.int64)
         self._words = memoryview(self._array.data)
-        self._address = address_of(self._array)
+        self._address = data_address(self._array)
         self._free = len(self._nodes) * _WORDS
         self._nullable: list[tuple[int, int, int, Slot]] = []
         """Structure, the word for its bitmap, the bitmap, where its nulls are counted."""
@@ -112,12 +112,12 @@ class Frame:
         for number, node in enumerate(self._nodes):
             self._describe(number * _WORDS, node)
 
-    def _describe(self, at: int, node: Node) -> None:
+    def _describe(self, at: int, node: ArrayNode) -> None:
         words = self._words
-        valid = self._pointers(at, _Word.BUFFERS, [0, *map(address_of, node.buffers)])
-        self._pointers(at, _Word.CHILDREN, list(map(self._where, node.children)))
+        valid = self._pointers(at, _Word.BUFFERS, [0, *map(data_address, node.buffers)])
+        self._pointers(at, _Word.CHILDREN, list(map(self._node_address, node.children)))
         if node.dictionary is not None:
-            words[at + _Word.DICTIONARY] = self._where(node.dictionary)
+            words[at + _Word.DICTIONARY] = self._node_address(node.dictionary)
         # A part is released with the whole, yet must not look as if it had been.
         words[at + _RELEASE] = _RELEASER
         if isinstance(node.length, Slot):
@@ -125,7 +125,7 @@ class Frame:
         else:
             words[at + _LENGTH] = node.length
         if node.nulls is not None and node.valid is not None:
-            self._nullable.append((at, valid, address_of(node.valid), node.nulls))
+            self._nullable.append((at, valid, data_address(node.valid), node.nulls))
 
     def _pointers(self, at: int, word: _Word, pointers: list[int]) -> int:
         """Put them behind the structures, and where they are into the one at `at`."""
@@ -137,18 +137,18 @@ class Frame:
         self._words[at + counts] = len(pointers)
         return begin
 
-    def _where(self, node: Node) -> int:
+    def _node_address(self, node: ArrayNode) -> int:
         number = next(at for at, one in enumerate(self._nodes) if one is node)
         return self._address + number * _WORDS * _WORD_BYTES
 
-    def lend(self, state: Sequence[int], lease: object) -> pa.RecordBatch:
-        """What the memory holds, by the decoder's `state`; `lease` lives as long as any of it."""
+    def record_batch(self, state: Sequence[int], owner: object) -> pa.RecordBatch:
+        """What the memory holds, by the decoder's `state`; `owner` lives as long as any of it."""
         words = self._words
         for at, slot in self._lengths:
             words[at] = state[slot]
         for at, valid, bitmap, slot in self._nullable:
             words[at + _NULL_COUNT] = nulls = state[slot]
             words[valid] = bitmap if nulls else 0
-        _keep(lease)
-        words[_RELEASE], words[_PRIVATE] = _RELEASER, id(lease)
+        _keep(owner)
+        words[_RELEASE], words[_PRIVATE] = _RELEASER, id(owner)
         return pa.RecordBatch._import_from_c(self._address, self._schema)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from headrace.kernels.layout import SLOTS
 
 if TYPE_CHECKING:
-    from headrace.arrow.c_data import Array, Frame
+    from headrace.arrow.c_data import Array, RecordBatchExport
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 """What a row has unless columns are chosen: the schema of Spark's Kafka connector."""
@@ -76,7 +76,7 @@ class Buffers:
         self.header_value_ends = np.zeros(headers + 1, np.int32)
         self.header_values = np.empty(header_bytes if headers >= 0 else 0, np.uint8)
         self.header_value_valid = np.empty((max(headers, 0) >> 3) + 1, np.uint8)
-        self._gather()
+        self._collect_outs()
         self.renew()
 
     def renew(self) -> None:
@@ -96,21 +96,21 @@ class Buffers:
             self.header_key_ends = np.zeros(headers + 1, np.int32)
             self.header_value_ends = np.zeros(headers + 1, np.int32)
             self.header_value_valid = np.full((headers >> 3) + 1, _ALL_VALID, np.uint8)
-        self._gather()
+        self._collect_outs()
 
-    def _gather(self) -> None:
+    def _collect_outs(self) -> None:
         self.outs: tuple[Array, ...] = (
             self.offsets, self.micros, self.key_ends, self.keys, self.key_valid,
             self.value_ends, self.values, self.value_valid, self.list_ends, self.list_valid,
             self.header_key_ends, self.header_keys, self.header_value_ends, self.header_values,
             self.header_value_valid,
         )  # fmt: skip
-        self.frames: dict[int, Frame] = {}
+        self.exports: dict[int, RecordBatchExport] = {}
         """What this set looks like to Arrow, by type of timestamp. RecordBatches keep it alive."""
         self._own_references = self._references()
 
     def _references(self) -> int:
-        return sys.getrefcount(self.frames)
+        return sys.getrefcount(self.exports)
 
     def idle(self) -> bool:
         """Whether no Arrow array made of this set is alive."""

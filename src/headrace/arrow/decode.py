@@ -18,17 +18,17 @@ import pyarrow as pa
 
 from headrace.arrow.aborted_transactions import NONE_ABORTED, Aborted, AbortedTransactions
 from headrace.arrow.assemble import Assembler
-from headrace.arrow.batch_run import lane
 from headrace.arrow.c_data import Array
 from headrace.arrow.columns import COLUMNS, Buffers, Pool
-from headrace.arrow.decompress import Bytes, Unfolder
-from headrace.kernels.choose import Decode, decoder
+from headrace.arrow.decompress import Bytes, Decompressor
+from headrace.arrow.plain_batches import plain_batch_decoder
+from headrace.kernels.choose import DecodeRecords, records_decoder
 from headrace.kernels.layout import (
     BATCH_SLOTS,
     COMPLAINTS,
     INT64_MAX,
     INT64_MIN,
-    Lane,
+    ChunkOutcome,
     Outcome,
     Slot,
 )
@@ -55,12 +55,12 @@ _KEYS_SHARE, _HEADERS_SHARE = 4, 8
 
 # To ask an enumeration for a member takes longer than what most lines here do.
 _DONE, _FULL = Outcome.DONE, Outcome.FULL
-_MORE, _LANE_FULL = Lane.MORE, Lane.FULL
+_EXHAUSTED, _CHUNK_FULL = ChunkOutcome.EXHAUSTED, ChunkOutcome.FULL
 _ROWS = int(Slot.ROWS)
 _pack_batch = struct.Struct(f"={BATCH_SLOTS}q").pack_into
 _CODECS = tuple(Codec)
 _MISSES_MAX = 8
-"""Batches in a row that the lane did not take, after which a feed goes on without it."""
+"""Batches in a row that were not plain, after which a feed goes on without it."""
 _OF_TRANSACTIONS = CONTROL | TRANSACTIONAL
 
 
@@ -83,7 +83,7 @@ class PartitionDecoder:
         rows_max: int = ROWS_MAX,
         value_bytes: int = VALUE_BYTES,
         batch_bytes_max: int = DECOMPRESSED_BYTES_MAX,
-        decode: Decode | None = None,
+        decode: DecodeRecords | None = None,
         on_corrupt: Callable[[CorruptBatch], None] | None = None,
     ) -> None:
         self.position = offset_from
@@ -95,9 +95,9 @@ class PartitionDecoder:
         """Of data that comes from a segment: offsets lie in this range and increase, or it is
         damaged. None: from a Fetch, which may bring a batch again."""
         self._name = f"{topic}-{partition}"
-        self._decode = decode or decoder()
+        self._decode = decode or records_decoder()
         self._on_corrupt = on_corrupt
-        self._unfolder = Unfolder(batch_bytes_max)
+        self._decompressor = Decompressor(batch_bytes_max)
         self._assembler = Assembler(topic, partition, rows_max, columns, topic_dictionary)
         key_bytes, header_bytes = value_bytes // _KEYS_SHARE, value_bytes // _HEADERS_SHARE
         self._pool = Pool(rows_max, key_bytes, value_bytes, header_bytes, columns=columns)
@@ -106,8 +106,8 @@ class PartitionDecoder:
         """LOG_APPEND_TIME or 0: of the rows gathered. A RecordBatch has one type."""
         self.source: Array = np.empty(0, np.uint8)
         # It says less of a bad batch than is needed to step over it.
-        self._lane = lane() if decode is None and on_corrupt is None else None
-        self._sound_state: Array | None = None
+        self._plain = plain_batch_decoder() if decode is None and on_corrupt is None else None
+        self._state_before: Array | None = None
 
     @property
     def buffers(self) -> Buffers:
@@ -136,23 +136,23 @@ class PartitionDecoder:
         self.consumed = misses = 0
         # What lies behind the range is not looked at: it may be half written.
         while not self.done:
-            if self._lane is None or misses == _MISSES_MAX:
-                yield from self._one_by_one(view, source, transactions)
+            if self._plain is None or misses == _MISSES_MAX:
+                yield from self._decode_each(view, source, transactions)
                 return
             before = self.consumed
-            said = self._lane.run(source, self, aborted)
-            if said is _MORE:
+            outcome = self._plain.decode(source, self, aborted)
+            if outcome is _EXHAUSTED:
                 return
-            if said is _LANE_FULL:
-                yield from self._go_on(_FULL)
+            if outcome is _CHUNK_FULL:
+                yield from self._finish_batch(_FULL)
                 continue
             misses = 0 if self.consumed > before else misses + 1
             before = self.consumed
-            yield from self._one_by_one(view, source, transactions, once=True)
+            yield from self._decode_each(view, source, transactions, once=True)
             if self.consumed == before:
                 return
 
-    def _one_by_one(
+    def _decode_each(
         self, view: memoryview, source: Array, transactions: AbortedTransactions,
         once: bool = False,
     ) -> Iterator[pa.RecordBatch]:  # fmt: skip
@@ -173,7 +173,7 @@ class PartitionDecoder:
                 self.consumed = after
                 continue
             batch = view[at:after]
-            self._sound_state = None
+            self._state_before = None
             try:
                 if crc32c(batch[CRC_FROM:]) != crc:
                     raise CorruptBatch("the checksum does not match")
@@ -183,7 +183,7 @@ class PartitionDecoder:
                     if count > 0:
                         outcome = self._decode_batch(header, batch, source, at)
                         if outcome:
-                            yield from self._go_on(outcome)
+                            yield from self._finish_batch(outcome)
             except CorruptBatch as error:
                 yield from self._corrupt(header, error)
             self.position = base + last_delta + 1
@@ -213,7 +213,9 @@ class PartitionDecoder:
             begin, end = at + HEADER_BYTES, at + len(batch)
         else:
             known = _CODECS[codec] if codec < len(_CODECS) else codec_of(header)
-            source = np.frombuffer(self._unfolder.unfold(known, batch[HEADER_BYTES:]), np.uint8)
+            source = np.frombuffer(
+                self._decompressor.decompress(known, batch[HEADER_BYTES:]), np.uint8
+            )
             source.setflags(write=False)
             begin, end = 0, len(source)
         self.source = source
@@ -224,10 +226,10 @@ class PartitionDecoder:
             max_time if fixed else base_time, fixed, self.position, self.offset_until,
         )  # fmt: skip
         if self._on_corrupt is not None:
-            self._sound_state = buffers.state.copy()
+            self._state_before = buffers.state.copy()
         return self._decode(source, buffers.state, *buffers.outs)
 
-    def _go_on(self, outcome: int) -> Iterator[pa.RecordBatch]:
+    def _finish_batch(self, outcome: int) -> Iterator[pa.RecordBatch]:
         """Hand out full buffers until the batch is done; CorruptBatch where it is none."""
         while outcome != _DONE:
             if outcome < 0:
@@ -241,7 +243,7 @@ class PartitionDecoder:
             state = self.buffers.state
             state[:BATCH_SLOTS] = progress
             if self._on_corrupt is not None:
-                self._sound_state = state.copy()
+                self._state_before = state.copy()
             outcome = self._decode(self.source, state, *self.buffers.outs)
 
     def _emit(self) -> pa.RecordBatch:
@@ -254,8 +256,8 @@ class PartitionDecoder:
             raise named from error
         # The kernel may have marked rows null and counted headers before it saw the damage: go
         # back to the counts before this batch, and write to this set no more.
-        if self._sound_state is not None:
-            self.buffers.state[:] = self._sound_state
+        if self._state_before is not None:
+            self.buffers.state[:] = self._state_before
         if self.buffers.state[_ROWS]:
             yield self._emit()
         else:

@@ -1,19 +1,20 @@
 """The codecs of record batches for many small batches: decoder objects are kept, nothing is probed.
 
 The quick way covers what producers write; whatever it does not recognise, and every error, goes
-to `wire.kafka.compression`, whose word on limits and corruption is final.
+to `record.compression`, whose word on limits and corruption is final.
 """
 
 from typing import Any
 
-from headrace.record.compression import DECOMPRESSED_BYTES_MAX, Codec, decompress
+from headrace.record.compression import DECOMPRESSED_BYTES_MAX, Codec
+from headrace.record.compression import decompress as decompress_once
 
 Bytes = bytes | bytearray | memoryview
 
 _LZ4_RATIO_MAX = 255
 
 
-class Unfolder:
+class Decompressor:
     """Decompresses batch after batch, each to at most `limit` bytes. Not for several threads."""
 
     def __init__(self, limit: int = DECOMPRESSED_BYTES_MAX) -> None:
@@ -23,14 +24,14 @@ class Unfolder:
         self._zstd: Any = None
         self._zstd_size: Any = None
 
-    def unfold(self, codec: Codec, data: memoryview) -> Bytes:
-        """What `data` unfolds to; CorruptBatch where it is broken or too much."""
-        unfolded: bytes | None = None
+    def decompress(self, codec: Codec, data: memoryview) -> Bytes:
+        """What `data` decompresses to; CorruptBatch where it is broken or too much."""
+        decompressed: bytes | None = None
         if codec is Codec.LZ4:
-            unfolded = self._quick_lz4(data)
+            decompressed = self._quick_lz4(data)
         elif codec is Codec.ZSTD:
-            unfolded = self._quick_zstd(data)
-        return decompress(codec, data, self._limit) if unfolded is None else unfolded
+            decompressed = self._quick_zstd(data)
+        return decompress_once(codec, data, self._limit) if decompressed is None else decompressed
 
     def _quick_lz4(self, data: memoryview) -> bytes | None:
         # A byte of lz4 stands for 255 at most, so this much needs no limit. The library is
@@ -44,13 +45,13 @@ class Unfolder:
             self._lz4 = lz4.frame.create_decompression_context()
             self._lz4_decompress = lz4.frame.decompress_chunk
         try:
-            unfolded: bytes
-            unfolded, read, whole = self._lz4_decompress(self._lz4, data)
+            decompressed: bytes
+            decompressed, read, whole = self._lz4_decompress(self._lz4, data)
         except (RuntimeError, ValueError, EOFError, MemoryError):
             self._lz4 = None
             return None
         if whole and read == size:
-            return unfolded
+            return decompressed
         self._lz4 = None
         return None
 
@@ -64,7 +65,7 @@ class Unfolder:
             # Only where the frame says its size, before anything is allocated for it.
             if not 0 < self._zstd_size(data) <= self._limit:
                 return None
-            unfolded: bytes = self._zstd.decompress(data, allow_extra_data=False)
+            decompressed: bytes = self._zstd.decompress(data, allow_extra_data=False)
         except zstandard.ZstdError:
             return None
-        return unfolded
+        return decompressed

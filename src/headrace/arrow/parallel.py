@@ -28,14 +28,14 @@ def side_by_side(sources: Sequence[Source], threads: int) -> Iterator[pa.RecordB
     stop = Event()
     for source in sources:
         todo.put(source)
-    crew = [
+    workers = [
         Thread(target=_work, args=(todo, ready, stop), name=f"arrow-{number}", daemon=True)
         for number in range(min(threads, len(sources)))
     ]
-    for one in crew:
+    for thread in workers:
         todo.put(None)
-        one.start()
-    left = len(crew)
+        thread.start()
+    left = len(workers)
     try:
         while left:
             item = ready.get()
@@ -47,8 +47,8 @@ def side_by_side(sources: Sequence[Source], threads: int) -> Iterator[pa.RecordB
                 yield item
     finally:
         stop.set()
-        for one in crew:
-            one.join()
+        for thread in workers:
+            thread.join()
 
 
 def _work(

@@ -38,10 +38,10 @@ class SegmentFile:
         """FileNotFoundError where it is gone."""
         self.directory = directory
         self.base_offset = Offset(base_offset)
-        self.path = self._beside(file_names.LOG)
+        self.path = self._path(file_names.LOG)
         self.file = ReadOnlyFile(self.path)
 
-    def _beside(self, suffix: str) -> str:
+    def _path(self, suffix: str) -> str:
         return f"{self.directory}/{file_names.segment_file(self.base_offset, suffix)}"
 
     def close(self) -> None:
@@ -69,9 +69,7 @@ class SegmentFile:
         return headers(self.file.read, start, end, self.path)
 
     def _index(self) -> OffsetIndex:
-        return OffsetIndex(
-            _DISK, self._beside(file_names.INDEX), self.base_offset, _INDEX_BYTES_MAX
-        )
+        return OffsetIndex(_DISK, self._path(file_names.INDEX), self.base_offset, _INDEX_BYTES_MAX)
 
     def _indexed(self, offset: int) -> int:
         """Where the index says to begin; 0 where it says nothing that holds."""
@@ -103,7 +101,7 @@ class SegmentFile:
     def first_from_time(self, timestamp: int, start: int, end: int) -> int | None:
         """Offset of the first record in [start, end) that is not older than `timestamp`."""
         times = TimeIndex(
-            _DISK, self._beside(file_names.TIME_INDEX), self.base_offset, _INDEX_BYTES_MAX
+            _DISK, self._path(file_names.TIME_INDEX), self.base_offset, _INDEX_BYTES_MAX
         )
         near = self.base_offset
         with suppress(CorruptLogError, OSError):
@@ -131,7 +129,7 @@ class SegmentFile:
 
     def aborted(self) -> list[AbortedTransaction]:
         """What the `.txnindex` says."""
-        path = self._beside(file_names.TXN_INDEX)
+        path = self._path(file_names.TXN_INDEX)
         content = read_file(_DISK, path)
         return read_entries(content, path) if content else []
 
@@ -260,7 +258,7 @@ class PartitionFiles:
         producers = ProducerStates()
         at = self._load_snapshot(producers, end)
         for segment in self.segments_from(at, end):
-            if self._note(producers, segment, at, end):
+            if self._replay(producers, segment, at, end):
                 break
         unstable = producers.first_unstable_offset()
         return end if unstable is None else min(unstable, end)
@@ -278,7 +276,7 @@ class PartitionFiles:
         return self.bases[0] if self.bases else 0
 
     @staticmethod
-    def _note(producers: ProducerStates, segment: SegmentFile, start: int, end: int) -> bool:
+    def _replay(producers: ProducerStates, segment: SegmentFile, start: int, end: int) -> bool:
         """Let `producers` know of the segment's batches in [start, end); whether `end` was met."""
         fetch, size = segment.file.read, segment.file.size()
         position = segment.position_of(start)

@@ -21,38 +21,38 @@ from headrace.log.compaction.records import (
     Records,
 )
 
-Decode = Callable[..., int]
-RunKernel = Callable[..., int]
+DecodeRecords = Callable[..., int]
+DecodeBatches = Callable[..., int]
 
 
 @functools.cache
-def decoder() -> Decode:
-    """The `decode` to use in this process; chosen once."""
-    return decoder_named("twin" if numba_unwanted() else "kernel")
+def records_decoder() -> DecodeRecords:
+    """Return the `decode_records` to use in this process; chosen once."""
+    return records_decoder_named("python" if numba_unwanted() else "numba")
 
 
 @functools.cache
-def runner() -> RunKernel | None:
-    """`run.decode_run`; None where there is no numba or the processor lacks what it uses."""
+def batches_decoder() -> DecodeBatches | None:
+    """Return `decode_batches`; None where there is no numba or the processor lacks what it uses."""
     if numba_unwanted() or not has_crc32_instruction():
         return None
     prepare_cache()
     from headrace.kernels import decode_batches
 
-    compiled: RunKernel = decode_batches.decode_run
+    compiled: DecodeBatches = decode_batches.decode_batches
     return compiled
 
 
-def decoder_named(name: str) -> Decode:
-    """`decode` of "kernel" or "twin"."""
-    if name == "twin":
+def records_decoder_named(name: str) -> DecodeRecords:
+    """Return `decode_records` of "numba" or "python"."""
+    if name == "python":
         from headrace.kernels import decode_python
 
-        return decode_python.decode
+        return decode_python.decode_records
     prepare_cache()
     from headrace.kernels import decode_numba
 
-    compiled: Decode = decode_numba.decode
+    compiled: DecodeRecords = decode_numba.decode_records
     return compiled
 
 

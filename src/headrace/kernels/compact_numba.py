@@ -1,4 +1,4 @@
-"""The record-by-record part of compaction in numba: `log.compact.records.PlainRecords`, compiled.
+"""The records of a compaction in numba: the twin of `log.compaction.records.PlainRecords`.
 
 Compiled without bounds checks, so it makes its own: nothing beyond the records' end is read, and
 what is written fits, for no record grows in `filter_records`, and `rebase_records` is given room.
@@ -17,7 +17,7 @@ drawn for this one compaction, so nobody can make two keys collide) and the offs
 import numpy as np
 from numba import njit
 
-from headrace.kernels.decode_numba import _varint, _varlong
+from headrace.kernels.decode_numba import read_varint, read_varlong
 from headrace.kernels.memory import copy
 
 DONE, FULL = 0, 1
@@ -32,15 +32,15 @@ U = np.uint64
 
 
 @njit
-def _number(src, at, end):
-    """`_varint`, compiled once: it is inlined wherever it is called, and compiling takes long."""
-    return _varint(src, at, end)
+def _varint(src, at, end):
+    """Call `read_varint`, compiled once: it is inlined where it is called; compiling takes long."""
+    return read_varint(src, at, end)
 
 
 @njit
-def _long(src, at, end):
-    """`_varlong`, the same way."""
-    return _varlong(src, at, end)
+def _varlong(src, at, end):
+    """Call `read_varlong`, compiled once."""
+    return read_varlong(src, at, end)
 
 
 @njit
@@ -64,7 +64,7 @@ def _round(v0, v1, v2, v3):
 
 
 @njit
-def _word(src, at, size):
+def _partial_word(src, at, size):
     word = U(0)
     for one in range(size):
         word |= U(src[at + one]) << U(8 * one)
@@ -72,7 +72,7 @@ def _word(src, at, size):
 
 
 @njit
-def _hash(src, at, size, seed):
+def _siphash(src, at, size, seed):
     """128 bits of the `size` bytes at `at`: SipHash-1-3 with its long output."""
     v0 = seed[0] ^ U(0x736F6D6570736575)
     v1 = seed[1] ^ U(0x646F72616E646F6D) ^ U(0xEE)
@@ -89,7 +89,7 @@ def _hash(src, at, size, seed):
         v0, v1, v2, v3 = _round(v0, v1, v2, v3)
         v0 ^= word
         at += 8
-    word = _word(src, at, size & 7) | U(size & 0xFF) << U(56)
+    word = _partial_word(src, at, size & 7) | U(size & 0xFF) << U(56)
     v3 ^= word
     v0, v1, v2, v3 = _round(v0, v1, v2, v3)
     v0 ^= word
@@ -104,7 +104,7 @@ def _hash(src, at, size, seed):
 
 
 @njit
-def _find(table, at, high, low):
+def _find_slot(table, at, high, low):
     """Where in `table` the key is, or would be, its slot being `at`."""
     while table[at + 2] != U(0) and (table[at] != high or table[at + 1] != low):
         at += 3
@@ -114,32 +114,32 @@ def _find(table, at, high, low):
 
 
 @njit
-def _record(src, at, end, previous, last_delta):
+def _parse_record(src, at, end, previous, last_delta):
     """(outcome, end, time delta, offset delta, key at, key size, value size) of the record at `at`.
 
     The outcome is DONE, or what is wrong with it.
     """
     zero = np.int64(0)
-    size, at = _number(src, at, end)
+    size, at = _varint(src, at, end)
     if at < 0:
         return BAD_NUMBER, zero, zero, zero, zero, zero, zero
     if size < 1 or size > end - at:
         return BAD_LENGTH, zero, zero, zero, zero, zero, zero
     after = at + size
-    time_delta, at = _long(src, at + 1, after)
+    time_delta, at = _varlong(src, at + 1, after)
     if at < 0:
         return BAD_NUMBER, zero, zero, zero, zero, zero, zero
-    delta, at = _number(src, at, after)
+    delta, at = _varint(src, at, after)
     if at < 0:
         return BAD_NUMBER, zero, zero, zero, zero, zero, zero
     if delta <= previous or delta > last_delta:
         return BAD_OFFSET, zero, zero, zero, zero, zero, zero
-    key_size, key_at = _number(src, at, after)
+    key_size, key_at = _varint(src, at, after)
     if key_at < 0:
         return BAD_NUMBER, zero, zero, zero, zero, zero, zero
     if key_size > after - key_at:
         return BAD_KEY, zero, zero, zero, zero, zero, zero
-    value_size, at = _number(src, key_at + max(key_size, zero), after)
+    value_size, at = _varint(src, key_at + max(key_size, zero), after)
     if at < 0:
         return BAD_NUMBER, zero, zero, zero, zero, zero, zero
     if value_size > after - at:
@@ -148,7 +148,7 @@ def _record(src, at, end, previous, last_delta):
 
 
 @njit
-def _touch(table, slots, count):
+def _touch_slots(table, slots, count):
     """Read the slots, each without waiting for the one before: then they are in the cache."""
     seen = U(0)
     for one in range(count):
@@ -170,7 +170,9 @@ def index_records(src, count, base, last_delta, start, seed, table, state, hashe
     found = 0
     every = U(len(table) // 3)
     for _ in range(count):
-        outcome, at, _, delta, key_at, key_size, _ = _record(src, at, end, previous, last_delta)
+        outcome, at, _, delta, key_at, key_size, _ = _parse_record(
+            src, at, end, previous, last_delta
+        )
         if outcome != DONE:
             return outcome
         previous = delta
@@ -179,20 +181,20 @@ def index_records(src, count, base, last_delta, start, seed, table, state, hashe
         offsets[found] = base + delta
         slots[found] = -1
         if key_size >= 0:
-            high, low = _hash(src, key_at, key_size, seed)
+            high, low = _siphash(src, key_at, key_size, seed)
             hashes[2 * found], hashes[2 * found + 1] = high, low
             slots[found] = np.int64(high % every) * 3
         found += 1
     if at != end:
         return BAD_END
     state[NOTED] = -1
-    state[SEEN] = np.int64(_touch(table, slots, found))
+    state[SEEN] = np.int64(_touch_slots(table, slots, found))
     for one in range(found):
         if slots[one] >= 0:
             if state[USED] >= state[KEYS_MAX]:
                 return FULL
             high, low = hashes[2 * one], hashes[2 * one + 1]
-            slot = _find(table, slots[one], high, low)
+            slot = _find_slot(table, slots[one], high, low)
             if table[slot + 2] == U(0):
                 table[slot] = high
                 table[slot + 1] = low
@@ -208,7 +210,7 @@ def grow_table(table, larger):
     every = U(len(larger) // 3)
     for at in range(0, len(table), 3):
         if table[at + 2] != U(0):
-            slot = _find(larger, np.int64(table[at] % every) * 3, table[at], table[at + 1])
+            slot = _find_slot(larger, np.int64(table[at] % every) * 3, table[at], table[at + 1])
             larger[slot] = table[at]
             larger[slot + 1] = table[at + 1]
             larger[slot + 2] = table[at + 2]
@@ -230,7 +232,7 @@ def filter_records(
     keyless = np.int64(0)
     every = U(len(table) // 3)
     for one in range(count):
-        outcome, at, time_delta, delta, key_at, key_size, value_size = _record(
+        outcome, at, time_delta, delta, key_at, key_size, value_size = _parse_record(
             src, at, end, previous, last_delta
         )
         if outcome != DONE:
@@ -248,18 +250,18 @@ def filter_records(
             elif value_size < 0 and not keep_tombstones:
                 gone[one] = GOES
             else:
-                high, low = _hash(src, key_at, key_size, seed)
+                high, low = _siphash(src, key_at, key_size, seed)
                 hashes[2 * one], hashes[2 * one + 1] = high, low
                 slots[one] = np.int64(high % every) * 3
     if at != end:
         return BAD_END
-    state[SEEN] = np.int64(_touch(table, slots, count))
+    state[SEEN] = np.int64(_touch_slots(table, slots, count))
     kept, newest, size, tombstones = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     run, begin = np.int64(-1), np.int64(0)
     for one in range(count):
         stays = gone[one] != GOES
         if slots[one] >= 0:
-            slot = _find(table, slots[one], hashes[2 * one], hashes[2 * one + 1])
+            slot = _find_slot(table, slots[one], hashes[2 * one], hashes[2 * one + 1])
             stays = U(offsets[one] + 1) >= table[slot + 2]
         if stays:
             if run < 0:
@@ -282,7 +284,7 @@ def filter_records(
 
 
 @njit
-def _write(out, at, number):
+def _write_varint(out, at, number):
     raw = (U(number) << U(1)) ^ U(number >> 63)
     while raw > U(0x7F):
         out[at] = np.uint8(raw & U(0x7F) | U(0x80))
@@ -293,7 +295,7 @@ def _write(out, at, number):
 
 
 @njit
-def _size_of(number):
+def _varint_size(number):
     raw = (U(number) << U(1)) ^ U(number >> 63)
     size = 1
     while raw > U(0x7F):
@@ -312,13 +314,13 @@ def rebase_records(src, count, shift, out):
     at = np.int64(0)
     size = np.int64(0)
     for _ in range(count):
-        length, at = _number(src, at, end)
+        length, at = _varint(src, at, end)
         after = at + length
-        delta, rest = _long(src, at + 1, after)
+        delta, rest = _varlong(src, at + 1, after)
         moved = delta + shift
-        size = _write(out, size, np.int64(1 + _size_of(moved) + after - rest))
+        size = _write_varint(out, size, np.int64(1 + _varint_size(moved) + after - rest))
         out[size] = src[at]
-        size = _write(out, size + 1, moved)
+        size = _write_varint(out, size + 1, moved)
         copy(out, size, src, rest, after - rest)
         size += after - rest
         at = after

@@ -1,4 +1,4 @@
-"""Compaction's record-by-record work compiled, where numba is; `log.compact.records` says what."""
+"""The records of a compaction by numba; `log.compaction.records` says what is asked."""
 
 import os
 from typing import Any
@@ -25,7 +25,7 @@ _HASHES, _NUMBERS = 2, 5
 
 
 class KernelRecords:
-    """Compiled. `log.compact.records.Records`. For one thread."""
+    """`log.compaction.records.Records` by the kernels of `compact_numba`. For one thread."""
 
     def __init__(self, keys: int, slots: int = 0) -> None:
         """At most `keys` keys, in `slots` slots, of which some stay free."""

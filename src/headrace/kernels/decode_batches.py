@@ -13,9 +13,9 @@ import numpy as np
 from numba import njit
 
 from headrace.kernels.crc32c_kernel import crc32c
-from headrace.kernels.decode_numba import decode
-from headrace.kernels.layout import Lane, Outcome, Run, Slot
-from headrace.kernels.lz4_kernel import unfold_block, unfold_two
+from headrace.kernels.decode_numba import decode_records
+from headrace.kernels.layout import ChunkOutcome, ChunkSlot, Outcome, Slot
+from headrace.kernels.lz4_kernel import decompress_block, decompress_two_blocks
 from headrace.kernels.memory import byte_at, word_at
 from headrace.record.batch_layout import (
     ATTRIBUTES_AT,
@@ -33,11 +33,20 @@ from headrace.record.batch_layout import (
     RECORD_COUNT_AT,
 )
 
-AT, EXPECTED, LIMIT, NEEDED = int(Run.AT), int(Run.EXPECTED), int(Run.LIMIT), int(Run.NEEDED)
-TIME_TYPE, IN_SCRATCH = int(Run.TIME_TYPE), int(Run.IN_SCRATCH)
-ATTRIBUTES = int(Run.ATTRIBUTES)
-MORE, OTHER, LANE_FULL = int(Lane.MORE), int(Lane.OTHER), int(Lane.FULL)
-TAKE = 3  # beside a Lane: this one
+AT, EXPECTED, LIMIT, NEEDED = (
+    int(ChunkSlot.AT),
+    int(ChunkSlot.EXPECTED),
+    int(ChunkSlot.LIMIT),
+    int(ChunkSlot.NEEDED),
+)
+TIME_TYPE, IN_SCRATCH = int(ChunkSlot.TIME_TYPE), int(ChunkSlot.IN_SCRATCH)
+ATTRIBUTES = int(ChunkSlot.ATTRIBUTES)
+EXHAUSTED, NOT_PLAIN, CHUNK_FULL = (
+    int(ChunkOutcome.EXHAUSTED),
+    int(ChunkOutcome.NOT_PLAIN),
+    int(ChunkOutcome.FULL),
+)
+TAKE = 3  # beside a ChunkOutcome: the batch is plain
 POSITION, END, RECORDS_LEFT = int(Slot.POSITION), int(Slot.END), int(Slot.RECORDS_LEFT)
 BASE_OFFSET, LAST_DELTA = int(Slot.BASE_OFFSET), int(Slot.LAST_DELTA)
 PREVIOUS_DELTA, BASE_TIME_MS = int(Slot.PREVIOUS_DELTA), int(Slot.BASE_TIME_MS)
@@ -54,7 +63,7 @@ LZ4_STORED = 0x8000_0000
 
 
 @njit(inline="always")
-def _big(src, at, size):
+def _big_endian(src, at, size):
     """An unsigned big-endian integer; eight bytes make a signed one."""
     value = np.int64(0)
     for place in range(size):
@@ -63,13 +72,13 @@ def _big(src, at, size):
 
 
 @njit(inline="always")
-def _big32(src, at):
+def _signed_32(src, at):
     """A signed big-endian int32."""
-    return np.int64(np.int32(_big(src, at, 4)))
+    return np.int64(np.int32(_big_endian(src, at, 4)))
 
 
 @njit(inline="always")
-def _frame(src, at, end):
+def _first_block(src, at, end):
     """Where the first block of the lz4 frame at `at` is; -1 where it is for others to say."""
     if end - at < 11 or word_at(src, at) != LZ4_MAGIC:
         return np.int64(-1)
@@ -82,7 +91,7 @@ def _frame(src, at, end):
 @njit(boundscheck=False, _nrt=False)
 def _only_block(src, at, end):
     """Begin and end of the one block that makes up a whole lz4 frame; -1 where it is none such."""
-    at = _frame(src, at, end)
+    at = _first_block(src, at, end)
     if at < 0 or end - at < 8:
         return np.int64(-1), end
     size = word_at(src, at)
@@ -92,9 +101,9 @@ def _only_block(src, at, end):
 
 
 @njit(boundscheck=False, _nrt=False)
-def _unfold_frame(src, at, end, scratch):
-    """Unfold one lz4 frame into `scratch`: bytes there, -1 where it is for others to say."""
-    at = _frame(src, at, end)
+def _decompress_frame(src, at, end, scratch):
+    """Decompress one lz4 frame into `scratch`: bytes there, -1 where it is for others to say."""
+    at = _first_block(src, at, end)
     if at < 0:
         return np.int64(-1)
     done = np.int64(0)
@@ -109,7 +118,7 @@ def _unfold_frame(src, at, end, scratch):
         size &= LZ4_STORED - 1
         if stored or size > end - at:
             return np.int64(-1)  # blocks that did not compress are rare: others copy them
-        done = unfold_block(src, at, at + size, scratch, done, 0, np.int64(scratch.shape[0]))
+        done = decompress_block(src, at, at + size, scratch, done, 0, np.int64(scratch.shape[0]))
         if done < 0:
             return np.int64(-1)
         at += size
@@ -117,45 +126,45 @@ def _unfold_frame(src, at, end, scratch):
 
 
 @njit(boundscheck=False, _nrt=False)
-def _judge(src, at, run, expected, needed, until):
+def _classify(src, at, chunk, expected, needed, until):
     """Whether the batch at `at` is one to TAKE, or what to say of it: (that, end, offset after)."""
     end = np.int64(src.shape[0])
     none = np.int64(0)
     if end - at < HEADER_BYTES:
-        return MORE, none, none
-    base, length = _big(src, at, 8), _big32(src, at + BATCH_LENGTH_AT)
+        return EXHAUSTED, none, none
+    base, length = _big_endian(src, at, 8), _signed_32(src, at + BATCH_LENGTH_AT)
     after = at + OVERHEAD_BYTES + length
     if byte_at(src, at + MAGIC_AT) != MAGIC or length < LENGTH_MIN:
-        return OTHER, none, none
+        return NOT_PLAIN, none, none
     if after > end:
-        return MORE, none, none
+        return EXHAUSTED, none, none
     attributes, last_delta = (
-        _big(src, at + ATTRIBUTES_AT, 2),
-        _big32(src, at + LAST_OFFSET_DELTA_AT),
+        _big_endian(src, at + ATTRIBUTES_AT, 2),
+        _signed_32(src, at + LAST_OFFSET_DELTA_AT),
     )
     codec, following = attributes & CODEC_MASK, base + last_delta + 1
     if (
-        attributes & ~run[ATTRIBUTES]
-        or attributes & LOG_APPEND_TIME != run[TIME_TYPE]
+        attributes & ~chunk[ATTRIBUTES]
+        or attributes & LOG_APPEND_TIME != chunk[TIME_TYPE]
         or (codec != 0 and codec != LZ4_CODEC)
-        or _big32(src, at + RECORD_COUNT_AT) <= 0
+        or _signed_32(src, at + RECORD_COUNT_AT) <= 0
         or last_delta < 0
         or base < expected
         or base >= until
-        or following > run[LIMIT]
+        or following > chunk[LIMIT]
         or following <= needed
-        or crc32c(src, at + CRC_FROM, after) != _big(src, at + CRC_AT, 4)
+        or crc32c(src, at + CRC_FROM, after) != _big_endian(src, at + CRC_AT, 4)
     ):
-        return OTHER, none, none
+        return NOT_PLAIN, none, none
     return TAKE, after, following
 
 
 @njit(boundscheck=False, _nrt=False)
-def _unfold_ahead(src, at, after, following, run, until, scratch):
-    """Unfold the batch at `at` and the one behind it, if both are one block of lz4.
+def _decompress_two_batches(src, at, after, following, chunk, until, scratch):
+    """Decompress the batch at `at` and the one behind it, if both are one block of lz4.
 
-    Where they end in the halves of `scratch` (-1: it was not done), then what `_judge` says of the
-    second.
+    Returns where they end in the halves of `scratch` (-1: it was not done), then what `_classify`
+    says of the second.
     """
     none = np.int64(-1)
     end = np.int64(src.shape[0])
@@ -168,87 +177,93 @@ def _unfold_ahead(src, at, after, following, run, until, scratch):
     first, first_end = _only_block(src, at + HEADER_BYTES, after)
     if first < 0:
         return none, none, none, none
-    said, second_after, second_following = _judge(src, after, run, following, following, until)
-    if said != TAKE:
+    kind, second_after, second_following = _classify(src, after, chunk, following, following, until)
+    if kind != TAKE:
         return none, none, none, none
     second, second_end = _only_block(src, after + HEADER_BYTES, second_after)
     if second < 0:
         return none, none, none, none
     half = np.int64(scratch.shape[0]) >> 1
-    one, two = unfold_two(src, first, first_end, second, second_end, scratch, half)
+    one, two = decompress_two_blocks(src, first, first_end, second, second_end, scratch, half)
     return one, two, second_after, second_following
 
 
 @njit(inline="always")
-def _begin(src, at, state, fixed, needed):
-    """Set in `state` what `decode` asks of a batch, save where its records lie."""
-    state[RECORDS_LEFT], state[BASE_OFFSET] = _big32(src, at + RECORD_COUNT_AT), _big(src, at, 8)
-    state[LAST_DELTA], state[PREVIOUS_DELTA] = _big32(src, at + LAST_OFFSET_DELTA_AT), -1
+def _set_up_batch(src, at, state, fixed, needed):
+    """Set in `state` what `decode_records` asks of a batch, save where its records lie."""
+    state[RECORDS_LEFT], state[BASE_OFFSET] = (
+        _signed_32(src, at + RECORD_COUNT_AT),
+        _big_endian(src, at, 8),
+    )
+    state[LAST_DELTA], state[PREVIOUS_DELTA] = _signed_32(src, at + LAST_OFFSET_DELTA_AT), -1
     state[FIXED_TIME], state[OFFSET_FROM] = 1 if fixed else 0, needed
-    state[BASE_TIME_MS] = _big(src, at + (MAX_TIMESTAMP_AT if fixed else BASE_TIMESTAMP_AT), 8)
+    state[BASE_TIME_MS] = _big_endian(
+        src, at + (MAX_TIMESTAMP_AT if fixed else BASE_TIMESTAMP_AT), 8
+    )
 
 
 @njit(cache=True, nogil=True, boundscheck=False, _nrt=False)
-def decode_run(
-    src, run, scratch, state, offsets, micros, key_ends, keys, key_valid, value_ends, values,
+def decode_batches(
+    src, chunk, scratch, state, offsets, micros, key_ends, keys, key_valid, value_ends, values,
     value_valid, list_ends, list_valid, header_key_ends, header_keys, header_value_ends,
     header_values, header_value_valid,
 ):  # fmt: skip
-    """Walk the batches of `src` from AT on, while they are of the plain kind; returns a `Lane`.
+    """Walk the batches of `src` from AT on, while they are plain; returns a `ChunkOutcome`.
 
-    `src`, the outs: as for `kernel.decode`. `scratch`: uint8, where batches unfold; read-only like
-    `src` to numba, so that one compiled `decode` serves both. `run` is moved on behind each batch
-    that is done. FULL: `state` stands within a batch, which is behind AT
-    already and lies in `scratch` if IN_SCRATCH, else in `src`.
+    `src`, the outs: as for `decode_numba.decode_records`. `scratch`: uint8, where batches are
+    decompressed; read-only like `src` to numba, so that one compiled `decode_records` serves both.
+    `chunk` is moved on behind each batch that is done. FULL: `state` stands within a batch, which
+    is behind AT already and lies in `scratch` if IN_SCRATCH, else in `src`.
     """
-    at, expected, needed, until = run[AT], run[EXPECTED], run[NEEDED], state[OFFSET_UNTIL]
-    fixed = run[TIME_TYPE] != 0
+    at, expected, needed, until = chunk[AT], chunk[EXPECTED], chunk[NEEDED], state[OFFSET_UNTIL]
+    fixed = chunk[TIME_TYPE] != 0
     half = np.int64(scratch.shape[0]) >> 1
     ahead, ahead_to, ahead_after, ahead_following = np.int64(-1), half, half, half
-    lane = MORE
+    ended = EXHAUSTED
     while needed < until:
         if at == ahead:
-            begin, to, after, following, folded = half, ahead_to, ahead_after, ahead_following, True
+            begin, to, compressed = half, ahead_to, True
+            after, following = ahead_after, ahead_following
         else:
-            lane, after, following = _judge(src, at, run, expected, needed, until)
-            if lane != TAKE:
+            ended, after, following = _classify(src, at, chunk, expected, needed, until)
+            if ended != TAKE:
                 break
-            lane, ahead = OTHER, np.int64(-1)
+            ended, ahead = NOT_PLAIN, np.int64(-1)
             begin, to = at + HEADER_BYTES, after
-            folded = byte_at(src, at + 22) & CODEC_MASK != 0
-            if folded:
+            compressed = byte_at(src, at + ATTRIBUTES_AT + 1) & CODEC_MASK != 0
+            if compressed:
                 begin = np.int64(0)
-                to, ahead_to, ahead_after, ahead_following = _unfold_ahead(
-                    src, at, after, following, run, until, scratch
+                to, ahead_to, ahead_after, ahead_following = _decompress_two_batches(
+                    src, at, after, following, chunk, until, scratch
                 )
                 if to < 0:
-                    to = _unfold_frame(src, at + HEADER_BYTES, after, scratch)
+                    to = _decompress_frame(src, at + HEADER_BYTES, after, scratch)
                     if to < 0:
                         break
                 elif ahead_to >= 0:
                     ahead = after
-        _begin(src, at, state, fixed, needed)
+        _set_up_batch(src, at, state, fixed, needed)
         state[POSITION], state[END] = begin, to
-        if folded:
-            outcome = decode(
+        if compressed:
+            outcome = decode_records(
                 scratch, state, offsets, micros, key_ends, keys, key_valid, value_ends, values,
                 value_valid, list_ends, list_valid, header_key_ends, header_keys,
                 header_value_ends, header_values, header_value_valid,
             )  # fmt: skip
         else:
-            outcome = decode(
+            outcome = decode_records(
                 src, state, offsets, micros, key_ends, keys, key_valid, value_ends, values,
                 value_valid, list_ends, list_valid, header_key_ends, header_keys,
                 header_value_ends, header_values, header_value_valid,
             )  # fmt: skip
-        lane = OTHER
+        ended = NOT_PLAIN
         if outcome < 0:
             break
         at, expected, needed = after, following, following
-        lane = MORE
+        ended = EXHAUSTED
         if outcome == FULL:
-            run[IN_SCRATCH] = 1 if folded else 0
-            lane = LANE_FULL
+            chunk[IN_SCRATCH] = 1 if compressed else 0
+            ended = CHUNK_FULL
             break
-    run[AT], run[EXPECTED], run[NEEDED] = at, expected, needed
-    return lane
+    chunk[AT], chunk[EXPECTED], chunk[NEEDED] = at, expected, needed
+    return ended

@@ -1,8 +1,8 @@
 """The decode kernel in numba: record v2 (facts: DefaultRecord.java) to Arrow buffers.
 
 Compiled without bounds checks, so it makes its own: nothing of `src` beyond END is read, nothing is
-written unless the whole record was checked and fits every buffer it goes to. `twin.py` is the same
-in plain Python; change both or the property tests fail.
+written unless the whole record was checked and fits every buffer it goes to. `decode_python` is
+its twin in plain Python; change both or the property tests fail.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -15,7 +15,7 @@ from numba import njit
 from headrace.kernels import layout
 from headrace.kernels.layout import Outcome, Slot
 from headrace.kernels.memory import byte_at, clear_bit, copy, copy_short, put, short_at
-from headrace.kernels.same_shape import VAIN_MAX, chances, follow_on
+from headrace.kernels.same_shape import VAIN_MAX, take_same_shape, vain_tries_allowed
 
 POSITION, END, RECORDS_LEFT = int(Slot.POSITION), int(Slot.END), int(Slot.RECORDS_LEFT)
 BASE_OFFSET, LAST_DELTA = int(Slot.BASE_OFFSET), int(Slot.LAST_DELTA)
@@ -42,7 +42,7 @@ UINT32_MAX = 0xFFFF_FFFF
 
 @njit(boundscheck=False, _nrt=False)
 def _long_varint(src, at, end):
-    """A zig-zag int32 of any length, as `_varint`."""
+    """A zig-zag int32 of any length, as `read_varint`."""
     raw, shift = np.int64(0), np.int64(0)
     while True:
         if at >= end or shift > VARINT_SHIFT_MAX:
@@ -60,7 +60,7 @@ def _long_varint(src, at, end):
 
 @njit(boundscheck=False, _nrt=False)
 def _long_varlong(src, at, end):
-    """A zig-zag int64 of any length, as `_varint`."""
+    """A zig-zag int64 of any length, as `read_varint`."""
     raw, shift = np.uint64(0), np.uint64(0)
     while True:
         if at >= end or shift > np.uint64(VARLONG_SHIFT_MAX):
@@ -77,7 +77,7 @@ def _long_varlong(src, at, end):
 
 
 @njit(inline="always")
-def _varint(src, at, end):
+def read_varint(src, at, end):
     """A zig-zag int32 at `at`: (value, position after), position -1 where it is none.
 
     Most are of one byte or two: only those are looked at here.
@@ -95,8 +95,8 @@ def _varint(src, at, end):
 
 
 @njit(inline="always")
-def _varlong(src, at, end):
-    """A zig-zag int64, the rest as `_varint`."""
+def read_varlong(src, at, end):
+    """A zig-zag int64, the rest as `read_varint`."""
     if at < end:
         byte = byte_at(src, at)
         if byte < 0x80:
@@ -122,19 +122,19 @@ def _micros(base_ms, delta_ms):
 @njit(inline="always")
 def _measure_headers(src, at, end):
     """(count, key bytes, value bytes); count -1 where they do not end exactly at `end`."""
-    count, at = _varint(src, at, end)
+    count, at = read_varint(src, at, end)
     key_bytes = np.int64(0)
     value_bytes = np.int64(0)
     # A header takes two bytes at least: a larger count cannot be true, do not loop on it.
     if at < 0 or count < 0 or count > (end - at) >> 1:
         return np.int64(-1), key_bytes, value_bytes
     for _ in range(count):
-        size, at = _varint(src, at, end)
+        size, at = read_varint(src, at, end)
         if at < 0 or size < 0 or size > end - at:
             return np.int64(-1), key_bytes, value_bytes
         key_bytes += size
         at += size
-        size, at = _varint(src, at, end)
+        size, at = read_varint(src, at, end)
         if at < 0 or size > end - at:
             return np.int64(-1), key_bytes, value_bytes
         if size > 0:
@@ -151,16 +151,16 @@ def _write_headers(
     header_value_valid,
 ):  # fmt: skip
     """Copy headers that `_measure_headers` passed and that fit."""
-    count, at = _varint(src, at, end)
+    count, at = read_varint(src, at, end)
     row = state[HEADERS]
     key_at = state[HEADER_KEY_BYTES]
     value_at = state[HEADER_VALUE_BYTES]
     for _ in range(count):
-        size, at = _varint(src, at, end)
+        size, at = read_varint(src, at, end)
         copy(header_keys, key_at, src, at, size)
         key_at += size
         at += size
-        size, at = _varint(src, at, end)
+        size, at = read_varint(src, at, end)
         if size < 0:
             clear_bit(header_value_valid, row)
             state[HEADER_VALUE_NULLS] += 1
@@ -194,24 +194,24 @@ def _put_headers(
 
 
 @njit(inline="always")
-def _parse(src, at, end, previous, last_delta):
+def _parse_record(src, at, end, previous, last_delta):
     """Check the record at `at` whole: (outcome, its end, time delta, offset delta, key from and
     size, value from and size, headers from). All bounds hold where the outcome is DONE."""
     none = np.int64(0)
-    size, begin = _varint(src, at, end)
+    size, begin = read_varint(src, at, end)
     if begin < 0 or size < 1 or size > end - begin:
         return BAD_LENGTH, none, none, none, none, none, none, none, none
     record_end = begin + size
-    delta_ms, here = _varlong(src, begin + 1, record_end)
+    delta_ms, here = read_varlong(src, begin + 1, record_end)
     if here < 0:
         return BAD_TIME, none, none, none, none, none, none, none, none
-    delta, here = _varint(src, here, record_end)
+    delta, here = read_varint(src, here, record_end)
     if here < 0 or delta <= previous or delta > last_delta:
         return BAD_OFFSET, none, none, none, none, none, none, none, none
-    key_size, key_from = _varint(src, here, record_end)
+    key_size, key_from = read_varint(src, here, record_end)
     if key_from < 0 or key_size > record_end - key_from:
         return BAD_KEY, none, none, none, none, none, none, none, none
-    value_size, value_from = _varint(src, key_from + max(key_size, 0), record_end)
+    value_size, value_from = read_varint(src, key_from + max(key_size, 0), record_end)
     if value_from < 0 or value_size > record_end - value_from:
         return BAD_VALUE, none, none, none, none, none, none, none, none
     headers_from = value_from + max(value_size, 0)
@@ -221,7 +221,7 @@ def _parse(src, at, end, previous, last_delta):
 
 
 @njit(inline="always")
-def _put(src, source_at, size, ends, data, valid, row, at, state, nulls):
+def _put_bytes(src, source_at, size, ends, data, valid, row, at, state, nulls):
     """Copy one key or value that fits, or mark its row null; returns the end of data."""
     if size < 0:
         clear_bit(valid, row)
@@ -234,7 +234,7 @@ def _put(src, source_at, size, ends, data, valid, row, at, state, nulls):
 
 
 @njit(inline="always")
-def _fits(
+def _record_fits(
     state, row, key_at, value_at, key_size, value_size, headers, offsets, key_ends, keys,
     value_ends, values, list_ends, header_key_ends, header_keys, header_values,
 ):  # fmt: skip
@@ -258,7 +258,7 @@ def _fits(
 # _nrt=False: nothing is allocated here, and the reference counting that inlined helpers bring along
 # for every array they are passed was measured at ten times the decoding itself.
 @njit(cache=True, nogil=True, boundscheck=False, _nrt=False)
-def decode(
+def decode_records(
     src, state, offsets, micros, key_ends, keys, key_valid, value_ends, values, value_valid,
     list_ends, list_valid, header_key_ends, header_keys, header_value_ends, header_values,
     header_value_valid,
@@ -274,10 +274,10 @@ def decode(
     want_keys, want_values = key_ends.shape[0] > 0, value_ends.shape[0] > 0
     if at < 0 or end > src.shape[0]:
         return BAD_LENGTH
-    outcome, vain_left = DONE, chances(state)
+    outcome, vain_left = DONE, vain_tries_allowed(state)
     while left > 0:
         outcome, record_end, delta_ms, delta, key_from, key_size, value_from, value_size, here = (
-            _parse(src, at, end, previous, last_delta)
+            _parse_record(src, at, end, previous, last_delta)
         )
         if outcome != DONE:
             return outcome
@@ -285,7 +285,7 @@ def decode(
         if headers[0] < 0:
             return BAD_HEADERS
         if state[OFFSET_FROM] <= base_offset + delta < until:
-            if not _fits(
+            if not _record_fits(
                 state, row, key_at, value_at, key_size, value_size, headers, offsets, key_ends,
                 keys, value_ends, values, list_ends, header_key_ends, header_keys, header_values,
             ):  # fmt: skip
@@ -294,12 +294,12 @@ def decode(
             put(offsets, row, base_offset + delta)
             put(micros, row, _micros(state[BASE_TIME_MS], 0 if state[FIXED_TIME] else delta_ms))
             if want_keys:
-                key_at = _put(
+                key_at = _put_bytes(
                     src, key_from, key_size, key_ends, keys, key_valid, row, key_at,
                     state, KEY_NULLS,
                 )  # fmt: skip
             if want_values:
-                value_at = _put(
+                value_at = _put_bytes(
                     src, value_from, value_size, value_ends, values, value_valid, row, value_at,
                     state, VALUE_NULLS,
                 )  # fmt: skip
@@ -311,9 +311,9 @@ def decode(
                 )  # fmt: skip
             row += 1
         begin, previous, at, left = at, delta, record_end, left - 1
-        alike = headers[0] == 0 and at + 2 <= end and short_at(src, at) == short_at(src, begin)
-        if alike and vain_left > 0:
-            taken, previous = follow_on(
+        repeats = headers[0] == 0 and at + 2 <= end and short_at(src, at) == short_at(src, begin)
+        if repeats and vain_left > 0:
+            taken, previous = take_same_shape(
                 src, state, begin, at - begin, end, left, row, key_at, value_at, delta, key_from,
                 key_size, value_from, value_size, offsets, micros, key_ends, keys, key_valid,
                 value_ends, values, value_valid, list_ends, list_valid,

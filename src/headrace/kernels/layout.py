@@ -1,7 +1,8 @@
-"""What the numba kernel and its pure-Python twin agree on.
+"""The state array and the outcomes that the decoders in numba and in Python share.
 
-`decode(src, state, outs...)` is called once per record batch, and again after FULL with the rows
-flushed. All positions are kept in one int64 array, `state`, so that a call costs few arguments.
+`decode_records(src, state, outs...)` is called once per record batch, and again after FULL with
+the rows flushed. All positions are kept in one int64 array, `state`, so that a call costs few
+arguments.
 """
 
 from enum import IntEnum
@@ -10,7 +11,7 @@ from enum import IntEnum
 class Slot(IntEnum):
     """Places in `state`. The first group is set by the caller for each batch."""
 
-    POSITION = 0  # where the next record starts in `src`; moved on by decode
+    POSITION = 0  # where the next record starts in `src`; moved on by decode_records
     END = 1  # where the records end in `src`
     RECORDS_LEFT = 2  # counts down from the header's record count
     BASE_OFFSET = 3
@@ -33,8 +34,8 @@ class Slot(IntEnum):
     HEADER_LIST_NULLS = 19
 
 
-class Run(IntEnum):
-    """Places in the `run` array of `run.decode_run`."""
+class ChunkSlot(IntEnum):
+    """Places in the `chunk` array of `decode_batches.decode_batches`."""
 
     AT = 0  # where the next batch starts; moved on
     EXPECTED = 1  # least base offset allowed; moved on
@@ -45,12 +46,12 @@ class Run(IntEnum):
     ATTRIBUTES = 6  # bits that a batch may have
 
 
-class Lane(IntEnum):
-    """What decode_run says: no whole batch is left, not mine, or flush and go on."""
+class ChunkOutcome(IntEnum):
+    """What `decode_batches` ends with."""
 
-    MORE = 0
-    OTHER = 1
-    FULL = 2
+    EXHAUSTED = 0  # no whole batch is left
+    NOT_PLAIN = 1  # the batch is one for `PartitionDecoder`
+    FULL = 2  # flush and go on
 
 
 SLOTS = len(Slot)
@@ -58,7 +59,7 @@ BATCH_SLOTS = int(Slot.ROWS)
 
 
 class Outcome(IntEnum):
-    """What decode says. Negative: the batch breaks the format, rows since the call are void."""
+    """What `decode_records` ends with. Negative: the batch is broken, its call's rows are void."""
 
     DONE = 0
     FULL = 1  # no room for the record at POSITION; flush and call again

@@ -48,8 +48,8 @@ _ENTRY_BYTES, _SECOND_TABLE = 8, 256 * 8
 
 
 @njit(inline="always")
-def _quick(at, to, low, tables):
-    """Unfold the sequence at `at` if it is of the short kind: (whether it is, at and to after it).
+def _short_sequence(at, to, low, tables):
+    """Decompress the sequence at `at` if it is a short one: (whether it is, at and to after it).
 
     There is SOURCE_ROOM and TARGET_ROOM; its match begins at `low` or later.
     """
@@ -70,7 +70,7 @@ def _quick(at, to, low, tables):
 
 
 @njit(inline="always")
-def _longer(at, limit, length):
+def _long_length(at, limit, length):
     """A length that goes on at `at`, and the address after it: at most `limit`, or -1."""
     while at < limit:
         byte = load_8(at)
@@ -82,8 +82,8 @@ def _longer(at, limit, length):
 
 
 @njit(boundscheck=False, _nrt=False)
-def _careful(at, end, to, low, room):
-    """Unfold the sequence at `at`, of whatever kind: (at, to) after it.
+def _any_sequence(at, end, to, low, room):
+    """Decompress the sequence at `at`, of whatever kind: (at, to) after it.
 
     At `end` the block ends; -1 is no sound sequence, or one that does not fit below `room`.
     """
@@ -93,7 +93,7 @@ def _careful(at, end, to, low, room):
     token = load_8(at)
     literals, at = token >> 4, at + 1
     if literals == MORE:
-        literals, at = _longer(at, end, literals)
+        literals, at = _long_length(at, end, literals)
     if at < 0 or literals > end - at or literals > room - to:
         return wrong
     move(to, at, literals)
@@ -105,7 +105,7 @@ def _careful(at, end, to, low, room):
     distance, at = load_16(at), at + 2
     length = token & MORE
     if length == MORE:
-        length, at = _longer(at, end - LITERALS_LAST + 1, length)
+        length, at = _long_length(at, end - LITERALS_LAST + 1, length)
     length += MATCH_LEAST
     start = to - distance
     if at < 0 or distance == 0 or start < low or length > room - to:
@@ -120,16 +120,16 @@ def _careful(at, end, to, low, room):
 
 
 @njit(boundscheck=False, _nrt=False)
-def _one(at, end, to, low, room):
-    """Unfold a block, or the rest of one: the address after it, -1 where it is unsound."""
+def _rest_of_block(at, end, to, low, room):
+    """Decompress a block, or the rest of one: the address after it, -1 where it is unsound."""
     fast_at, fast_to = end - SOURCE_ROOM, room - TARGET_ROOM
     tables = address_of(_TABLES)
     while True:
         while at <= fast_at and to <= fast_to:
-            short, at, to = _quick(at, to, low, tables)
+            short, at, to = _short_sequence(at, to, low, tables)
             if not short:
                 break
-        at, to = _careful(at, end, to, low, room)
+        at, to = _any_sequence(at, end, to, low, room)
         if at < 0:
             return np.int64(-1)
         if at == end:
@@ -137,22 +137,22 @@ def _one(at, end, to, low, room):
 
 
 @njit(cache=True, nogil=True, boundscheck=False, _nrt=False)
-def unfold_block(src, at, end, out, to, low, room):
-    """Unfold the block src[at:end] to out[to:room]; its matches may begin in out[low:to].
+def decompress_block(src, at, end, out, to, low, room):
+    """Decompress the block src[at:end] to out[to:room]; its matches may begin in out[low:to].
 
     Returns the position after it in `out`, behind which anything may have been written; -1 where
     it is no sound block, or has no room. The bounds are the caller's to keep within the arrays.
     """
     source, target = address_of(src), address_of(out)
-    done = _one(source + at, source + end, target + to, target + low, target + room)
+    done = _rest_of_block(source + at, source + end, target + to, target + low, target + room)
     return done - target if done >= 0 else done
 
 
 @njit(cache=True, nogil=True, boundscheck=False, _nrt=False)
-def unfold_two(src, at, end, also_at, also_end, out, half):
-    """Unfold two blocks, src[at:end] to out[0:half] and src[also_at:also_end] to out[half:].
+def decompress_two_blocks(src, at, end, also_at, also_end, out, half):
+    """Decompress two blocks, src[at:end] to out[0:half] and src[also_at:also_end] to out[half:].
 
-    Returns the positions after them in `out`, each as `unfold_block`.
+    Returns the positions after them in `out`, each as `decompress_block`.
     """
     source, target = address_of(src), address_of(out)
     at, end, also_at, also_end = source + at, source + end, source + also_at, source + also_end
@@ -166,25 +166,25 @@ def unfold_two(src, at, end, also_at, also_end, out, half):
         if read >= 0 and written >= 0:
             many = min(read >> SOURCE_SHIFT, written >> TARGET_SHIFT) + 1
             while many > 0:
-                short, at, to = _quick(at, to, target, tables)
+                short, at, to = _short_sequence(at, to, target, tables)
                 if not short:
                     break
-                short, also_at, also_to = _quick(also_at, also_to, room, tables)
+                short, also_at, also_to = _short_sequence(also_at, also_to, room, tables)
                 if not short:
                     break
                 many -= 1
             if many == 0:
                 continue
-        at, to = _careful(at, end, to, target, room)
-        also_at, also_to = _careful(also_at, also_end, also_to, room, also_room)
+        at, to = _any_sequence(at, end, to, target, room)
+        also_at, also_to = _any_sequence(also_at, also_end, also_to, room, also_room)
         if at < 0 or at == end or also_at < 0 or also_at == also_end:
             break
     if at < 0:
         to = np.int64(-1)
     elif at < end:
-        to = _one(at, end, to, target, room)
+        to = _rest_of_block(at, end, to, target, room)
     if also_at < 0:
         also_to = np.int64(-1)
     elif also_at < also_end:
-        also_to = _one(also_at, also_end, also_to, room, also_room)
+        also_to = _rest_of_block(also_at, also_end, also_to, room, also_room)
     return to - target if to >= 0 else to, also_to - target if also_to >= 0 else also_to

@@ -2,7 +2,7 @@
 
 Most topics hold them in runs: keys of one size, values of one size, no headers. One comparison of
 the bytes that say so stands for the whole parse of such a record. Whatever differs, and everything
-that is wrong, ends the run and is left to `kernel.decode`, whose word is final.
+that is wrong, ends the run and is left to `decode_numba.decode_records`, whose word is final.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202
@@ -85,7 +85,7 @@ def _move_wide(into, out_of, size):
 
 
 @njit(boundscheck=False, error_model="numpy", _nrt=False)
-def _room_for(many, source, size, keys, key_size, values, value_size):
+def _rows_that_fit(many, source, size, keys, key_size, values, value_size):
     """For how many records, `many` at most, the room of the source, keys and values will do."""
     many = min(many, source // size)
     if key_size > 0:
@@ -96,7 +96,7 @@ def _room_for(many, source, size, keys, key_size, values, value_size):
 
 
 @njit(boundscheck=False, _nrt=False)
-def _run(
+def _take_at(
     at, size, key_from, key_size, value_from, value_size, many, previous, last_delta,
     base_offset, base_ms, time_mask, offsets, micros, key_ends, keys, key_at,
     value_ends, values, value_at,
@@ -164,9 +164,9 @@ def _run(
 
 
 @njit(inline="always")
-def chances(state):
-    """How often `follow_on` may be called in vain: never where its rows are not all to be taken, or
-    where a time might leave the range of microseconds."""
+def vain_tries_allowed(state):
+    """Return how often `take_same_shape` may be called in vain: never where not all of its rows are
+    to be taken, or where a time might leave the range of microseconds."""
     base_offset, base_ms = state[BASE_OFFSET], state[BASE_TIME_MS]
     if (
         state[OFFSET_FROM] <= base_offset + state[PREVIOUS_DELTA] + 1
@@ -179,7 +179,7 @@ def chances(state):
 
 
 @njit(inline="always")
-def _note_absent(
+def _mark_nulls(
     state, row, taken, no_key, no_value, key_ends, key_valid, value_ends, value_valid,
     list_ends, list_valid,
 ):  # fmt: skip
@@ -205,7 +205,7 @@ def _note_absent(
 
 
 @njit(inline="always")
-def follow_on(
+def take_same_shape(
     src, state, at, size, end, left, row, key_at, value_at, delta, key_from, key_size, value_from,
     value_size, offsets, micros, key_ends, keys, key_valid, value_ends, values, value_valid,
     list_ends, list_valid,
@@ -216,14 +216,14 @@ def follow_on(
     key_size, value_size = max(key_size, 0), max(value_size, 0)
     want_keys, want_values = key_ends.shape[0] > 0, value_ends.shape[0] > 0
     source, following = address_of(src), 4 * row + 4
-    many = _room_for(
+    many = _rows_that_fit(
         min(left, offsets.shape[0] - row), min(end, src.shape[0] - SLACK) - at - size, size,
         keys.shape[0] - key_at, key_size if want_keys else 0,
         values.shape[0] - value_at, value_size if want_values else 0,
     )  # fmt: skip
     if many <= 0:
         return np.int64(0), delta
-    taken, delta = _run(
+    taken, delta = _take_at(
         source + at, size, key_from - at, key_size, value_from - at, value_size, many, delta,
         state[LAST_DELTA], state[BASE_OFFSET], state[BASE_TIME_MS],
         np.int64(0) if state[FIXED_TIME] else np.int64(-1),
@@ -233,7 +233,7 @@ def follow_on(
         address_of(value_ends) + following if want_values else np.int64(0),
         address_of(values) + value_at, value_at,
     )  # fmt: skip
-    _note_absent(
+    _mark_nulls(
         state, row, taken, no_key, no_value, key_ends, key_valid, value_ends, value_valid,
         list_ends, list_valid,
     )  # fmt: skip

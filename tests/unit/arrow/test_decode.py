@@ -10,7 +10,7 @@ import pytest
 from headrace.arrow.aborted_transactions import Aborted
 from headrace.arrow.columns import COLUMNS, Buffers, schema
 from headrace.arrow.decode import PartitionDecoder
-from headrace.kernels.choose import Decode, decoder_named
+from headrace.kernels.choose import DecodeRecords, records_decoder_named
 from headrace.kernels.compile_cache import is_ours
 from headrace.record.batch import Codec, ControlType, Record, build, build_marker, new_record, stamp
 from headrace.record.compression import CorruptBatch
@@ -18,11 +18,11 @@ from headrace.record.compression import CorruptBatch
 Row = dict[str, Any]
 
 
-@pytest.fixture(params=["kernel", "twin"])
-def decode(request: pytest.FixtureRequest) -> Decode:
+@pytest.fixture(params=["numba", "python"])
+def decode(request: pytest.FixtureRequest) -> DecodeRecords:
     if request.param == "kernel":
         pytest.importorskip("numba")
-    return decoder_named(request.param)
+    return records_decoder_named(request.param)
 
 
 def rows_of(decoder: PartitionDecoder, *fetches: bytes, aborted: Aborted = ()) -> list[Row]:
@@ -40,7 +40,7 @@ def at(base: int, batch: bytes) -> bytes:
     return bytes(placed)
 
 
-def test_a_row_has_the_connectors_columns_and_arrow_types(decode: Decode) -> None:
+def test_a_row_has_the_connectors_columns_and_arrow_types(decode: DecodeRecords) -> None:
     record = Record(0, 1_700_000_000_123, b"k", None, ())
     decoder = PartitionDecoder("t", 7, offset_from=0, decode=decode)
     assert list(decoder.feed(build([record], base_offset=5))) == []
@@ -56,12 +56,12 @@ def test_a_row_has_the_connectors_columns_and_arrow_types(decode: Decode) -> Non
     ]  # fmt: skip
 
 
-def test_chosen_columns_come_in_the_order_asked(decode: Decode) -> None:
+def test_chosen_columns_come_in_the_order_asked(decode: DecodeRecords) -> None:
     decoder = PartitionDecoder("t", 0, offset_from=0, columns=("value", "offset"), decode=decode)
     assert rows_of(decoder, values(0, "a")) == [{"value": b"a", "offset": 0}]
 
 
-def test_markers_and_aborted_transactions_are_left_out(decode: Decode) -> None:
+def test_markers_and_aborted_transactions_are_left_out(decode: DecodeRecords) -> None:
     def transactional(base: int, producer: int, *texts: str) -> bytes:
         return values(
             base, *texts, producer_id=producer, producer_epoch=0, base_sequence=0,
@@ -88,7 +88,7 @@ def test_markers_and_aborted_transactions_are_left_out(decode: Decode) -> None:
     assert committed.position == uncommitted.position == 8
 
 
-def test_gaps_of_compaction_are_nothing_special(decode: Decode) -> None:
+def test_gaps_of_compaction_are_nothing_special(decode: DecodeRecords) -> None:
     kept = build(
         [Record(12, 0, None, b"a"), Record(17, 0, None, b"b")], base_offset=10, keep_offsets=True
     )
@@ -97,7 +97,7 @@ def test_gaps_of_compaction_are_nothing_special(decode: Decode) -> None:
     assert decoder.position == 18
 
 
-def test_a_batch_that_compaction_emptied_moves_the_position_on(decode: Decode) -> None:
+def test_a_batch_that_compaction_emptied_moves_the_position_on(decode: DecodeRecords) -> None:
     emptied = bytearray(values(0, "x", "y")[:61])
     struct.pack_into(">i", emptied, 8, 49)
     struct.pack_into(">i", emptied, 57, 0)
@@ -109,7 +109,7 @@ def test_a_batch_that_compaction_emptied_moves_the_position_on(decode: Decode) -
     assert decoder.position == 2
 
 
-def test_a_torn_last_batch_waits_for_the_next_fetch(decode: Decode) -> None:
+def test_a_torn_last_batch_waits_for_the_next_fetch(decode: DecodeRecords) -> None:
     first, second = values(0, "a"), values(1, "b")
     decoder = PartitionDecoder("t", 0, offset_from=0, decode=decode)
     rows = rows_of(decoder, first + second[:-1])
@@ -117,13 +117,13 @@ def test_a_torn_last_batch_waits_for_the_next_fetch(decode: Decode) -> None:
     assert decoder.position == 1
 
 
-def test_batches_that_come_twice_give_their_rows_once(decode: Decode) -> None:
+def test_batches_that_come_twice_give_their_rows_once(decode: DecodeRecords) -> None:
     decoder = PartitionDecoder("t", 0, offset_from=0, decode=decode)
     rows = rows_of(decoder, values(0, "a", "b"), values(0, "a", "b") + values(2, "c"))
     assert [row["offset"] for row in rows] == [0, 1, 2]
 
 
-def test_a_range_ends_in_the_middle_of_a_batch(decode: Decode) -> None:
+def test_a_range_ends_in_the_middle_of_a_batch(decode: DecodeRecords) -> None:
     decoder = PartitionDecoder("t", 0, offset_from=1, offset_until=3, decode=decode)
     rows = rows_of(decoder, values(0, "a", "b", "c", "d"))
     assert [row["value"] for row in rows] == [b"b", b"c"]
@@ -131,7 +131,7 @@ def test_a_range_ends_in_the_middle_of_a_batch(decode: Decode) -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_a_record_larger_than_all_buffers_still_comes(decode: Decode, codec: Codec) -> None:
+def test_a_record_larger_than_all_buffers_still_comes(decode: DecodeRecords, codec: Codec) -> None:
     huge = b"x" * 9_000_000
     batch = build(
         [new_record(b"a"), new_record(huge, key=huge, headers=[("h", huge)]), new_record(b"b")],
@@ -146,7 +146,7 @@ def test_a_record_larger_than_all_buffers_still_comes(decode: Decode, codec: Cod
     assert rows[1]["headers"] == [{"key": "h", "value": huge}]
 
 
-def test_a_record_with_more_headers_than_rows_have_room_still_comes(decode: Decode) -> None:
+def test_a_record_with_more_headers_than_rows_have_room_still_comes(decode: DecodeRecords) -> None:
     many = [(f"h{n}", None) for n in range(500)]
     decoder = PartitionDecoder(
         "t", 0, offset_from=0, rows_max=3, columns=("headers",), decode=decode
@@ -155,14 +155,14 @@ def test_a_record_with_more_headers_than_rows_have_room_still_comes(decode: Deco
     assert [(header["key"], header["value"]) for header in row["headers"]] == many
 
 
-def test_a_bomb_is_refused(decode: Decode) -> None:
+def test_a_bomb_is_refused(decode: DecodeRecords) -> None:
     batch = build([new_record(b"0" * 1_000_000)], compression=Codec.ZSTD)
     decoder = PartitionDecoder("t", 0, offset_from=0, batch_bytes_max=100_000, decode=decode)
     with pytest.raises(CorruptBatch, match=r"t-0 at offset 0: .*100000"):
         rows_of(decoder, batch)
 
 
-def test_a_wrong_checksum_is_refused_with_its_place(decode: Decode) -> None:
+def test_a_wrong_checksum_is_refused_with_its_place(decode: DecodeRecords) -> None:
     torn = bytearray(values(40, "abc"))
     torn[-1] ^= 1
     decoder = PartitionDecoder("t", 0, offset_from=0, decode=decode)
@@ -170,7 +170,7 @@ def test_a_wrong_checksum_is_refused_with_its_place(decode: Decode) -> None:
         rows_of(decoder, bytes(torn))
 
 
-def test_corrupt_batches_are_stepped_over_where_that_is_asked(decode: Decode) -> None:
+def test_corrupt_batches_are_stepped_over_where_that_is_asked(decode: DecodeRecords) -> None:
     torn = bytearray(values(1, "lost"))
     torn[-1] ^= 1
     complaints: list[str] = []
@@ -182,7 +182,7 @@ def test_corrupt_batches_are_stepped_over_where_that_is_asked(decode: Decode) ->
     assert len(complaints) == 1
 
 
-def test_header_keys_that_are_no_utf8_do_not_stop_the_stream(decode: Decode) -> None:
+def test_header_keys_that_are_no_utf8_do_not_stop_the_stream(decode: DecodeRecords) -> None:
     batch = bytearray(build([new_record(b"v", headers=[("ab", b"1")])]))
     place = bytes(batch).rindex(b"ab")
     batch[place : place + 2] = b"a\xff"
@@ -194,7 +194,7 @@ def test_header_keys_that_are_no_utf8_do_not_stop_the_stream(decode: Decode) -> 
     assert row["headers"] == [{"key": "a�", "value": b"1"}]
 
 
-def test_record_batches_outlive_the_fetch_and_each_other(decode: Decode) -> None:
+def test_record_batches_outlive_the_fetch_and_each_other(decode: DecodeRecords) -> None:
     decoder = PartitionDecoder("t", 0, offset_from=0, rows_max=2, decode=decode)
     fetch = bytearray(b"".join(values(base, "aa", "bb") for base in range(0, 40, 2)))
     kept = [*decoder.feed(fetch), *decoder.flush()]

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.kernels.choose import decoder_named
+from headrace.kernels.choose import records_decoder_named
 from headrace.kernels.layout import INT64_MAX, Outcome
 from headrace.record.batch import Record
 from tests.property.test_arrow_twin import Columns, Sizes, column_choices, payload, run
 
 pytest.importorskip("numba")
 
-KERNEL, TWIN = decoder_named("kernel"), decoder_named("twin")
+KERNEL, TWIN = records_decoder_named("numba"), records_decoder_named("python")
 
 
 SIZES_OF_KEYS = [None, 0, 1, 16, 40, 63, 64, 130]
@@ -109,7 +109,7 @@ def test_every_byte_of_a_record_in_a_run_counts(place: int) -> None:
 
 def test_a_run_is_taken_to_the_last_record_of_its_shape() -> None:
     """Asked directly: what comes of a batch does not show which way its records went."""
-    from headrace.kernels.same_shape import _run
+    from headrace.kernels.same_shape import _take_at
 
     records = [Record(at, 1000 + at, b"k", b"val") for at in range(60)]
     source, _, last, _ = payload(records)
@@ -117,7 +117,7 @@ def test_a_run_is_taken_to_the_last_record_of_its_shape() -> None:
     rows, data = np.zeros((2, 64), np.int64), np.zeros((2, 500), np.uint8)
     ends = np.zeros((2, 64), np.int32)
     size = len(source) // len(records)
-    taken, previous = _run(
+    taken, previous = _take_at(
         array.ctypes.data, size, 5, 1, 7, 3, 59, 0, last, 0, 0, -1,
         rows[0].ctypes.data, rows[1].ctypes.data, ends[0].ctypes.data, data[0].ctypes.data, 0,
         ends[1].ctypes.data, data[1].ctypes.data, 0,

@@ -1,4 +1,4 @@
-"""The fast lane gives what a batch-by-batch walk gives, and leaves to it what it must."""
+"""Plain batches decoded in one call give what a walk batch by batch gives; the rest is left to it."""
 
 import random
 from collections.abc import Iterator
@@ -9,15 +9,15 @@ import pytest
 from crc32c import crc32c
 
 from headrace.arrow.aborted_transactions import Aborted
-from headrace.arrow.batch_run import lane
 from headrace.arrow.columns import COLUMNS, HEADERS
 from headrace.arrow.decode import PartitionDecoder
+from headrace.arrow.plain_batches import plain_batch_decoder
 from headrace.record.batch import Codec, ControlType, Record, build, build_marker, stamp
 from headrace.record.compression import CorruptBatch
 
 pytest.importorskip("numba")
-if lane() is None:
-    pytest.skip("no lane on this processor", allow_module_level=True)
+if plain_batch_decoder() is None:
+    pytest.skip("no kernel for this processor", allow_module_level=True)
 
 ALL = (*COLUMNS, HEADERS)
 
@@ -57,7 +57,7 @@ def decoded(
     decoder = PartitionDecoder("t", 0, **arguments)
     decoder.limits = limits
     if not fast:
-        decoder._lane = None
+        decoder._plain = None
 
     def batches() -> Iterator[pa.RecordBatch]:
         at = 0
