@@ -1,4 +1,4 @@
-"""Plain batches decoded in one call give what a walk batch by batch gives; the rest is left to it."""
+"""Plain batches decoded in one call give what a walk batch by batch gives; the rest it leaves."""
 
 import random
 from collections.abc import Iterator
