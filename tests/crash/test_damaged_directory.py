@@ -109,7 +109,7 @@ def left(how: str) -> Left:
     compact_now(world, cleaner_of(world))
     world.directory.apply_retention()
     for one in (log, trimmed, thin):
-        one.publish()
+        one.context.events.publish((one,))
     world.directory.checkpoint()
     world.settle()
     served = {place: stored(world.log(place)) for place in PLACES}

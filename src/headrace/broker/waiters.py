@@ -17,6 +17,7 @@ class AwaitedPartition(Watched):
 
     __slots__ = (
         "_announced",
+        "_announced_start",
         "_refusal",
         "_waiting",
         "high_watermark",
@@ -28,6 +29,7 @@ class AwaitedPartition(Watched):
         self.log = log
         self.high_watermark = high_watermark
         log.high_watermark = self._announced = high_watermark
+        self._announced_start = log.start_offset
         self._refusal: ErrorCode | None = None
         self._waiting: deque[tuple[Offset, Done[ApiError | None]]] = deque()
 
@@ -69,10 +71,11 @@ class AwaitedPartition(Watched):
             self.log_readable()
 
     def log_readable(self) -> None:
-        """`LogListener`: tell those who wait for what the high watermark has passed."""
-        if self._announced == self.high_watermark:
+        """`LogListener`: tell who waits what the high watermark has passed, and of a new start."""
+        start = self.log.start_offset
+        if self._announced == self.high_watermark and self._announced_start == start:
             return
-        self._announced = self.high_watermark
+        self._announced, self._announced_start = self.high_watermark, start
         if self._waiting:
             self._release()
         if self._watchers:

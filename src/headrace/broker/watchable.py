@@ -6,26 +6,23 @@ from collections.abc import Callable
 class Watched:
     """Keeps who watches; its subclasses call `_wake` when another look may find more."""
 
-    __slots__ = ("_next_watch", "_watchers")
+    __slots__ = ("_watchers",)
 
     def __init__(self) -> None:
-        self._watchers: dict[int, Callable[[], None]] = {}
-        self._next_watch = 0
+        self._watchers: dict[Callable[[], None], None] = {}
+        """In the order of their coming."""
 
-    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback()` whenever more may be had, or nothing will be any more.
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call `callback()` whenever more may be had, other offsets told, or nothing any more.
 
-        Until cancelled by what is returned. The callback must not append.
+        Until `unwatch`. The callback must not append.
         """
-        token = self._next_watch
-        self._next_watch = token + 1
-        self._watchers[token] = callback
+        self._watchers[callback] = None
 
-        def cancel() -> None:
-            self._watchers.pop(token, None)
-
-        return cancel
+    def unwatch(self, callback: Callable[[], None]) -> None:
+        """Call `callback` no more; one that does not watch is ignored."""
+        self._watchers.pop(callback, None)
 
     def _wake(self) -> None:
-        for callback in tuple(self._watchers.values()):
+        for callback in tuple(self._watchers):
             callback()

@@ -65,7 +65,7 @@ class LogListener(Protocol):
         """All below `upto` is on the platter; told after every flush. Moves offsets, no more."""
 
     def log_readable(self) -> None:
-        """All logs of the flush have moved, and readers of the files have been told."""
+        """What may be read has changed: flushed and told to file readers, or begun elsewhere."""
 
 
 class Log:
@@ -323,10 +323,6 @@ class Log:
         for listener in self.listeners:
             listener.log_flushed(self.flushed_offset)
 
-    def publish(self) -> None:
-        """Let readers of the files go as far as the high watermark and the flush allow now."""
-        self.context.events.publish((self,))
-
     # --- shorten -----------------------------------------------------------------------------
 
     def delete_records(self, before: Offset) -> Offset:
@@ -349,14 +345,18 @@ class Log:
                 f"records up to {before} cannot go, those from {held} on are still to be delivered",
             )
         if before > self.start_offset:
-            self.start_offset = before
-            self.publish()
-            if self.epochs.truncate_from_start(before):
-                self.save_epochs()
+            self.begin_at(before)
+            self.context.events.publish((self,))
             self.context.events.start_moved()
         return self.start_offset
 
-    # --- end ---------------------------------------------------------------------------------
+    def begin_at(self, start: Offset) -> None:
+        """Hide what lies below `start`, and tell the listeners."""
+        self.start_offset = start
+        for listener in self.listeners:
+            listener.log_readable()
+        if self.epochs.truncate_from_start(start):
+            self.save_epochs()
 
     def close(self, clean: bool = True) -> None:
         """Close every file. If `clean`: complete the indexes, snapshot and flush first. OSError."""

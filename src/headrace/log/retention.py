@@ -96,9 +96,7 @@ def _delete(log: Log, count: int, why: str) -> int:
     try:
         start = log.segments[count].base_offset
         if start > log.start_offset:
-            log.start_offset = start
-            if log.epochs.truncate_from_start(start):
-                log.save_epochs()
+            log.begin_at(start)
         _keep_producers(log, log.segments[:count], start)
         gone = log.segments.drop_oldest(count)
         for segment in gone:

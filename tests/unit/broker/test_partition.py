@@ -306,13 +306,17 @@ def test_readers_of_committed_data_end_before_an_open_transaction() -> None:
 def test_watchers_are_woken_when_more_is_readable_until_they_cancel() -> None:
     place = Place()
     woken: list[int] = []
-    cancel = place.partition.watch(lambda: woken.append(place.partition.high_watermark))
+
+    def wake() -> None:
+        woken.append(place.partition.high_watermark)
+
+    place.partition.watch(wake)
     append(place.partition)
     place.flush()
     append(place.partition)
     place.flush()
-    cancel()
-    cancel()
+    place.partition.unwatch(wake)
+    place.partition.unwatch(wake)
     append(place.partition)
     place.flush()
     assert woken == [1, 2]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.cluster.topic_creation import NewTopic
-from headrace.frontends.kafka.fetch.fetch_sessions import SessionPartition
+from headrace.frontends.kafka.fetch.wanted_partitions import WantedPartitions
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import TRANSACTIONS_TOPIC
 from headrace.record.batch import Record, build
@@ -133,12 +133,24 @@ async def begin(client: FrameClient) -> dict[str, Any]:
 
 
 def test_what_comes_after_an_error_is_news_whatever_the_error_said() -> None:
-    partition = SessionPartition(FetchPartition(0, -1, 5, -1, -1, 1 << 20))
+    wanted = WantedPartitions(kept=True)
+    wanted.put(("t", 0), FetchPartition(0, -1, 5, -1, -1, 1 << 20))
+    (partition,) = wanted.by_key.values()
+
+    def is_news(answer: FetchedPartition) -> bool:
+        news = partition.has_news(answer)
+        wanted.told(partition, answer)
+        return news
+
     right = FetchedPartition(0, 0, 5, 5, 0)
-    assert partition.is_news(right)
-    assert not partition.is_news(right)
+    assert is_news(right)
+    assert not is_news(right)
+    bare = FetchedPartition(0, int(ErrorCode.KAFKA_STORAGE_ERROR))
+    assert is_news(bare)
+    assert is_news(bare)
+    assert is_news(right)
     failed = right._replace(error_code=int(ErrorCode.KAFKA_STORAGE_ERROR))
-    assert partition.is_news(failed)
-    assert partition.is_news(failed), "an error is told as long as it lasts"
-    assert partition.is_news(right)
-    assert not partition.is_news(right)
+    assert is_news(failed)
+    assert is_news(failed), "an error is told as long as it lasts"
+    assert is_news(right)
+    assert not is_news(right)

@@ -42,7 +42,7 @@ def filled(world: World, batches: int = 12) -> list[int]:
     for number in range(batches):
         append(log, b"%02d" % number * 200)
     world.flush(log)
-    log.publish()
+    log.context.events.publish((log,))
     return [one.base_offset for one in log.segments]
 
 

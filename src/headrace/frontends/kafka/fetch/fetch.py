@@ -7,21 +7,28 @@
 * What is not in the page cache is read on a thread. Damaged bytes are never given.
 * Much data is named here and read while it is sent (`log.ranges`); a log can change meanwhile, so
   such an answer comes whole or its connection ends.
+* Only partitions of which there may be anything are looked at (`wanted_partitions`): the answer is
+  that of a look at all.
 * A follower's fetch (replica id >= 0) is refused: there is no cluster yet.
 
 v4 isolation · v5 log start offset · v7 sessions · v9 leader epoch · v12 flexible · v13 topic ids
 """
 
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.frontends.kafka.connection.long_poll import LongPoll
 from headrace.frontends.kafka.fetch.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     FetchSession,
+    wanted_of,
+)
+from headrace.frontends.kafka.fetch.wanted_partitions import (
     Key,
-    keys_of,
+    WantedPartition,
+    WantedPartitions,
+    in_turn,
 )
 from headrace.log.log import NeedsDisk, Served
 from headrace.model.errors import ApiError, ErrorCode
@@ -44,9 +51,6 @@ if TYPE_CHECKING:
     from headrace.ports.file_ranges import Part
 
 READ_COMMITTED = 1
-_TOPIC_IDS_FROM = 13
-_GATHER_SECONDS = 0.002
-"""How long records gather before a fetch that wants many of them looks again."""
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
@@ -57,16 +61,14 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     session: FetchSession | None = None
     if request.session_epoch == FINAL_EPOCH:
         sessions.close(request.session_id)
-        wanted = keys_of(version, request)
     elif request.session_epoch == INITIAL_EPOCH:
         session = sessions.open(version, request)
-        wanted = keys_of(version, request)
     else:
         try:
             session = sessions.resume(version, request)
         except ApiError as error:
             return encode_response(version, FetchResponse(error_code=error.code))
-        wanted = [(key, partition.asked) for key, partition in session.partitions.items()]
+    wanted = wanted_of(version, request) if session is None else session.wanted
     throttle = context.throttle if context.broker.quotas.active else None
     fetch = _Fetch(context.broker, context.shared, version, request, session, wanted, throttle)
     return fetch.begin()
@@ -75,6 +77,12 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 class _Fetch:
     """One request from its first look at the logs to its answer."""
 
+    __slots__ = (
+        "broker", "bytes_max", "cold", "deadlines", "failed", "incremental", "looked",
+        "pending", "poll", "read_committed", "request", "results", "session", "size", "throttle",
+        "version", "wanted",
+    )  # fmt: skip
+
     def __init__(
         self,
         broker: "Broker",
@@ -82,7 +90,7 @@ class _Fetch:
         version: int,
         request: FetchRequest,
         session: FetchSession | None,
-        wanted: Sequence[tuple[Key, FetchPartition]],
+        wanted: WantedPartitions,
         throttle: "Throttle | None" = None,
     ) -> None:
         self.broker = broker
@@ -91,22 +99,25 @@ class _Fetch:
         self.request = request
         self.session = session
         self.wanted = wanted
+        self.incremental = session is not None and request.session_epoch != INITIAL_EPOCH
         self.read_committed = request.isolation_level == READ_COMMITTED
         self.bytes_max = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
         self.throttle = throttle
         if throttle is not None:
             self.bytes_max = throttle.fetch_bytes_max(self.bytes_max)
         self.pending: Pending | None = None
-        self.results: list[FetchedPartition] = []
-        self.partitions: list[Partition | None] = []
-        self.cold: list[int] = []
+        self.poll: LongPoll | None = None
+        self.results: dict[WantedPartition, FetchedPartition] = {}
+        """What the answer tells, as far as it is known."""
+        self.looked: list[tuple[WantedPartition, Partition]] = []
+        """What the last look found, and read of."""
+        self.cold: list[tuple[WantedPartition, Partition]] = []
         self.size = 0
         self.failed = False
-        self._watches: list[Callable[[], None]] = []
-        self._woken = False
 
     def begin(self) -> Answer:
         """Answer at once if that is possible."""
+        self.wanted.begin((self.request.replica_id >= 0, self.read_committed))
         self._look()
         if self.cold:
             self.pending = Pending(alone=True)
@@ -115,34 +126,55 @@ class _Fetch:
         if self._satisfied() or self.request.max_wait_ms <= 0:
             return self._encode()
         self.pending = Pending(alone=True)
-        self.pending.on_abandon = self._stop_waiting
+        self.poll = LongPoll(
+            self.broker.clock,
+            self.deadlines,
+            self.pending,
+            seconds=self.request.max_wait_ms / 1000,
+            bytes_min=self.request.min_bytes,
+            look=self._look_again,
+            expire=self._answer_as_it_is,
+            on_end=self.wanted.end_wait,
+        )
+        self.wanted.wait(self.poll)
         self._watch()
-        wait = self.request.max_wait_ms / 1000
-        self.deadlines.add(self.pending, wait, self._give_up_waiting)
         return self.pending
 
     def _satisfied(self) -> bool:
-        return self.failed or self.size >= self.request.min_bytes or not self.wanted
+        return self.failed or self.size >= self.request.min_bytes or not self.wanted.by_key
 
     # looking
 
     def _look(self) -> None:
-        """Read every partition as far as the page cache and the limits allow."""
-        self.results = []
-        self.partitions = []
+        """Read what is ready as far as the page cache and the limits allow."""
+        wanted, results = self.wanted, self.results
+        self.looked = []
         self.cold = []
         self.size = 0
-        for at, (key, asked) in enumerate(self.wanted):
-            partition: Partition | None = None
+        for entry in wanted.to_look_at():
             try:
-                partition = self._partition(key)
-                partition.check_epoch(asked.current_leader_epoch)
-                result = self._read(at, partition, asked)
+                partition = self._partition(entry.key)
+                partition.check_epoch(entry.asked.current_leader_epoch)
+                result = self._read(entry, partition)
             except ApiError as error:
                 self.failed = True
-                result = FetchedPartition(asked.partition, error.code)
-            self.results.append(result)
-            self.partitions.append(partition)
+                results[entry] = FetchedPartition(entry.asked.partition, error.code)
+                entry.unwatch()
+                continue
+            results[entry] = result
+            self.looked.append((entry, partition))
+            readable_end = result[3] if self.read_committed else result[2]
+            if not result[5] and entry.asked.fetch_offset >= readable_end:
+                news = entry.has_news(result)
+                wanted.quiet(entry, news=news)
+                if self.incremental and not news:
+                    del results[entry]
+        if wanted.kept or wanted.poll is not None:
+            self._watch()
+
+    def _watch(self) -> None:
+        for entry, partition in self.looked:
+            entry.watch(partition, self.wanted)
 
     def _partition(self, key: Key) -> "Partition":
         if self.request.replica_id >= 0:
@@ -153,7 +185,8 @@ class _Fetch:
             return self.broker.partition_by_id(topic, index)
         return self.broker.partition(topic, index)
 
-    def _read(self, at: int, partition: "Partition", asked: FetchPartition) -> FetchedPartition:
+    def _read(self, entry: WantedPartition, partition: "Partition") -> FetchedPartition:
+        asked = entry.asked
         limit = min(asked.max_bytes, self.bytes_max - self.size)
         found = partition.serve(
             Offset(asked.fetch_offset),
@@ -162,7 +195,7 @@ class _Fetch:
             at_least_one=self.size == 0,
         )
         if isinstance(found, NeedsDisk):
-            self.cold.append(at)
+            self.cold.append((entry, partition))
             return self._result(partition, asked, b"", None)
         self.size += len(found.data)
         return self._result(partition, asked, found.data, found)
@@ -179,8 +212,8 @@ class _Fetch:
             aborted = []
             if found is not None and data:
                 aborted = [
-                    AbortedTransaction(one.producer_id, one.first_offset)
-                    for one in partition.log.aborted_transactions(
+                    AbortedTransaction(transaction.producer_id, transaction.first_offset)
+                    for transaction in partition.log.aborted_transactions(
                         Offset(asked.fetch_offset), found.next_offset
                     )
                 ]
@@ -198,19 +231,19 @@ class _Fetch:
 
     def _read_cold(self) -> None:
         """Read the partitions that need the disk on a thread, then answer."""
-        jobs = []
-        for at in self.cold:
-            partition, asked = self.partitions[at], self.wanted[at][1]
-            if partition is not None:
-                below = partition.readable_end(self.read_committed)
-                jobs.append((at, partition, asked, below))
+        if self.poll is not None:
+            self.poll.end()
+        jobs = [
+            (entry, partition, entry.asked, partition.readable_end(self.read_committed))
+            for entry, partition in self.cold
+        ]
         budget = self.bytes_max - self.size
         first = self.size == 0
 
-        def work() -> list[tuple[int, Served | ApiError]]:
+        def work() -> list[Served | ApiError]:
             left, at_least_one = budget, first
-            found: list[tuple[int, Served | ApiError]] = []
-            for at, partition, asked, below in jobs:
+            found: list[Served | ApiError] = []
+            for _, partition, asked, below in jobs:
                 try:
                     result = partition.log.serve_from_disk(
                         Offset(asked.fetch_offset),
@@ -219,72 +252,49 @@ class _Fetch:
                         at_least_one=at_least_one,
                     )
                 except ApiError as error:
-                    found.append((at, error))
+                    found.append(error)
                     continue
-                found.append((at, result))
+                found.append(result)
                 left -= len(result.data)
                 at_least_one = at_least_one and not result.data
             return found
 
         self.broker.disk.run(work, self._cold_read)
 
-    def _cold_read(self, outcome: "list[tuple[int, Served | ApiError]] | BaseException") -> None:
+    def _cold_read(self, outcome: "list[Served | ApiError] | BaseException") -> None:
         pending = self.pending
         if pending is None or pending.done:
             return
         if isinstance(outcome, BaseException):
             # The segment went while it was read: retention, or the topic's deletion.
-            outcome = [(at, ApiError(ErrorCode.KAFKA_STORAGE_ERROR)) for at in self.cold]
-        for at, found in outcome:
-            partition, asked = self.partitions[at], self.wanted[at][1]
+            outcome = [ApiError(ErrorCode.KAFKA_STORAGE_ERROR)] * len(self.cold)
+        for (entry, partition), found in zip(self.cold, outcome, strict=True):
             if isinstance(found, ApiError):
-                self.results[at] = FetchedPartition(asked.partition, found.code)
-            elif partition is not None:
-                self.results[at] = self._result(partition, asked, found.data, found)
+                self.results[entry] = FetchedPartition(entry.asked.partition, found.code)
+            else:
+                self.results[entry] = self._result(partition, entry.asked, found.data, found)
         pending.resolve(self._encode())
 
     # waiting
 
-    def _watch(self) -> None:
-        for partition in self.partitions:
-            if partition is not None:
-                self._watches.append(partition.watch(self._wake))
-
-    def _stop_waiting(self) -> None:
-        watches, self._watches = self._watches, []
-        for cancel in watches:
-            cancel()
-
-    def _wake(self) -> None:
-        """More may be readable: look again when this turn is over, or when more has gathered."""
-        if not self._woken:
-            self._woken = True
-            later = 0.0 if self.request.min_bytes <= 1 else _GATHER_SECONDS
-            self.broker.clock.call_later(later, self._look_again)
-
     def _look_again(self) -> None:
-        self._woken = False
-        if self.pending is None or self.pending.done:
-            return
         self._look()
         if self.cold:
-            self._stop_waiting()
             self._read_cold()
         elif self._satisfied():
             self._answer()
 
-    def _give_up_waiting(self) -> None:
+    def _answer_as_it_is(self) -> None:
         """The wait is over: answer with what there is."""
-        if self.request.min_bytes > 1 or self._woken:
-            self._look()
+        self._look()
         if self.cold:
-            self._stop_waiting()
             self._read_cold()
         else:
             self._answer()
 
     def _answer(self) -> None:
-        self._stop_waiting()
+        if self.poll is not None:
+            self.poll.end()
         if self.pending is not None:
             self.pending.resolve(self._encode())
 
@@ -293,21 +303,19 @@ class _Fetch:
     def _encode(self) -> "list[Part]":
         session = self.session
         if self.throttle is not None:
-            wait_ms = self.throttle.fetched(sum(len(one.records or b"") for one in self.results))
+            given = self.results.values()
+            wait_ms = self.throttle.fetched(sum(len(result.records or b"") for result in given))
             if wait_ms:  # nothing is given, and the session stays as the client knows it
                 session_id = 0 if session is None else session.session_id
                 return encode_response(self.version, FetchResponse(wait_ms, 0, session_id, []))
         by_topic: dict[str | bytes, list[FetchedPartition]] = {}
-        incremental = session is not None and self.request.session_epoch != INITIAL_EPOCH
-        for (key, _), result in zip(self.wanted, self.results, strict=True):
+        for entry in in_turn(self.results):
+            result = self.results[entry]
             if session is not None:
-                known = session.partitions.get(key)
-                news = known is None or known.is_news(result)
-                if result.records:
-                    session.had_turn(key)
-                if incremental and not news:
+                if self.incremental and not entry.has_news(result):
                     continue
-            by_topic.setdefault(key[0], []).append(result)
+                self.wanted.told(entry, result)
+            by_topic.setdefault(entry.key[0], []).append(result)
         topics = [
             FetchedTopic("", topic, partitions)
             if isinstance(topic, bytes)

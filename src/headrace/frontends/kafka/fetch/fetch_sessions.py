@@ -6,12 +6,11 @@ number is kept (max.incremental.fetch.session.cache.slots).
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
 
+from headrace.frontends.kafka.fetch.wanted_partitions import WantedPartitions
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.clock import Clock, Random
-from headrace.wire.kafka.hot.fetch import FetchPartition, FetchRequest
-from headrace.wire.kafka.hot.fetch_response import FetchedPartition
+from headrace.wire.kafka.hot.fetch import FetchRequest
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -21,65 +20,30 @@ EVICTION_SECONDS = 120.0
 _EPOCH_MAX = (1 << 31) - 1
 _TOPIC_IDS_FROM = 13
 
-Key = tuple[str | bytes, int]
-"""Topic name, or topic id in versions that have ids, and partition."""
-
-
-class SessionPartition:
-    """One partition in a session: what is asked of it and what was told last."""
-
-    __slots__ = ("asked", "high_watermark", "log_start_offset")
-
-    def __init__(self, asked: FetchPartition) -> None:
-        self.asked = asked
-        self.high_watermark = -1
-        self.log_start_offset = -1
-
-    def is_news(self, answer: FetchedPartition) -> bool:
-        """Whether `answer` tells anything not told before; notes what it tells."""
-        news = bool(answer.records) or answer.error_code != 0
-        if answer.high_watermark != self.high_watermark:
-            news = True
-            self.high_watermark = answer.high_watermark
-        if answer.log_start_offset != self.log_start_offset:
-            news = True
-            self.log_start_offset = answer.log_start_offset
-        if answer.error_code != 0:
-            self.high_watermark = -1  # an error's end is news as well
-        return news
-
 
 class FetchSession:
     """The partitions one client reads, in the order in which they have their turn."""
 
-    __slots__ = ("by_id", "created", "epoch", "partitions", "session_id", "used")
+    __slots__ = ("by_id", "created", "epoch", "session_id", "used", "wanted")
 
     def __init__(self, session_id: int, by_id: bool, now: float) -> None:
         self.session_id = session_id
         self.by_id = by_id
         self.epoch = 1
         self.created = self.used = now
-        self.partitions: OrderedDict[Key, SessionPartition] = OrderedDict()
+        self.wanted = WantedPartitions(kept=True)
 
     def update(self, request: FetchRequest) -> None:
         """Take in what a request adds, changes and forgets."""
+        wanted = self.wanted
         for topic in request.topics:
             name = topic.topic_id if self.by_id else topic.name
             for asked in topic.partitions:
-                known = self.partitions.get((name, asked.partition))
-                if known is None:
-                    self.partitions[name, asked.partition] = SessionPartition(asked)
-                else:
-                    known.asked = asked
+                wanted.put((name, asked.partition), asked)
         for forgotten in request.forgotten:
             name = forgotten.topic_id if self.by_id else forgotten.name
             for index in forgotten.partitions:
-                self.partitions.pop((name, index), None)
-
-    def had_turn(self, key: Key) -> None:
-        """A partition that gave records comes last the next time: all get their turn."""
-        if key in self.partitions:
-            self.partitions.move_to_end(key)
+                wanted.remove((name, index))
 
 
 class FetchSessions:
@@ -131,7 +95,9 @@ class FetchSessions:
     def close(self, session_id: int) -> None:
         """Forget a session; an unknown one is ignored."""
         if session_id != NO_SESSION:
-            self._sessions.pop(session_id, None)
+            session = self._sessions.pop(session_id, None)
+            if session is not None:
+                session.wanted.close()
 
     def _new_id(self) -> int:
         while True:
@@ -151,8 +117,8 @@ class FetchSessions:
             self._evict(oldest)
             return True
         settled = [s for s in self._sessions.values() if now - s.created > EVICTION_SECONDS]
-        smallest = min(settled, key=lambda s: len(s.partitions), default=None)
-        if smallest is not None and len(smallest.partitions) < partitions:
+        smallest = min(settled, key=lambda s: len(s.wanted.by_key), default=None)
+        if smallest is not None and len(smallest.wanted.by_key) < partitions:
             self._evict(smallest)
             return True
         return False
@@ -162,11 +128,12 @@ class FetchSessions:
         self.close(session.session_id)
 
 
-def keys_of(version: int, request: FetchRequest) -> Sequence[tuple[Key, FetchPartition]]:
+def wanted_of(version: int, request: FetchRequest) -> WantedPartitions:
     """What a request without session asks for."""
     by_id = version >= _TOPIC_IDS_FROM
-    return [
-        ((topic.topic_id if by_id else topic.name, asked.partition), asked)
-        for topic in request.topics
-        for asked in topic.partitions
-    ]
+    wanted = WantedPartitions(kept=False)
+    for topic in request.topics:
+        name = topic.topic_id if by_id else topic.name
+        for asked in topic.partitions:
+            wanted.put((name, asked.partition), asked)
+    return wanted

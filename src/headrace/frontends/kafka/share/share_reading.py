@@ -4,12 +4,13 @@ Looking changes nothing; records are handed out only when the answer is about to
 client that goes while it waits holds none.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.sessions import SessionKey, TopicPart
 from headrace.coordination.share.share_partition import Look, SharePartition, Taken
+from headrace.frontends.kafka.connection.long_poll import LongPoll
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from headrace.net.pending import Pending
     from headrace.ports.deadlines import Deadlines
 
-_GATHER_SECONDS = 0.002
-"""How long records gather before a fetch that wants many of them looks again."""
 _ROUNDS_MAX = 8
 """Looks in a row that may find nothing but markers and gaps before others have their turn."""
 _TOLD = frozenset({
@@ -89,9 +88,7 @@ class ShareReading:
         self._wait_seconds = wait_seconds
         self._done = done
         self._found: dict[TopicPart, Fetched] = {}
-        self._watches: list[Callable[[], None]] = []
-        self._woken = False
-        self._waits = False
+        self._poll: LongPoll | None = None
         self._over = False
         self._began = broker.clock.monotonic()
 
@@ -228,47 +225,37 @@ class ShareReading:
     # waiting
 
     def _wait(self) -> None:
-        self._stop_waiting()
-        self._pending.on_abandon = self._stop_waiting
+        if self._poll is None:
+            waited = self._broker.clock.monotonic() - self._began
+            self._poll = LongPoll(
+                self._broker.clock,
+                self._deadlines,
+                self._pending,
+                seconds=max(self._wait_seconds - waited, 0.0),
+                bytes_min=self._bytes_min,
+                look=self._look_again,
+                expire=self._give_up_waiting,
+            )
         for part in self._parts:
             try:
-                one = self._share_partition(part)
+                share_partition = self._share_partition(part)
             except ApiError:
                 continue
-            self._watches.append(one.watch(self._wake))
-            self._watches.append(one.partition.watch(self._wake))
-        if not self._waits:
-            self._waits = True
-            waited = self._broker.clock.monotonic() - self._began
-            seconds = max(self._wait_seconds - waited, 0.0)
-            self._deadlines.add(self._pending, seconds, self._give_up_waiting)
-
-    def _stop_waiting(self) -> None:
-        watches, self._watches = self._watches, []
-        for cancel in watches:
-            cancel()
-
-    def _wake(self) -> None:
-        """More may be there: look again when this turn is over, or when more has gathered."""
-        if not self._woken:
-            self._woken = True
-            later = 0.0 if self._bytes_min <= 1 else _GATHER_SECONDS
-            self._broker.clock.call_later(later, self._look_again)
+            self._poll.watch((share_partition, share_partition.partition))
 
     def _look_again(self) -> None:
-        self._woken = False
         if not self._pending.done and not self._over:
             self._go(0)
 
     def _give_up_waiting(self) -> None:
         """The wait is over: answer with what there is."""
         self._over = True
-        self._stop_waiting()
         self._go(0)
 
     def _finish(self) -> None:
         self._over = True
-        self._stop_waiting()
+        if self._poll is not None:
+            self._poll.end()
         self._done(self._found)
 
 
