@@ -54,10 +54,10 @@ def main() -> int:
 
 def render() -> str:
     """The whole document."""
-    ours = [one for one in BROKER.values() if one.ours]
-    kafkas = [one for one in BROKER.values() if not one.ours]
-    used = [one for one in TOPIC.values() if one.in_use]
-    accepted = [one for one in TOPIC.values() if not one.in_use]
+    ours = [definition for definition in BROKER.values() if definition.ours]
+    kafkas = [definition for definition in BROKER.values() if not definition.ours]
+    used = [definition for definition in TOPIC.values() if definition.in_use]
+    accepted = [definition for definition in TOPIC.values() if not definition.in_use]
     return "\n".join(
         [
             _INTRODUCTION,
@@ -65,7 +65,7 @@ def render() -> str:
             "Each topic's own value wins over the broker's, which is its default.\n",
             *_table(used, topic=True),
             "\nThese are accepted and shown, since Kafka's tools send them, and have no effect:"
-            f" {_names(one.name for one in accepted)}.\n",
+            f" {_names(definition.name for definition in accepted)}.\n",
             "## Group keys\n",
             "Each group's own value (`kafka-configs --entity-type groups`) wins over the broker's"
             " key of that name with `group.` before it, where there is one.\n",
@@ -89,27 +89,29 @@ def render() -> str:
 def _table(keys: Iterable[Definition], *, topic: bool) -> list[str]:
     last = "Broker's key" if topic else "When"
     lines = [f"| Key | Type | Default | {last} | Meaning |", "|---|---|---|---|---|"]
-    for one in keys:
-        synonym = one.synonym or (group_configs().synonym(one.name) if one.name in GROUP else None)
-        detail = (f"`{synonym}`" if synonym else "") if topic else _mode(one)
-        must = f" ({one.must_be})" if one.must_be else ""
-        kind = one.kind.name.lower() + must
-        cells = [f"`{one.name}`", kind, _default(one), detail, one.doc]
+    for definition in keys:
+        synonym = definition.synonym or (
+            group_configs().synonym(definition.name) if definition.name in GROUP else None
+        )
+        detail = (f"`{synonym}`" if synonym else "") if topic else _mode(definition)
+        must = f" ({definition.must_be})" if definition.must_be else ""
+        kind = definition.kind.name.lower() + must
+        cells = [f"`{definition.name}`", kind, _default(definition), detail, definition.doc]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return lines
 
 
-def _mode(one: Definition) -> str:
-    return "read-only" if one.mode is Mode.READ_ONLY else one.mode.value
+def _mode(definition: Definition) -> str:
+    return "read-only" if definition.mode is Mode.READ_ONLY else definition.mode.value
 
 
-def _default(one: Definition) -> str:
-    if one.default is None:
-        coarser = COARSER.get(one.name)
+def _default(definition: Definition) -> str:
+    if definition.default is None:
+        coarser = COARSER.get(definition.name)
         return f"as `{coarser[0]}`" if coarser else "unset"
-    if one.default == LONG_MAX and one.kind is Kind.LONG:
+    if definition.default == LONG_MAX and definition.kind is Kind.LONG:
         return "no bound (2⁶³−1)"
-    text = text_of(one.default)
+    text = text_of(definition.default)
     return f"`{text}`" if text else "empty"
 
 

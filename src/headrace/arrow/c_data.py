@@ -90,8 +90,8 @@ class ArrayNode:
     def walk(self) -> Iterator["ArrayNode"]:
         """This one, and all below it."""
         yield self
-        for one in (*self.children, *([self.dictionary] if self.dictionary else [])):
-            yield from one.walk()
+        for node in (*self.children, *([self.dictionary] if self.dictionary else [])):
+            yield from node.walk()
 
 
 class RecordBatchExport:
@@ -101,7 +101,7 @@ class RecordBatchExport:
         root = ArrayNode(children=tuple(columns))
         self._schema = schema
         self._nodes = list(root.walk())
-        pointers = sum(1 + len(one.buffers) + len(one.children) for one in self._nodes)
+        pointers = sum(1 + len(node.buffers) + len(node.children) for node in self._nodes)
         self._array = np.zeros(len(self._nodes) * _WORDS + pointers, np.int64)
         self._words = memoryview(self._array.data)
         self._address = data_address(self._array)
@@ -138,7 +138,7 @@ class RecordBatchExport:
         return begin
 
     def _node_address(self, node: ArrayNode) -> int:
-        number = next(at for at, one in enumerate(self._nodes) if one is node)
+        number = next(at for at, known in enumerate(self._nodes) if known is node)
         return self._address + number * _WORDS * _WORD_BYTES
 
     def record_batch(self, state: Sequence[int], owner: object) -> pa.RecordBatch:

@@ -100,7 +100,9 @@ def _check(
 
 def _partitions(directory: str, topic: str, wanted: Sequence[int] | None) -> list[int]:
     parsed = map(file_names.parse_directory, os.listdir(directory))
-    found = sorted(one.partition for one in parsed if one is not None and one.topic == topic)
+    found = sorted(
+        place.partition for place in parsed if place is not None and place.topic == topic
+    )
     missing = sorted(set(wanted or ()) - set(found))
     if missing or not found:
         which = ", ".join(f"{topic}-{number}" for number in missing) or topic

@@ -264,9 +264,9 @@ class PartitionFiles:
         return end if unstable is None else min(unstable, end)
 
     def _load_snapshot(self, producers: ProducerStates, end: int) -> int:
-        parsed = map(file_names.parse_segment_file, _DISK.list(self.directory))
-        offsets = sorted(one[0] for one in parsed if one and one[1] == file_names.SNAPSHOT)
-        for offset in reversed([one for one in offsets if one <= end]):
+        parsed = filter(None, map(file_names.parse_segment_file, _DISK.list(self.directory)))
+        snapshots = [offset for offset, suffix in parsed if suffix == file_names.SNAPSHOT]
+        for offset in sorted((offset for offset in snapshots if offset <= end), reverse=True):
             path = f"{self.directory}/{file_names.segment_file(offset, file_names.SNAPSHOT)}"
             with suppress(CorruptLogError):
                 content = read_file(_DISK, path)

@@ -105,7 +105,11 @@ def _read_segment(
 
 
 def _still_aborted(aborted: list[AbortedTransaction], position: int) -> Aborted:
-    return [(one.producer_id, one.first_offset) for one in aborted if one.last_offset >= position]
+    return [
+        (transaction.producer_id, transaction.first_offset)
+        for transaction in aborted
+        if transaction.last_offset >= position
+    ]
 
 
 def _expect_more(segment: SegmentFile, position: int, chunk: memoryview, chunks: _Chunks) -> None:

@@ -231,15 +231,17 @@ class _Reader:
 
     def _wanted(self) -> list[TopicPartition]:
         known = run(self.client.leaders(list(self.topics)))
-        chosen = {_number(text) for one in self.what.partitions for text in one.split(",")}
+        chosen = {_number(digits) for text in self.what.partitions for digits in text.split(",")}
         wanted = []
         for topic in self.topics:
-            there = [one.partition for one in known.topics[topic].partitions]
+            there = [partition.partition for partition in known.topics[topic].partitions]
             if missing := sorted(chosen - set(there)):
                 raise UsageError(
                     f"--partition {missing[0]}: {topic} has partitions 0 to {max(there)}"
                 )
-            wanted += [TopicPartition(topic, one) for one in there if not chosen or one in chosen]
+            wanted += [
+                TopicPartition(topic, number) for number in there if not chosen or number in chosen
+            ]
         return wanted
 
     def _start(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -252,7 +254,9 @@ class _Reader:
         positions = {
             partition: left[partition].offset for partition in assigned if partition in left
         }
-        positions.update(self._start([one for one in assigned if one not in positions]))
+        positions.update(
+            self._start([partition for partition in assigned if partition not in positions])
+        )
         self.consumer.positions = positions
         self.consumer.high_watermarks.clear()
 

@@ -62,7 +62,9 @@ def coordinator_formatter(name: str) -> Formatter:
     UsageError.
     """
     last = name.rpartition(".")[2]
-    found = _KINDS.get(name) or next((one for one in _KINDS.values() if one.kafkas == last), None)
+    found = _KINDS.get(name) or next(
+        (known for known in _KINDS.values() if known.kafkas == last), None
+    )
     if found is None or not last:
         raise UsageError(f"--formatter {name}: none of {', '.join(NAMES)}")
     kind = found

@@ -117,7 +117,7 @@ def dump(
     Each file is read by what its name says. Checksums are verified; damage is named with its
     place and makes the command fail, after all other files were printed.
     """
-    paths = [*files, *(Path(one) for text in files_flag for one in text.split(",") if one)]
+    paths = [*files, *(Path(path) for text in files_flag for path in text.split(",") if path)]
     if not paths:
         raise UsageError("name at least one file")
     topic = None if decoders is None else decoders.topic()
@@ -149,7 +149,7 @@ def dump(
 def _expanded(path: Path) -> Iterator[tuple[Path, bool]]:
     """Files, and whether they were named; a directory stands for the files in it."""
     if path.is_dir():
-        yield from ((one, False) for one in sorted(path.iterdir()) if one.is_file())
+        yield from ((file, False) for file in sorted(path.iterdir()) if file.is_file())
     else:
         yield path, True
 

@@ -33,13 +33,16 @@ def list_(*, json: Json = False, cluster: Cluster = Cluster()) -> None:  # noqa:
     with cluster.client() as client:
         found = run(groups.list_groups(client))
     if json:
-        print_json([one._asdict() for one in found])
+        print_json([group._asdict() for group in found])
     elif not found:
         note("no groups")
     else:
         print_table(
             ["GROUP", "STATE", "PROTOCOL", "TYPE"],
-            [[one.group, one.state, one.protocol_type or None, one.type or None] for one in found],
+            [
+                [group.group, group.state, group.protocol_type or None, group.type or None]
+                for group in found
+            ],
         )
 
 
@@ -90,28 +93,30 @@ def _describe(client: Client, name: str) -> tuple[DescribedGroup, list[_Row]]:
     described = run(groups.describe_group(client, name))
     offsets = run(groups.committed(client, name))
     if not groups.exists(described, offsets):
-        raise not_found("group", name, [one.group for one in run(groups.list_groups(client))])
-    readers = {one: member for member in described.members for one in member.assignment}
+        raise not_found(
+            "group", name, [partition.group for partition in run(groups.list_groups(client))]
+        )
+    readers = {partition: member for member in described.members for partition in member.assignment}
     partitions = sorted({*offsets, *readers})
     ends = _ends(client, partitions)
     rows = [
         _Row(
-            one,
-            offsets[one].offset if one in offsets else None,
-            ends.get(one),
-            readers.get(one),
+            partition,
+            offsets[partition].offset if partition in offsets else None,
+            ends.get(partition),
+            readers.get(partition),
         )
-        for one in partitions
+        for partition in partitions
     ]
     return described, rows
 
 
 def _ends(client: Client, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
     """End offsets of those partitions that still exist."""
-    known = run(client.metadata(sorted({one.topic for one in partitions})))
-    there = [one for one in partitions if _exists(known, one)]
+    known = run(client.metadata(sorted({partition.topic for partition in partitions})))
+    there = [partition for partition in partitions if _exists(known, partition)]
     found = run(list_offsets(client, dict.fromkeys(there, LATEST)))
-    return {one: at.offset for one, at in found.items()}
+    return {partition: at.offset for partition, at in found.items()}
 
 
 def _exists(known: Metadata, wanted: TopicPartition) -> bool:
@@ -119,7 +124,7 @@ def _exists(known: Metadata, wanted: TopicPartition) -> bool:
     return (
         topic is not None
         and not topic.error_code
-        and any(one.partition == wanted.partition for one in topic.partitions)
+        and any(partition.partition == wanted.partition for partition in topic.partitions)
     )
 
 
@@ -130,13 +135,13 @@ def _json(described: DescribedGroup, rows: list[_Row]) -> dict[str, object]:
         "protocol": described.protocol,
         "members": [
             {
-                "member_id": one.member_id,
-                "instance_id": one.instance_id,
-                "client_id": one.client_id,
-                "host": one.host,
-                "partitions": [list(part) for part in one.assignment],
+                "member_id": member.member_id,
+                "instance_id": member.instance_id,
+                "client_id": member.client_id,
+                "host": member.host,
+                "partitions": [list(part) for part in member.assignment],
             }
-            for one in described.members
+            for member in described.members
         ],
         "lag": sum(row.lag or 0 for row in rows),
         "partitions": [
@@ -164,8 +169,13 @@ def _print_group(described: DescribedGroup, rows: list[_Row], *, members: bool) 
         print_table(
             ["MEMBER", "CLIENT", "HOST", "PARTITIONS"],
             [
-                [one.member_id, one.client_id, one.host, " ".join(map(str, one.assignment))]
-                for one in described.members
+                [
+                    member.member_id,
+                    member.client_id,
+                    member.host,
+                    " ".join(map(str, member.assignment)),
+                ]
+                for member in described.members
             ],
         )
         return
@@ -221,26 +231,27 @@ def seek(
         partitions = _chosen(client, name, topics, offsets)
         if not dry_run:
             _refuse_members(client, name)
-        current = {one: at.offset for one, at in offsets.items()}
+        current = {partition: at.offset for partition, at in offsets.items()}
         moved = _moved(client, place, partitions, current)
         if not dry_run:
-            run(groups.commit(client, name, {one: Committed(at) for one, at in moved.items()}))
-    rows = [(one, current.get(one), moved[one]) for one in sorted(moved)]
+            commits = {partition: Committed(offset) for partition, offset in moved.items()}
+            run(groups.commit(client, name, commits))
+    rows = [(*partition, current.get(partition), moved[partition]) for partition in sorted(moved)]
     if json:
         print_json(
             {
                 "group": name,
                 "dry_run": dry_run,
                 "partitions": [
-                    {"topic": one.topic, "partition": one.partition, "from": was, "to": now}
-                    for one, was, now in rows
+                    dict(zip(("topic", "partition", "from", "to"), row, strict=True))
+                    for row in rows
                 ],
             }
         )
         return
     print_table(
         ["TOPIC", "PARTITION", "FROM", "TO"],
-        [[one.topic, one.partition, was, now] for one, was, now in rows],
+        rows,
     )
     if dry_run:
         note("nothing was changed: --dry-run")
@@ -273,23 +284,23 @@ def _chosen(
     """The partitions to move: those named, or all the group has offsets for."""
     if not topics:
         if not offsets:
-            known = [one.group for one in run(groups.list_groups(client))]
+            known = [group.group for group in run(groups.list_groups(client))]
             if name not in known:
                 raise not_found("group", name, known)
             raise UsageError(f"group {name} has no offsets yet; name topics with --topics")
-        there = run(client.metadata(sorted({one.topic for one in offsets})))
-        return [one for one in sorted(offsets) if _exists(there, one)]
+        there = run(client.metadata(sorted({partition.topic for partition in offsets})))
+        return [partition for partition in sorted(offsets) if _exists(there, partition)]
     everything = run(client.metadata())
     chosen = []
     for text in topics:
         topic, _, numbers = text.partition(":")
         if topic not in everything.topics:
             raise not_found("topic", topic, sorted(everything.topics))
-        all_there = [one.partition for one in everything.topics[topic].partitions]
-        wanted = [_number(text, one) for one in numbers.split(",")] if numbers else all_there
+        all_there = [partition.partition for partition in everything.topics[topic].partitions]
+        wanted = [_number(text, digits) for digits in numbers.split(",")] if numbers else all_there
         if missing := sorted(set(wanted) - set(all_there)):
             raise UsageError(f"--topics {text}: there is no partition {missing[0]}")
-        chosen += [TopicPartition(topic, one) for one in wanted]
+        chosen += [TopicPartition(topic, number) for number in wanted]
     return sorted(set(chosen))
 
 
@@ -311,7 +322,7 @@ def delete(
     if not wanted:
         raise UsageError("name at least one group")
     with cluster.client() as client:
-        known = [one.group for one in run(groups.list_groups(client))]
+        known = [listed.group for listed in run(groups.list_groups(client))]
         for name in wanted:
             if name not in known:
                 raise not_found("group", name, known)

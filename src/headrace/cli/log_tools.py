@@ -21,7 +21,7 @@ def existing(path: Path, what: str) -> Path:
 
 def broker_runs_on(path: Path) -> bool:
     """Whether a process holds the log directory that `path` is, or lies in."""
-    places = [one for one in (path, *list(path.parents)[:2]) if one.is_dir()]
+    places = [directory for directory in (path, *list(path.parents)[:2]) if directory.is_dir()]
     return any(in_use(str(place / file_names.LOCK)) for place in places)
 
 

@@ -191,7 +191,7 @@ def _chosen(disk: RealDisk, where: Path, what: What, *, transactions: bool) -> P
 
 
 def _ids(what: What, asked: Mapping[str, tuple[bytes, int]] | None = None) -> Ids:
-    found = {name: one[0] for name, one in (asked or {}).items()}
+    found = {name: description[0] for name, description in (asked or {}).items()}
     for name, text in pairs("--topic-id", what.topic_id).items():
         try:
             found[name] = text_files.decode_uuid(text)
@@ -210,7 +210,10 @@ def _ask(bootstrap: str) -> dict[str, tuple[bytes, int]]:
         raise UsageError(f"--bootstrap: {error}") from None
     with client:
         topics = run(client.metadata()).topics
-    return {name: (one.topic_id, len(one.partitions)) for name, one in topics.items()}
+    return {
+        name: (description.topic_id, len(description.partitions))
+        for name, description in topics.items()
+    }
 
 
 def _check_room(disk: RealDisk, chosen: Places, into: Path) -> None:

@@ -46,9 +46,13 @@ def verified(where: Path) -> Report:
     report = _looked_at(where, "verifying")
     if report.live and not report.sound:
         # Compaction swaps files under our eyes. What is damaged is so the second time as well.
-        again = {(one.kind, one.path) for one in _looked_at(where, "once more").findings}
+        again = {
+            (finding.kind, finding.path) for finding in _looked_at(where, "once more").findings
+        }
         report.findings = [
-            one for one in report.findings if not one.damage or (one.kind, one.path) in again
+            finding
+            for finding in report.findings
+            if not finding.damage or (finding.kind, finding.path) in again
         ]
     return report
 
@@ -104,12 +108,12 @@ def _print_json(where: Path, report: Report) -> None:
             "bytes": report.bytes,
             "findings": [
                 {
-                    "damage": one.damage,
-                    "kind": one.kind.value,
-                    "path": one.path,
-                    "text": one.text,
+                    "damage": finding.damage,
+                    "kind": finding.kind.value,
+                    "path": finding.path,
+                    "text": finding.text,
                 }
-                for one in report.findings
+                for finding in report.findings
             ],
         }
     )

@@ -74,21 +74,21 @@ async def resolve_places(
     if place.kind == "time" and place.number not in {EARLIEST, LATEST}:
         timed = await list_offsets(client, dict.fromkeys(partitions, place.number))
     found = {}
-    for one in partitions:
-        start, end = starts[one].offset, ends[one].offset
+    for partition in partitions:
+        start, end = starts[partition].offset, ends[partition].offset
         match place.kind:
             case "offset":
                 offset = place.number
             case "ahead":
-                offset = (current or {}).get(one, start) + place.number
+                offset = (current or {}).get(partition, start) + place.number
             case "before_end":
-                offset = (end if current is None else current.get(one, end)) - place.number
+                offset = (end if current is None else current.get(partition, end)) - place.number
             case "time" if place.number == EARLIEST:
                 offset = start
             case "time" if place.number == LATEST:
                 offset = end
             case "time":
                 # No record so late: the end, as Kafka's own tools do.
-                offset = timed[one].offset if timed[one].offset >= 0 else end
-        found[one] = min(max(offset, start), end)
+                offset = timed[partition].offset if timed[partition].offset >= 0 else end
+        found[partition] = min(max(offset, start), end)
     return found

@@ -142,7 +142,9 @@ def _progress(whole: int | None) -> Iterator[Progress]:
 
 def _report(producer: Producer, topic: str, seconds: float, *, json: bool) -> None:
     if json:
-        offsets = {one.partition: offset for one, offset in sorted(producer.offsets.items())}
+        offsets = {
+            partition.partition: offset for partition, offset in sorted(producer.offsets.items())
+        }
         print_json(
             {
                 "topic": topic,
@@ -159,5 +161,5 @@ def _report(producer: Producer, topic: str, seconds: float, *, json: bool) -> No
 
 def _places(producer: Producer) -> str:
     """Where the last records went, where that is short to say."""
-    places = [f"{one}@{offset}" for one, offset in sorted(producer.offsets.items())]
+    places = [f"{partition}@{offset}" for partition, offset in sorted(producer.offsets.items())]
     return f", last at {', '.join(places)}" if 0 < len(places) <= _PLACES_MAX else ""

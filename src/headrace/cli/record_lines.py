@@ -53,7 +53,8 @@ class LineParser:
             if not isinstance(found, dict):
                 raise TypeError("not an object")
             headers = [
-                (str(one["key"]), _bytes_of(one, "value")) for one in found.get("headers") or ()
+                (str(header["key"]), _bytes_of(header, "value"))
+                for header in found.get("headers") or ()
             ]
             return Line(
                 _bytes_of(found, "value"),

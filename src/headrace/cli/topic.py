@@ -98,12 +98,12 @@ def list_(
         print_json(
             [
                 {
-                    "topic": one.name,
-                    "partitions": len(one.partitions),
-                    "replicas": _replicas(one),
-                    "internal": one.internal,
+                    "topic": topic.name,
+                    "partitions": len(topic.partitions),
+                    "replicas": _replicas(topic),
+                    "internal": topic.internal,
                 }
-                for one in shown
+                for topic in shown
             ]
         )
         return
@@ -112,7 +112,7 @@ def list_(
         return
     print_table(
         ["TOPIC", "PARTITIONS", "REPLICAS"],
-        [[one.name, len(one.partitions), _replicas(one)] for one in shown],
+        [[topic.name, len(topic.partitions), _replicas(topic)] for topic in shown],
     )
 
 
@@ -139,29 +139,35 @@ def describe(
         known = run(client.metadata())
         found = [_describe(client, _existing(known, name)) for name in _needed(names + topic)]
     if json:
-        print_json([_description_json(one, all_configs=all_configs) for one in found])
+        print_json(
+            [_description_json(description, all_configs=all_configs) for description in found]
+        )
         return
-    for at, one in enumerate(found):
+    for at, description in enumerate(found):
         if at:
             print_line("")
-        _print_description(one, all_configs=all_configs)
+        _print_description(description, all_configs=all_configs)
 
 
 def _describe(client: Client, topic: TopicMetadata) -> _Description:
     name = topic.name
-    led = [TopicPartition(name, one.partition) for one in topic.partitions if one.leader >= 0]
+    led = [
+        TopicPartition(name, partition.partition)
+        for partition in topic.partitions
+        if partition.leader >= 0
+    ]
     starts = run(list_offsets(client, dict.fromkeys(led, EARLIEST)))
     ends = run(list_offsets(client, dict.fromkeys(led, LATEST)))
     return _Description(
         topic,
         run(admin.describe_configs(client, admin.TOPIC_RESOURCE, name)),
-        {one.partition: starts[one].offset for one in led},
-        {one.partition: ends[one].offset for one in led},
+        {partition.partition: starts[partition].offset for partition in led},
+        {partition.partition: ends[partition].offset for partition in led},
     )
 
 
-def _description_json(one: _Description, *, all_configs: bool) -> dict[str, object]:
-    topic = one.topic
+def _description_json(description: _Description, *, all_configs: bool) -> dict[str, object]:
+    topic = description.topic
     return {
         "topic": topic.name,
         "topic_id": topic.topic_id.hex(),
@@ -169,7 +175,7 @@ def _description_json(one: _Description, *, all_configs: bool) -> dict[str, obje
         "replicas": _replicas(topic),
         "configs": {
             entry.name: {"value": entry.value, "source": entry.source}
-            for entry in one.configs
+            for entry in description.configs
             if all_configs or entry.is_own
         },
         "partitions": [
@@ -180,17 +186,17 @@ def _description_json(one: _Description, *, all_configs: bool) -> dict[str, obje
                 "replicas": list(part.replicas),
                 "isr": list(part.isr),
                 "offline": list(part.offline),
-                "start_offset": one.starts.get(part.partition),
-                "end_offset": one.ends.get(part.partition),
+                "start_offset": description.starts.get(part.partition),
+                "end_offset": description.ends.get(part.partition),
             }
             for part in topic.partitions
         ],
     }
 
 
-def _print_description(one: _Description, *, all_configs: bool) -> None:
-    topic = one.topic
-    records = sum(one.ends[at] - one.starts[at] for at in one.ends)
+def _print_description(description: _Description, *, all_configs: bool) -> None:
+    topic = description.topic
+    records = sum(description.ends[at] - description.starts[at] for at in description.ends)
     print_line(
         f"{topic.name}: {counted(len(topic.partitions), 'partition')},"
         f" {counted(_replicas(topic), 'replica')}, {counted(records, 'offset')}"
@@ -198,7 +204,7 @@ def _print_description(one: _Description, *, all_configs: bool) -> None:
     )
     rows = [
         [entry.name, "***" if entry.sensitive else entry.value, entry.source]
-        for entry in one.configs
+        for entry in description.configs
         if all_configs or entry.is_own
     ]
     if rows:
@@ -212,8 +218,8 @@ def _print_description(one: _Description, *, all_configs: bool) -> None:
                 part.leader_epoch,
                 ",".join(map(str, part.replicas)),
                 ",".join(map(str, part.isr)),
-                one.starts.get(part.partition),
-                one.ends.get(part.partition),
+                description.starts.get(part.partition),
+                description.ends.get(part.partition),
             ]
             for part in topic.partitions
         ],
@@ -245,18 +251,18 @@ def alter(
     with cluster.client() as client:
         known = run(client.metadata())
         wanted = [_existing(known, name) for name in _needed(names + topic)]
-        for one in wanted:
+        for described in wanted:
             if configs or deleted:
                 change = admin.alter_configs(
-                    client, admin.TOPIC_RESOURCE, one.name, set_=configs, delete=deleted
+                    client, admin.TOPIC_RESOURCE, described.name, set_=configs, delete=deleted
                 )
                 run(change)
-            if partitions is not None and partitions != len(one.partitions):
-                run(admin.create_partitions(client, one.name, partitions))
+            if partitions is not None and partitions != len(described.partitions):
+                run(admin.create_partitions(client, described.name, partitions))
             if not json:
-                print_line(f"altered {one.name}")
+                print_line(f"altered {described.name}")
         if json:
-            print_json([{"topic": one.name, "altered": True} for one in wanted])
+            print_json([{"topic": described.name, "altered": True} for described in wanted])
 
 
 @app.command(alias="rm")

@@ -83,19 +83,20 @@ def configured(given: Mapping[str, Sequence[str]], *, insecure: bool) -> Configu
 
 
 def _without(entries: Sequence[str], skipped: Collection[str]) -> list[str]:
-    return [one for one in entries if one.partition("://")[0].upper() not in skipped]
+    return [entry for entry in entries if entry.partition("://")[0].upper() not in skipped]
 
 
 def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tuple[Listener, ...]:
     """What clients are told of each listener; ValueError."""
-    said = {one.name: one for one in given}
-    for one in said.values():
-        if one.name not in {listener.name for listener in listeners}:
-            raise ValueError(f"there is no listener named {one.name}")
-        if one.everywhere:
-            raise ValueError(f"{one}: clients cannot connect to all interfaces, name a host")
+    by_name = {advertised.name: advertised for advertised in given}
+    for advertised in by_name.values():
+        if advertised.name not in {listener.name for listener in listeners}:
+            raise ValueError(f"there is no listener named {advertised.name}")
+        if advertised.everywhere:
+            raise ValueError(f"{advertised}: clients cannot connect to all interfaces, name a host")
     return tuple(
-        said.get(one.name, one._replace(host="") if one.everywhere else one) for one in listeners
+        by_name.get(listener.name, listener._replace(host="") if listener.everywhere else listener)
+        for listener in listeners
     )
 
 

@@ -66,8 +66,8 @@ def _round(v0, v1, v2, v3):
 @njit
 def _partial_word(src, at, size):
     word = U(0)
-    for one in range(size):
-        word |= U(src[at + one]) << U(8 * one)
+    for place in range(size):
+        word |= U(src[at + place]) << U(8 * place)
     return word
 
 
@@ -151,9 +151,9 @@ def _parse_record(src, at, end, previous, last_delta):
 def _touch_slots(table, slots, count):
     """Read the slots, each without waiting for the one before: then they are in the cache."""
     seen = U(0)
-    for one in range(count):
-        if slots[one] >= 0:
-            seen += table[slots[one] + 2]
+    for number in range(count):
+        if slots[number] >= 0:
+            seen += table[slots[number] + 2]
     return seen
 
 
@@ -189,18 +189,18 @@ def index_records(src, count, base, last_delta, start, seed, table, state, hashe
         return BAD_END
     state[NOTED] = -1
     state[SEEN] = np.int64(_touch_slots(table, slots, found))
-    for one in range(found):
-        if slots[one] >= 0:
+    for record in range(found):
+        if slots[record] >= 0:
             if state[USED] >= state[KEYS_MAX]:
                 return FULL
-            high, low = hashes[2 * one], hashes[2 * one + 1]
-            slot = _find_slot(table, slots[one], high, low)
+            high, low = hashes[2 * record], hashes[2 * record + 1]
+            slot = _find_slot(table, slots[record], high, low)
             if table[slot + 2] == U(0):
                 table[slot] = high
                 table[slot + 1] = low
                 state[USED] += 1
-            table[slot + 2] = U(offsets[one] + 1)
-        state[NOTED] = offsets[one]
+            table[slot + 2] = U(offsets[record] + 1)
+        state[NOTED] = offsets[record]
     return DONE
 
 
@@ -231,50 +231,50 @@ def filter_records(
     times, gone = work[3 * count : 4 * count], work[4 * count : 5 * count]
     keyless = np.int64(0)
     every = U(len(table) // 3)
-    for one in range(count):
+    for record in range(count):
         outcome, at, time_delta, delta, key_at, key_size, value_size = _parse_record(
             src, at, end, previous, last_delta
         )
         if outcome != DONE:
             return outcome
         previous = delta
-        offsets[one] = base + delta
-        ends[one] = at
-        times[one] = time_delta
-        slots[one] = -1
-        gone[one] = STAYS if value_size >= 0 else TOMBSTONE
+        offsets[record] = base + delta
+        ends[record] = at
+        times[record] = time_delta
+        slots[record] = -1
+        gone[record] = STAYS if value_size >= 0 else TOMBSTONE
         if base + delta <= latest:
             if key_size < 0:
                 keyless += 1
-                gone[one] = GOES
+                gone[record] = GOES
             elif value_size < 0 and not keep_tombstones:
-                gone[one] = GOES
+                gone[record] = GOES
             else:
                 high, low = _siphash(src, key_at, key_size, seed)
-                hashes[2 * one], hashes[2 * one + 1] = high, low
-                slots[one] = np.int64(high % every) * 3
+                hashes[2 * record], hashes[2 * record + 1] = high, low
+                slots[record] = np.int64(high % every) * 3
     if at != end:
         return BAD_END
     state[SEEN] = np.int64(_touch_slots(table, slots, count))
     kept, newest, size, tombstones = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     run, begin = np.int64(-1), np.int64(0)
-    for one in range(count):
-        stays = gone[one] != GOES
-        if slots[one] >= 0:
-            slot = _find_slot(table, slots[one], hashes[2 * one], hashes[2 * one + 1])
-            stays = U(offsets[one] + 1) >= table[slot + 2]
+    for record in range(count):
+        stays = gone[record] != GOES
+        if slots[record] >= 0:
+            slot = _find_slot(table, slots[record], hashes[2 * record], hashes[2 * record + 1])
+            stays = U(offsets[record] + 1) >= table[slot + 2]
         if stays:
             if run < 0:
                 run = begin
-            newest = times[one] if kept == 0 else max(newest, times[one])
+            newest = times[record] if kept == 0 else max(newest, times[record])
             kept += 1
-            if gone[one] == TOMBSTONE:
+            if gone[record] == TOMBSTONE:
                 tombstones = 1
         elif run >= 0:
             copy(out, size, src, run, begin - run)
             size += begin - run
             run = np.int64(-1)
-        begin = ends[one]
+        begin = ends[record]
     if run >= 0:
         copy(out, size, src, run, end - run)
         size += end - run

@@ -109,7 +109,7 @@ def _folded(typing_context, crc, address, count):
             ir.Constant(_VECTOR, [0] * _VECTOR.count), crc, ir.Constant(ir.IntType(32), 0)
         )
         lanes[0] = builder.xor(lanes[0], first)
-        slots = [cgutils.alloca_once_value(builder, one) for one in lanes]
+        slots = [cgutils.alloca_once_value(builder, vector) for vector in lanes]
         with cgutils.for_range(builder, count, start=ir.Constant(word, 1)) as loop:
             block = builder.mul(loop.index, ir.Constant(word, FOLD_BYTES))
             for number, slot in enumerate(slots):

@@ -184,8 +184,10 @@ def _decompress_two_batches(src, at, after, following, chunk, until, scratch):
     if second < 0:
         return none, none, none, none
     half = np.int64(scratch.shape[0]) >> 1
-    one, two = decompress_two_blocks(src, first, first_end, second, second_end, scratch, half)
-    return one, two, second_after, second_following
+    first_to, second_to = decompress_two_blocks(
+        src, first, first_end, second, second_end, scratch, half
+    )
+    return first_to, second_to, second_after, second_following
 
 
 @njit(inline="always")

@@ -92,7 +92,7 @@ class Cluster:
     def ends(self, partitions: Iterable[TopicPartition], which: int) -> Ends:
         """EARLIEST or LATEST offsets; LATEST is what readers of the isolation level may see."""
         found = self._list(dict.fromkeys(partitions, which))
-        return {one: at.offset for one, at in found.items()}
+        return {partition: at.offset for partition, at in found.items()}
 
     def resolve(self, bound: Bound, partitions: Iterable[TopicPartition]) -> Ends:
         """The offsets a `starting…` or `ending…` option means for these partitions."""
@@ -105,21 +105,23 @@ class Cluster:
         if isinstance(bound.offsets, int):
             return self.ends(wanted, bound.offsets)
         given = _for_each(bound.offsets, wanted, "an offset (-2 earliest, -1 latest)")
-        ends = {one: offset for one, offset in given.items() if offset >= 0}
+        ends = {partition: offset for partition, offset in given.items() if offset >= 0}
         for which in (EARLIEST, LATEST):
-            ends |= self.ends([one for one, offset in given.items() if offset == which], which)
+            ends |= self.ends(
+                [partition for partition, offset in given.items() if offset == which], which
+            )
         return ends
 
     def _by_time(self, times: Mapping[TopicPartition, int], bound: Bound) -> Ends:
         found = self._list(dict(times))
-        missing = [one for one, at in found.items() if at.offset < 0]
+        missing = [partition for partition, at in found.items() if at.offset < 0]
         if missing and not bound.latest_without_match:
-            one = missing[0]
+            partition = missing[0]
             raise SourceError(
-                f"no record of {one} is as late as {times[one]}; "
+                f"no record of {partition} is as late as {times[partition]}; "
                 "startingOffsetsByTimestampStrategy=latest starts such partitions at their end"
             )
-        ends = {one: at.offset for one, at in found.items()}
+        ends = {partition: at.offset for partition, at in found.items()}
         return ends | self.ends(missing, LATEST)
 
     def _list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
@@ -134,10 +136,10 @@ class Cluster:
         weights = dict.fromkeys(begin, 1.0)
         known = self.ask(self._client.leaders(topics_of(begin)))
         by_leader: dict[int, list[Wanted]] = {}
-        for one, offset in begin.items():
-            topic_id = known.topics[one.topic].topic_id
-            wanted = Wanted(*_named(one, topic_id), offset, _SAMPLE_BYTES)
-            by_leader.setdefault(known.leader(*one), []).append(wanted)
+        for partition, offset in begin.items():
+            topic_id = known.topics[partition.topic].topic_id
+            wanted = Wanted(*_named(partition, topic_id), offset, _SAMPLE_BYTES)
+            by_leader.setdefault(known.leader(*partition), []).append(wanted)
         for leader, wanted_here in by_leader.items():
             try:
                 with FetchConnection(
@@ -153,16 +155,16 @@ class Cluster:
 
     def commit(self, group: str, ends: Ends) -> None:
         """Commit as a consumer group without members, so that tools show the lag."""
-        offsets = {one: Committed(offset) for one, offset in ends.items()}
+        offsets = {partition: Committed(offset) for partition, offset in ends.items()}
         self.ask(groups.commit(self._client, group, offsets))
 
 
 def partitions_of(topics: Mapping[str, TopicMetadata]) -> list[TopicPartition]:
     """All their partitions, sorted."""
     return sorted(
-        TopicPartition(name, one.partition)
+        TopicPartition(name, partition.partition)
         for name, topic in topics.items()
-        for one in topic.partitions
+        for partition in topic.partitions
     )
 
 
@@ -175,16 +177,16 @@ def ids_of(topics: Mapping[str, TopicMetadata]) -> dict[str, str]:
     }
 
 
-def _named(one: TopicPartition, topic_id: bytes) -> tuple[str, bytes, int]:
-    return one.topic, topic_id, one.partition
+def _named(partition: TopicPartition, topic_id: bytes) -> tuple[str, bytes, int]:
+    return partition.topic, topic_id, partition.partition
 
 
 def _assigned(known: Metadata, name: str, numbers: tuple[int, ...] | None) -> TopicMetadata:
     topic = known.topics[name]
     if numbers is None:
         return topic
-    chosen = [one for one in topic.partitions if one.partition in numbers]
-    missing = sorted(set(numbers) - {one.partition for one in chosen})
+    chosen = [partition for partition in topic.partitions if partition.partition in numbers]
+    missing = sorted(set(numbers) - {partition.partition for partition in chosen})
     if missing:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
         raise SourceError(f"{code}: assign: there is no partition {name}-{missing[0]}")

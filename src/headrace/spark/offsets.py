@@ -78,4 +78,4 @@ def flat(said: Mapping[str, Mapping[str, int]]) -> Ends:
 
 def topics_of(partitions: Iterable[TopicPartition]) -> list[str]:
     """Their topics, each once, sorted."""
-    return sorted({one.topic for one in partitions})
+    return sorted({partition.topic for partition in partitions})

@@ -29,8 +29,8 @@ class OffsetRange(NamedTuple):
 
 def backlog(begin: Ends, latest: Ends) -> Ends:
     """How far each partition of `latest` is behind; partitions with nothing to read left out."""
-    sizes = {one: end - begin.get(one, end) for one, end in latest.items()}
-    return {one: size for one, size in sizes.items() if size > 0}
+    sizes = {partition: end - begin.get(partition, end) for partition, end in latest.items()}
+    return {partition: size for partition, size in sizes.items() if size > 0}
 
 
 def limit_rows(begin: Ends, latest: Ends, rows: int) -> Ends:
@@ -42,7 +42,9 @@ def limit_rows(begin: Ends, latest: Ends, rows: int) -> Ends:
     total = sum(behind.values())
     if total <= rows:
         return dict(latest)
-    return _cut(begin, latest, {one: rows * size / total for one, size in behind.items()})
+    return _cut(
+        begin, latest, {partition: rows * size / total for partition, size in behind.items()}
+    )
 
 
 def limit_bytes(
@@ -53,19 +55,22 @@ def limit_bytes(
     `record_bytes`: what one offset of each partition weighs about. One offset each at least.
     """
     behind = backlog(begin, latest)
-    weights = {one: size * record_bytes[one] for one, size in behind.items()}
+    weights = {partition: size * record_bytes[partition] for partition, size in behind.items()}
     total = sum(weights.values())
     if total <= bytes_max:
         return dict(latest)
-    rows = {one: bytes_max * weights[one] / total / record_bytes[one] for one in behind}
+    rows = {
+        partition: bytes_max * weights[partition] / total / record_bytes[partition]
+        for partition in behind
+    }
     return _cut(begin, latest, rows)
 
 
 def _cut(begin: Ends, latest: Ends, shares: Mapping[TopicPartition, float]) -> Ends:
     ends = dict(latest)
-    for one, share in shares.items():
+    for partition, share in shares.items():
         rows = math.ceil(share) if share < 1 else math.floor(share)
-        ends[one] = min(latest[one], begin[one] + rows)
+        ends[partition] = min(latest[partition], begin[partition] + rows)
     return ends
 
 
@@ -76,17 +81,17 @@ def split(
 
     Larger ranges get more parts. The result may be fewer than asked where there are few offsets.
     """
-    whole = sorted(one for one in ranges if one.size > 0)
-    total = sum(one.size for one in whole)
+    whole = sorted(range_ for range_ in ranges if range_.size > 0)
+    total = sum(range_.size for range_ in whole)
     tasks = []
-    for one in whole:
+    for range_ in whole:
         parts = 1
         if max_records:
-            parts = math.ceil(one.size / max_records)
+            parts = math.ceil(range_.size / max_records)
         if min_partitions and len(whole) < min_partitions:
             # Rounded up: together never fewer than asked, where there are that many offsets.
-            parts = max(parts, math.ceil(min_partitions * one.size / total))
-        tasks += _parts(one, min(parts, one.size))
+            parts = max(parts, math.ceil(min_partitions * range_.size / total))
+        tasks += _parts(range_, min(parts, range_.size))
     return tasks
 
 

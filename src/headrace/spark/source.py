@@ -110,19 +110,19 @@ def _without_bounds(options: Mapping[str, str]) -> dict[str, str]:
 
 def _tasks(options: Options, columns: Sequence[str], begin: Ends, end: Ends) -> list[Any]:
     ranges = [
-        OffsetRange(one.topic, one.partition, begin[one], offset)
-        for one, offset in end.items()
-        if one in begin
+        OffsetRange(*partition, begin[partition], offset)
+        for partition, offset in end.items()
+        if partition in begin
     ]
     return [
         RangePartition(
             options.bootstrap,
-            *one,
+            *range_,
             columns=tuple(columns),
             fail_on_data_loss=options.fail_on_data_loss,
             fetching=options.fetching,
         )
-        for one in split(ranges, options.min_partitions, options.max_records_per_partition)
+        for range_ in split(ranges, options.min_partitions, options.max_records_per_partition)
     ]
 
 
@@ -152,12 +152,13 @@ class BatchReader(DataSourceReader):
             every = partitions_of(cluster.topics(options.subscription))
             begin = cluster.resolve(options.starting, every)
             end = cluster.resolve(options.ending, every)
-        for one in every:
-            if end[one] < begin[one]:
+        for partition in every:
+            if end[partition] < begin[partition]:
                 if options.ending.offsets == LATEST and isinstance(options.starting.offsets, int):
                     continue  # everything between was deleted meanwhile
                 raise SourceError(
-                    f"{one} is to end at {end[one]}, before it starts at {begin[one]}"
+                    f"{partition} is to end at {end[partition]},"
+                    f" before it starts at {begin[partition]}"
                 )
         return _tasks(options, self._columns, begin, end)
 
@@ -216,12 +217,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         latest = self._target or self._look()
         self._latest = latest
         begin, added = self._begin(before, latest)
-        ends = {one: max(end, begin[one]) for one, end in latest.offsets.items()}
+        ends = {partition: max(end, begin[partition]) for partition, end in latest.offsets.items()}
         if not isinstance(limit, ReadAllAvailable):
             if self._must_wait(begin, ends):
                 return start
             ends = self._limited(begin, ends, limit)
-        after = self._position(ends, latest.ids, {one: added[one] for one in added})
+        after = self._position(
+            ends, latest.ids, {partition: added[partition] for partition in added}
+        )
         if not added and after.offsets == before.offsets and after.ids == before.ids:
             return start
         self._triggered_at = time.monotonic()
@@ -280,22 +283,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         New partitions, and all of a topic that was made again, start at their earliest offset.
         """
         fail = self._options.fail_on_data_loss
-        for one in sorted(set(before.offsets) - set(latest.offsets)):
-            _tell(lost(f"{one} was read to {before.offsets[one]} and is gone", fail=fail))
+        for partition in sorted(set(before.offsets) - set(latest.offsets)):
+            _tell(
+                lost(f"{partition} was read to {before.offsets[partition]} and is gone", fail=fail)
+            )
         remade = {
             topic for topic, known in before.ids.items() if latest.ids.get(topic, known) != known
         }
         for topic in sorted(remade):
             _tell(lost(f"{topic} was deleted and made again since it was last read", fail=fail))
-        new = [one for one in latest.offsets if one not in before.offsets or one.topic in remade]
+        new = [
+            partition
+            for partition in latest.offsets
+            if partition not in before.offsets or partition.topic in remade
+        ]
         added = self._ask().ends(new, EARLIEST) if new else {}
-        for one, offset in sorted(added.items()):
-            if offset > 0 and one.topic not in remade:
-                _tell(lost(f"new partition {one} starts at {offset}, not at 0", fail=fail))
-        begin = {one: before.offsets[one] for one in latest.offsets if one not in added} | added
-        for one, offset in sorted(begin.items()):
-            if latest.offsets[one] < offset and self._target is None:
-                what = f"{one} ends at {latest.offsets[one]}, it was read to {offset}"
+        for partition, offset in sorted(added.items()):
+            if offset > 0 and partition.topic not in remade:
+                _tell(lost(f"new partition {partition} starts at {offset}, not at 0", fail=fail))
+        begin = {
+            partition: before.offsets[partition]
+            for partition in latest.offsets
+            if partition not in added
+        } | added
+        for partition, offset in sorted(begin.items()):
+            if latest.offsets[partition] < offset and self._target is None:
+                what = f"{partition} ends at {latest.offsets[partition]}, it was read to {offset}"
                 _tell(lost(what, fail=fail))
         return begin, added
 
@@ -316,7 +329,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bytes_max = limit.max_bytes if isinstance(limit, ReadMaxBytes) else self._options.max_bytes
         behind = backlog(begin, ends)
         if bytes_max is not None and behind:
-            weights = self._ask().record_bytes({one: begin[one] for one in behind})
+            weights = self._ask().record_bytes(
+                {partition: begin[partition] for partition in behind}
+            )
             ends = limit_bytes(begin, ends, bytes_max, weights)
         return ends
 

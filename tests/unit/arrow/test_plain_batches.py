@@ -1,4 +1,4 @@
-"""Plain batches decoded in one call give what a walk batch by batch gives; the rest it leaves."""
+"""Plain batches decoded in one call give what a walk batch by batch does; others are left to it."""
 
 import random
 from collections.abc import Iterator

@@ -97,7 +97,8 @@ _GROUP_KEYS: tuple[Definition, ...] = (
 )
 
 GROUP: dict[str, Definition] = {
-    one.name: one for one in sorted(_GROUP_KEYS, key=lambda one: one.name)
+    definition.name: definition
+    for definition in sorted(_GROUP_KEYS, key=lambda definition: definition.name)
 }
 """A group's keys by name, in the order of their names."""
 
@@ -112,8 +113,8 @@ MATCHED = (
 """What a subscription's `match` may ask about a client (KIP-714)."""
 
 CLIENT_METRICS: dict[str, Definition] = {
-    one.name: one
-    for one in (
+    definition.name: definition
+    for definition in (
         Definition(
             "interval.ms",
             Kind.INT,

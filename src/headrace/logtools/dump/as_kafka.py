@@ -120,16 +120,16 @@ class KafkaDump:
                 yield f"  Index offset: {indexed}, log offset: {wrong[indexed]}"
         for path, pairs in self._time_mismatches.items():
             yield f"Found timestamp mismatch in :{path}"
-            for one, two in pairs:
-                yield f"  Index timestamp: {one}, log timestamp: {two}"
+            for indexed, found in pairs:
+                yield f"  Index timestamp: {indexed}, log timestamp: {found}"
         for path, pairs in self._time_disorder.items():
             yield f"Found out of order timestamp in :{path}"
-            for one, two in pairs:
-                yield f"  Index timestamp: {one}, Previously indexed timestamp: {two}"
+            for indexed, earlier in pairs:
+                yield f"  Index timestamp: {indexed}, Previously indexed timestamp: {earlier}"
         for pairs in self._not_found.values():
             yield "The following indexed offsets are not found in the log."
-            for one, two in pairs:
-                yield f"Indexed offset: {one}, found log offset: {two}"
+            for indexed, found in pairs:
+                yield f"Indexed offset: {indexed}, found log offset: {found}"
         for path, gaps in self._gaps.items():
             yield f"Non-consecutive offsets in {path}"
             for before in sorted(gaps):
@@ -258,12 +258,12 @@ class KafkaDump:
     ) -> None:
         start = max(place for indexed, place in places if indexed <= offset)
         frames = _frames(log, start, log.size(), log.path)
-        found = next((one for one in frames if _last_of(one) >= offset), None)
+        found = next((frame for frame in frames if _last_of(frame) >= offset), None)
         if found is None or _last_of(found) != offset:
             last = -1 if found is None else _last_of(found)
             self._not_found.setdefault(path, []).append((offset, last))
             return
-        newest = max((one.timestamp for one in _records(found, log.path)), default=-1)
+        newest = max((frame.timestamp for frame in _records(found, log.path)), default=-1)
         if newest != timestamp:
             self._time_mismatches.setdefault(path, []).append((timestamp, newest))
         if before >= timestamp:

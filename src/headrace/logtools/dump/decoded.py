@@ -38,9 +38,9 @@ def _plain(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         return _by_name(value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: _plain(one) for name, one in value._asdict().items()}
+        return {name: _plain(part) for name, part in value._asdict().items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_plain(part) for part in value]
     return value
 
 
@@ -106,5 +106,5 @@ def _share_value(key_type: int, value: bytes) -> object:
         decoded = share_state.decode_snapshot(value)
     else:
         decoded = share_state.decode_update(value)
-    batches = [dict(zip(_SHARE_BATCH, one, strict=True)) for one in decoded.batches]
+    batches = [dict(zip(_SHARE_BATCH, batch, strict=True)) for batch in decoded.batches]
     return _by_name(decoded) | {"batches": batches}

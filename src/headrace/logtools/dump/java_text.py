@@ -35,7 +35,7 @@ def json_of(value: object) -> str:
     """The value as Jackson writes a tree: no blanks, bytes as base64."""
     match value:
         case dict():
-            inner = ",".join(f"{json_of(name)}:{json_of(one)}" for name, one in value.items())
+            inner = ",".join(f"{json_of(name)}:{json_of(part)}" for name, part in value.items())
             return "{" + inner + "}"
         case list() | tuple():
             return "[" + ",".join(map(json_of, value)) + "]"

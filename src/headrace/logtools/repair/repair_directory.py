@@ -69,19 +69,19 @@ def _partition(
 ) -> PartitionFacts:
     around = checkpoints.around(place)
     facts, findings = _looked_at(mending, where, checkpoints, place, told)
-    bad = {one.path for one in findings if one.damage and one.kind is Kind.BATCH}
+    bad = {finding.path for finding in findings if finding.damage and finding.kind is Kind.BATCH}
     changed = bool(bad) and salvage(mending, facts, bad)
     if changed:
         again = Report()
         facts = verify_partition(mending.disk, where, again, around)
         # What salvage could not keep is a hole now, and said: not one more finding.
-        findings = [one for one in again.findings if one.kind is not Kind.GAP]
+        findings = [finding for finding in again.findings if finding.kind is not Kind.GAP]
     if facts.topic_id is not None:
         ids.setdefault(place.topic, facts.topic_id)
-    lost = [one for one in findings if _is_loss(one, where)]
+    lost = [finding for finding in findings if _is_loss(finding, where)]
     mend_beside(mending, facts, findings, ids.get(place.topic), begins_later=bool(lost))
-    for one in lost:
-        mending.cannot(one.path, f"{one.text}: nobody has them any more")
+    for finding in lost:
+        mending.cannot(finding.path, f"{finding.text}: nobody has them any more")
     if lost or changed:
         for before, segment in pairwise(facts.segments):
             if segment.base > before.end:
@@ -118,7 +118,9 @@ def _gaps(mending: Mending, path: str, gaps: Gaps) -> None:
 def _bounds(mending: Mending, path: str, told: Report) -> None:
     """What readers of the files were told does not hold any more, or never did."""
     where, text = f"{path}/{durable_read_bounds.NAME}", "moved aside; the next start writes it anew"
-    wrong = mending.steps or any(one.damage and one.path == where for one in told.findings)
+    wrong = mending.steps or any(
+        finding.damage and finding.path == where for finding in told.findings
+    )
     if wrong and mending.disk.exists(where) and mending.step(where, text):
         mending.move_aside(where)
 

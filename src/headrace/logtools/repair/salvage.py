@@ -137,8 +137,8 @@ def _holes(stretches: list[Stretch], first: int, limit: int) -> str:
 def _cut(mending: Mending, segments: list[SegmentFacts]) -> bool:
     """End the log before the first bad batch of `segments[0]`."""
     first, gone = segments[0], segments[1:]
-    bytes_gone = first.size - first.sound_bytes + sum(one.size for one in gone)
-    last = max(one.end for one in segments)
+    bytes_gone = first.size - first.sound_bytes + sum(segment.size for segment in gone)
+    last = max(segment.end for segment in segments)
     text = (
         f"cut at byte {first.sound_bytes}: {bytes_gone} bytes go, {len(gone)} later segments with "
         f"them, the log ends at offset {first.end} instead of {max(last, first.end)}: up to "

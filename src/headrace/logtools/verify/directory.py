@@ -97,7 +97,9 @@ class Checkpoints:
         """
         if not self.gaps.known:
             return {}
-        there = {file_names.stem_of(one) for one in disk.list(path) if file_names.is_deleted(one)}
+        there = {
+            file_names.stem_of(name) for name in disk.list(path) if file_names.is_deleted(name)
+        }
         flushed = self._offsets[file_names.RECOVERY_POINTS]
         return {
             place: end
@@ -214,7 +216,7 @@ def _check_against(
     report: Report,
 ) -> None:
     """Checkpoints that speak of offsets beyond the log's end."""
-    if any(one.bad for one in facts.segments):
+    if any(segment.bad for segment in facts.segments):
         return
     for name in (file_names.LOG_STARTS, file_names.HIGH_WATERMARKS, file_names.CLEANER_OFFSETS):
         offset = checkpoints.offset(name, place)

@@ -267,7 +267,7 @@ class _PartitionCheck:
 
     def _look_behind_the_end(self) -> None:
         """Snapshots and epochs that speak of offsets the log does not reach."""
-        if self._report.live or any(one.bad for one in self._facts.segments):
+        if self._report.live or any(segment.bad for segment in self._facts.segments):
             return
         end, clean = self._facts.end, self._around.clean
         for at in self._snapshots[self._next_snapshot :]:

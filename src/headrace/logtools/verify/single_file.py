@@ -24,7 +24,9 @@ def verify_file(disk: Disk, path: str, report: Report) -> None:
             pass
         # A segment's own file stands for all three, an index only for itself.
         report.findings += [
-            one for one in inner.findings if parsed[1] == file_names.LOG or one.path == path
+            finding
+            for finding in inner.findings
+            if parsed[1] == file_names.LOG or finding.path == path
         ]
         report.segments += inner.segments
         report.batches += inner.batches
