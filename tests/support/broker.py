@@ -11,6 +11,7 @@ from headrace.broker.partition import Appended, Partition
 from headrace.config.broker import load
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.ports.network import ListenOptions, Network
+from headrace.ports.store import SessionEvents
 from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.record.batch import Record, build, parse_header
 from headrace.server.assembly import Server
@@ -56,7 +57,6 @@ class HandWorld:
     """`ports.world.World` on a simulated disk, its time moved by hand, its metadata in `place`."""
 
     has_processes = False
-    store_is_shared = False
 
     def __init__(self, place: Path, disk: SimDisk) -> None:
         self.sim_clock = SimClock()
@@ -68,7 +68,10 @@ class HandWorld:
         self.store: EmbeddedStore
         self._place = place
 
-    def open_store(self) -> EmbeddedStore:
+    def store_exists(self) -> bool:
+        return (self._place / FILE_NAME).exists()
+
+    def open_store(self, events: SessionEvents) -> EmbeddedStore:
         self.store = EmbeddedStore(str(self._place / FILE_NAME))
         return self.store
 

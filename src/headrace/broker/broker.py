@@ -19,6 +19,7 @@ from headrace.config.entity_settings import EntityConfigs, group_configs
 from headrace.config.keys.entities import CLIENT_METRICS
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.log_directory import LogDirectory
+from headrace.log.directory.new_log import NewLog
 from headrace.log.log import Log
 from headrace.log.text_files import NO_TOPIC_ID
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageError
@@ -51,7 +52,7 @@ class Broker:
         metrics: Metrics,
         cluster_id: str,
     ) -> None:
-        """Hold opened log directories; partitions come with `open_partition`."""
+        """Hold opened log directories; partitions come with `lead_partition`."""
         self.config = config
         self.broker_id = broker_id
         self.clock = clock
@@ -129,61 +130,67 @@ class Broker:
             return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name}-{index} could not be opened")
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def open_partition(
-        self,
-        topic: str,
-        index: int,
-        topic_id: bytes,
-        config: LogConfig,
-        leader_epoch: LeaderEpoch,
-    ) -> Partition:
-        """Lead a partition from now on, its log made new where no directory holds it.
+    def lead_partition(self, new: NewLog, leader_epoch: LeaderEpoch) -> Partition:
+        """Lead a partition from now on, its log made where no directory holds it.
 
         ApiError: KAFKA_STORAGE_ERROR, where its directory failed, its log is damaged, or belongs to
         another topic that had the same name.
         """
-        key = TopicPartition(topic, index)
+        key = new.topic_partition
+        led = self.partitions.get((key.topic, key.partition))
+        if led is not None and led.topic_id == new.topic_id:
+            if led.refusal is not None:
+                raise ApiError(led.refusal, f"{key}: its log directory has failed")
+            led.leader_epoch = leader_epoch
+            return led
         try:
-            directory, log = self._log_for(key, topic_id, config)
+            directory, log = self._log_for(*new)
         except (StorageError, CorruptLogError, OSError) as error:
-            self._offline.add((topic, index))
+            self.refuse_partition(*key)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._offline.discard((topic, index))
+        self._offline.discard((key.topic, key.partition))
         partition = Partition(
             log,
             leader_epoch=leader_epoch,
             flusher=directory.flusher,
             flush_on_ack=self.config.log_flush_on_ack,
         )
-        self.partitions[topic, index] = partition
+        self.partitions[key.topic, key.partition] = partition
         for watcher in self.opened:
             watcher(partition)
         return partition
 
+    def refuse_partition(self, topic: str, index: int) -> None:
+        """Answer KAFKA_STORAGE_ERROR for a partition that is to be led here and cannot be."""
+        self._offline.add((topic, index))
+
+    def follow_partition(self, topic: str, index: int) -> None:
+        """Lead a partition no longer; its log stays. Who waits is told NOT_LEADER_OR_FOLLOWER."""
+        self.stop_partition(topic, index, delete=False)
+
+    def has_replica(self, key: TopicPartition) -> bool:
+        """Whether a directory of ours holds the partition, or should: a damaged or lost one too."""
+        return any(
+            key in one.logs or key in one.quarantined or key in one.missing
+            for one in self.directories
+        )
+
     def prepare_partitions(
-        self,
-        topic: str,
-        indexes: Sequence[int],
-        topic_id: bytes,
-        config: LogConfig,
-        done: Done[BaseException | None],
+        self, wanted: Sequence[NewLog], done: Done[BaseException | None]
     ) -> None:
-        """Make the logs that `open_partition` will need and nobody has, off the deciding thread."""
+        """Make the logs that `lead_partition` will need and nobody has, off the deciding thread."""
         working = [one for one in self.directories if not one.fenced]
         held = [len(one.logs) for one in working]
-        shares: list[list[TopicPartition]] = [[] for _ in working]
-        for key in (TopicPartition(topic, index) for index in indexes):
-            if working and not any(
-                key in one.logs or key in one.quarantined or key in one.missing
-                for one in self.directories
-            ):
+        shares: list[list[NewLog]] = [[] for _ in working]
+        for new in wanted:
+            if working and not self.has_replica(new.topic_partition):
                 at = held.index(min(held))
                 held[at] += 1
-                shares[at].append(key)
+                shares[at].append(new)
         made = first_error(sum(bool(share) for share in shares), done)
         for directory, share in zip(working, shares, strict=True):
             if share:
-                directory.prepare_logs(share, topic_id, config, made)
+                directory.prepare_logs(share, made)
 
     def _log_for(
         self, key: TopicPartition, topic_id: bytes, config: LogConfig
@@ -216,19 +223,24 @@ class Broker:
         if all(one.fenced for one in self.directories):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is writable")
 
-    def drop_partition(self, topic: str, index: int) -> bool:
-        """Stop serving a partition and delete its log (renamed now, removed later).
+    def stop_partition(self, topic: str, index: int, *, delete: bool) -> bool:
+        """Serve a partition no longer; `delete` its log too (renamed now, removed later).
 
-        Durable after `sync_directories`. Whoever waits is told UNKNOWN_TOPIC_OR_PARTITION. Returns
-        False where the log lies in a failed directory and stays.
+        Durable after `sync_directories`. Whoever waits is told UNKNOWN_TOPIC_OR_PARTITION, or
+        NOT_LEADER_OR_FOLLOWER where the log stays. Returns False where the log was to go and lies
+        in a failed directory.
         """
         key = TopicPartition(topic, index)
         self._offline.discard((topic, index))
         partition = self.partitions.pop((topic, index), None)
         if partition is not None:
-            self._close(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            unknown, elsewhere = (
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            )
+            self._close(partition, unknown if delete else elsewhere)
         gone = True
-        for directory in self.directories:
+        for directory in self.directories if delete else ():
             if key in directory.logs or key in directory.quarantined:
                 gone = gone and _delete(directory, key)
         return gone

@@ -1,10 +1,13 @@
-"""Taking up at start what the store and the log directories hold.
+"""Taking up at start what a store of our own and the log directories hold.
 
 * Every topic of the store is ours to serve; its leader epochs grow by one with each start, and are
   never below what a log has seen, so a client can tell that a leadership ended.
 * A directory that the store knows nothing of (a real Kafka's, or a store that was lost) becomes a
   topic: its id from `partition.metadata`, its partitions from the directories' names.
 * Topics without an id (from before Kafka 2.8, or made by old tools in ZooKeeper) are given one.
+
+Never with a store that other brokers use: leadership would be taken from them, and topics deleted
+while we were away would come back.
 """
 
 import logging
@@ -13,45 +16,55 @@ from dataclasses import replace
 
 from headrace.broker.broker import Broker
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
-from headrace.cluster.catalog import Catalog, StateKey
+from headrace.cluster import changes
+from headrace.cluster.catalog import Catalog
+from headrace.cluster.cluster_facts import Change, ClusterFacts
 from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.stored_topic import FIRST_EPOCH, StoredTopic
+from headrace.cluster.writer import Writer
 from headrace.cluster.znodes import PartitionState, TopicNode
 from headrace.log.log import Log
 from headrace.log.text_files import NO_TOPIC_ID
+from headrace.model.invariant import invariant
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
 _logger = logging.getLogger(__name__)
 
 
-async def adopt(
-    catalog: Catalog, broker: Broker, known: Mapping[str, StoredTopic]
-) -> list[StoredTopic]:
-    """All topics with ids and this start's leader epochs, as the store now holds them.
+async def adopt(catalog: Catalog, facts: ClusterFacts, writer: Writer, broker: Broker) -> None:
+    """Have the store, and `facts`, hold all topics with ids and this start's leader epochs.
 
-    `known` are the store's; the broker's directories are loaded.
+    The broker's directories are loaded.
     """
+    invariant(not catalog.store.shared, "directories are adopted with a store of our own only")
     logs = {log.topic_partition: log for log in broker.logs()}
-    topics = dict(known)
-    await _identify(catalog, topics, broker.random.uuid)
-    found = broker.found()
     strangers = [
         replace(topic, config=internal_config(topic.name, broker.config))
-        for topic in found_topics(found, logs, topics, broker.broker_id, broker.random.uuid)
+        for topic in found_topics(
+            broker.found(), logs, facts.topics, broker.broker_id, broker.random.uuid
+        )
     ]
     if strangers:
-        _logger.info(
-            "adopted from the log directories: %s", ", ".join(topic.name for topic in strangers)
-        )
+        names = ", ".join(topic.name for topic in strangers)
+        _logger.info("adopted from the log directories: %s", names)
         if any(one.loader.used_before for one in broker.directories):
             _logger.error(
                 "the metadata store does not know the topics %s that were served from here: their "
                 "settings are lost, from now on they have the broker's (retention included)",
-                ", ".join(topic.name for topic in strangers),
+                names,
             )
-        await catalog.add_topics(strangers)
+        await _write(writer, [changes.creation(facts, topic) for topic in strangers])
         await _pass_producer_ids(catalog, broker, logs.values())
-    return await _bump(catalog, [*topics.values(), *strangers], logs, broker.broker_id)
+    await _write(writer, _led_anew(facts, logs, broker.broker_id))
+
+
+async def identify(facts: ClusterFacts, writer: Writer, new_id: Callable[[], bytes]) -> None:
+    """Give an id to the topics of the store that have none."""
+    nameless = [topic for topic in facts.topics.values() if topic.node.topic_id is None]
+    await _write(
+        writer,
+        [changes.node_change(one, replace(one.node, topic_id=new_id())) for one in nameless],
+    )
 
 
 def found_topics(
@@ -78,49 +91,28 @@ def found_topics(
         count = keys[-1].partition + 1
         states = {index: PartitionState(broker, FIRST_EPOCH, (broker,)) for index in range(count)}
         node = TopicNode(dict.fromkeys(range(count), (broker,)), topic_id)
-        topics.append(StoredTopic(name, node, {}, states))
+        topics.append(StoredTopic(name, node, {}, states, 0, dict.fromkeys(states, 0)))
     return topics
 
 
-async def _identify(
-    catalog: Catalog, topics: dict[str, StoredTopic], new_id: Callable[[], bytes]
-) -> None:
-    """Give an id to the topics of the store that have none."""
-    nameless = [
-        replace(topic, node=replace(topic.node, topic_id=new_id()))
-        for topic in topics.values()
-        if topic.node.topic_id is None
-    ]
-    if nameless:
-        await catalog.give_topic_ids(nameless)
-        topics.update((topic.name, topic) for topic in nameless)
+def _led_anew(
+    facts: ClusterFacts, logs: Mapping[TopicPartition, Log], broker: BrokerId
+) -> list[Change]:
+    """A new leadership, ours, of every partition that we hold a replica of."""
+    found = []
+    for topic, index in facts.partitions_of((broker,)):
+        former = topic.states.get(index)
+        log = logs.get(TopicPartition(topic.name, index))
+        seen = -1 if log is None else int(log.epochs.latest)
+        epoch = max(seen, -1 if former is None else former.leader_epoch) + 1
+        state = PartitionState(broker, LeaderEpoch(epoch), (broker,))
+        found.append(changes.state_change(facts, topic, index, state, told=False))
+    return found
 
 
-async def _bump(
-    catalog: Catalog,
-    topics: Iterable[StoredTopic],
-    logs: Mapping[TopicPartition, Log],
-    broker: BrokerId,
-) -> list[StoredTopic]:
-    """Begin a new leadership of every partition that we hold a replica of."""
-    written: dict[StateKey, tuple[PartitionState, bool]] = {}
-    bumped = []
-    for topic in topics:
-        states: dict[int, PartitionState] = {}
-        for index, replicas in topic.node.partitions.items():
-            former = topic.states.get(index)
-            if broker not in replicas:
-                if former is not None:
-                    states[index] = former
-                continue
-            log = logs.get(TopicPartition(topic.name, index))
-            seen = -1 if log is None else int(log.epochs.latest)
-            epoch = max(seen, -1 if former is None else former.leader_epoch) + 1
-            states[index] = PartitionState(broker, LeaderEpoch(epoch), (broker,))
-            written[StateKey(topic.name, index)] = (states[index], former is not None)
-        bumped.append(replace(topic, states=states))
-    await catalog.put_states(written)
-    return bumped
+async def _write(writer: Writer, wanted: list[Change]) -> None:
+    done = await writer.write(wanted, [])
+    invariant(done, "somebody else writes to a store that is ours alone")
 
 
 async def _pass_producer_ids(catalog: Catalog, broker: Broker, logs: Iterable[Log]) -> None:

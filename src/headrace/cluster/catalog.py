@@ -3,16 +3,15 @@
 Every write that a controller makes is one `multi` with a check that it still is the controller.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import NamedTuple
 
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.cluster import znodes
 from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.znodes import PartitionState, ProducerIdBlock, Registration
-from headrace.model.errors import ConfigError
+from headrace.cluster.znodes import ProducerIdBlock, Registration
+from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import (
     BadVersion,
@@ -29,6 +28,9 @@ from headrace.ports.store import (
 
 OPERATIONS_PER_MULTI = 1000
 """Longer changes are made in several: ZooKeeper refuses packets over 1 MiB."""
+
+NEVER_VERSION = 1 << 31
+"""A version that no node has."""
 
 NOTICE_SECONDS = 900.0
 """How long notices of configuration changes stay in the store."""
@@ -97,6 +99,16 @@ class Catalog:
             raise ConfigError(f"broker.id={broker}: a broker with this id is running") from None
         return (await self.store.get(path)).created
 
+    async def broker_epoch(self, broker: BrokerId) -> int | None:
+        """The epoch of a live broker; None: it is not registered."""
+        node = await self._get(znodes.broker_path(broker))
+        return None if node is None else node.created
+
+    async def holds_controller(self) -> bool:
+        """Whether `/controller` is our session's."""
+        node = await self._get(znodes.CONTROLLER)
+        return node is not None and node.owner == self.store.session
+
     async def brokers(self) -> list[BrokerInfo]:
         """The brokers that are alive, by id."""
         found = []
@@ -126,9 +138,34 @@ class Catalog:
         self._epoch_check = Check(znodes.CONTROLLER_EPOCH, node.version + 1)
         return True
 
-    async def topics(self) -> dict[str, StoredTopic]:
-        """Every topic of the store. BadPayload."""
-        names = await self.store.children(znodes.TOPICS)
+    async def resume(self) -> bool:
+        """Go on as the controller that our session still is; says whether it is."""
+        node = await self.store.get(znodes.CONTROLLER_EPOCH)
+        if not await self.holds_controller():
+            return False
+        self.controller_epoch = int(node.value)
+        self._epoch_check = Check(znodes.CONTROLLER_EPOCH, node.version)
+        return True
+
+    async def check_controller(self) -> None:
+        """ApiError NOT_CONTROLLER where somebody else has been elected since we were."""
+        node = await self.store.get(znodes.CONTROLLER_EPOCH)
+        if self._epoch_check is None or node.version != self._epoch_check.version:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "another broker has become the controller")
+
+    def resign(self) -> None:
+        """Write nothing as the controller any more."""
+        self._epoch_check = Check(znodes.CONTROLLER_EPOCH, NEVER_VERSION)
+
+    async def controller(self) -> BrokerId | None:
+        """Who the controller is; None: nobody."""
+        node = await self._get(znodes.CONTROLLER)
+        return None if node is None else znodes.decode_controller(node.value)
+
+    async def topics(self, names: Sequence[str] | None = None) -> dict[str, StoredTopic]:
+        """Every topic of the store, or those of `names` that are there. BadPayload."""
+        if names is None:
+            names = await self.store.children(znodes.TOPICS)
         nodes = await self.store.get_all([znodes.topic_path(name) for name in names])
         configs = await self.store.get_all([znodes.topic_config_path(name) for name in names])
         found: dict[str, StoredTopic] = {}
@@ -142,14 +179,15 @@ class Catalog:
                 if config is None
                 else znodes.decode_config(znodes.topic_config_path(name), config.value)
             )
-            found[name] = StoredTopic(name, topic, overrides)
+            found[name] = StoredTopic(name, topic, overrides, version=node.version)
             wanted += [StateKey(name, index) for index in topic.partitions]
         paths = [znodes.state_path(*key) for key in wanted]
-        states: dict[str, dict[int, PartitionState]] = {name: {} for name in found}
         for key, path, node in zip(wanted, paths, await self.store.get_all(paths), strict=True):
             if node is not None:
-                states[key.topic][key.partition] = znodes.decode_state(path, node.value)
-        return {name: replace(topic, states=states[name]) for name, topic in found.items()}
+                topic_of = found[key.topic]
+                topic_of.states[key.partition] = znodes.decode_state(path, node.value)
+                topic_of.versions[key.partition] = node.version
+        return found
 
     async def topic_configs(self) -> dict[str, Mapping[str, str]]:
         """What each topic of the store is configured to. BadPayload."""
@@ -161,53 +199,23 @@ class Catalog:
             for name, path, node in zip(names, paths, nodes, strict=True)
         }
 
-    async def add_topics(self, topics: Sequence[StoredTopic]) -> None:
-        """Write new topics, each whole or not at all. NodeExists."""
-        batch: list[Operation] = []
+    async def complete_partitions(self, topics: Iterable[StoredTopic]) -> None:
+        """Make the nodes above the states that partitions made by old tools do not have."""
         for topic in topics:
-            operations = _creation(topic, self.controller_epoch)
-            if batch and len(batch) + len(operations) > OPERATIONS_PER_MULTI:
-                await self._multi(batch)
-                batch = []
-            batch += operations
-        if batch:
-            await self._multi(batch)
-
-    async def add_partitions(self, topic: StoredTopic, first: int) -> None:
-        """Write a topic that has grown: its partitions from `first` on are new."""
-        operations: list[Operation] = [
-            Set(znodes.topic_path(topic.name), znodes.encode_topic(topic.node))
-        ]
-        for index in range(first, len(topic.node.partitions)):
-            operations += _partition(topic, index, self.controller_epoch)
-        await self._multi(operations)
-
-    async def put_states(self, states: Mapping[StateKey, tuple[PartitionState, bool]]) -> None:
-        """Write leaders and epochs; the flag says whether the partition has a state already."""
-        operations: list[Operation] = []
-        for (topic, index), (state, exists) in states.items():
-            value = znodes.encode_state(replace(state, controller_epoch=self.controller_epoch))
-            path = znodes.state_path(topic, index)
-            if exists:
-                operations.append(Set(path, value))
-            else:
-                await self.store.create(path, value, parents=True)
-        for at in range(0, len(operations), OPERATIONS_PER_MULTI):
-            await self._multi(operations[at : at + OPERATIONS_PER_MULTI])
+            for index in topic.node.partitions.keys() - topic.states.keys():
+                with suppress(NodeExists):
+                    path = znodes.partition_path(topic.name, index)
+                    await self.store.create(path, b"", parents=True)
 
     async def give_topic_ids(self, topics: Sequence[StoredTopic]) -> None:
         """Write the nodes of topics that had no id."""
-        await self._multi(
+        await self.multi(
             [Set(znodes.topic_path(one.name), znodes.encode_topic(one.node)) for one in topics]
         )
 
     async def deletions(self) -> list[str]:
         """Topics whose deletion has begun."""
         return await self.store.children(znodes.DELETE_TOPICS)
-
-    async def begin_deletion(self, names: Sequence[str]) -> None:
-        """From now on these topics are to go, whatever happens to us."""
-        await self._multi([Create(f"{znodes.DELETE_TOPICS}/{name}", b"") for name in names])
 
     async def end_deletion(self, name: str) -> None:
         """Forget a topic all of whose logs are gone."""
@@ -217,7 +225,7 @@ class Catalog:
         operations.append(Delete(f"{znodes.DELETE_TOPICS}/{name}"))
         # Children come before their parents: a cut between two multis leaves a tree to go on with.
         for at in range(0, len(operations), OPERATIONS_PER_MULTI):
-            await self._multi(operations[at : at + OPERATIONS_PER_MULTI])
+            await self.multi(operations[at : at + OPERATIONS_PER_MULTI])
 
     async def put_config(self, path: str, config: Mapping[str, str], now: float) -> None:
         """Write the settings of one entity and tell all brokers. `now`: monotonic seconds."""
@@ -231,7 +239,7 @@ class Catalog:
         entity = path.removeprefix("/config/")
         told = znodes.encode_config_change(entity)
         notice = Create(f"{znodes.CONFIG_CHANGES}/config_change_", told, sequential=True)
-        results = await self._multi([change, notice])
+        results = await self.multi([change, notice])
         await self._forget_notices(str(results[-1]), now)
 
     async def entity_configs(self, root: str) -> dict[str, dict[str, str]]:
@@ -275,7 +283,7 @@ class Catalog:
             return
         told = znodes.encode_config_change(path.removeprefix("/config/"))
         notice = Create(f"{znodes.CONFIG_CHANGES}/config_change_", told, sequential=True)
-        results = await self._multi([Delete(path), notice])
+        results = await self.multi([Delete(path), notice])
         await self._forget_notices(str(results[-1]), now)
 
     async def broker_configs(self, broker: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
@@ -314,7 +322,12 @@ class Catalog:
                 continue  # another broker was faster: take the block after its
             return block
 
-    async def _multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
+    async def multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
+        """All or nothing, if we are the controller still; else BadVersion.
+
+        What every broker may write (settings, producer ids) has no such condition before an
+        election.
+        """
         if self._epoch_check is not None:
             operations = [*operations, self._epoch_check]
             return (await self.store.multi(operations))[:-1]
@@ -355,24 +368,3 @@ def _with_parents(path: str) -> list[str]:
     """The path and those above it, the topmost first."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]
-
-
-def _creation(topic: StoredTopic, controller_epoch: int) -> list[Operation]:
-    operations: list[Operation] = [
-        Create(znodes.topic_path(topic.name), znodes.encode_topic(topic.node)),
-        Create(znodes.partitions_path(topic.name), b""),
-    ]
-    for index in topic.node.partitions:
-        operations += _partition(topic, index, controller_epoch)
-    operations.append(
-        Create(znodes.topic_config_path(topic.name), znodes.encode_config(topic.config))
-    )
-    return operations
-
-
-def _partition(topic: StoredTopic, index: int, controller_epoch: int) -> list[Operation]:
-    state = replace(topic.states[index], controller_epoch=controller_epoch)
-    return [
-        Create(znodes.partition_path(topic.name, index), b""),
-        Create(znodes.state_path(topic.name, index), znodes.encode_state(state)),
-    ]

@@ -1,23 +1,25 @@
-"""The controller: what topics there are, who leads them, how they are configured.
+"""What a broker asks of the cluster's controller, and its own part in being it.
 
-Decides on the present picture, writes the store, opens or drops logs, then shows the new picture:
-in that order, so that a topic that was answered for is there and usable, and a topic that clients
-can see no longer is really going. One change at a time.
+Whoever holds `/controller` in the store is the controller (`controller_term`); the others watch it,
+and take its orders (`applier`). What only the controller may do is answered NOT_CONTROLLER
+elsewhere. One change at a time.
 
-Works through `world.store.Store` only: a cluster's ZooKeeper and one broker's SQLite are alike.
+Works through `ports.store.Store` only: a cluster's ZooKeeper and one broker's SQLite are alike.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from functools import partial
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint, ImageDelta, TopicInfo
-from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
-from headrace.cluster.adoption import adopt
+from headrace.cluster import znodes
+from headrace.cluster.applier import Applier
 from headrace.cluster.catalog import Catalog
+from headrace.cluster.controller_term import ControllerTerm, Peers, Result
+from headrace.cluster.events import Event, TopicGrown, TopicsCreated, TopicsDeleted
+from headrace.cluster.orders import OrderTaker
+from headrace.cluster.producer_id_blocks import ProducerIdBlocks
 from headrace.cluster.settings import internal_topics
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.settings.internal_topics import internal_config
@@ -28,16 +30,10 @@ from headrace.cluster.znodes import Registration
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.invariant import invariant
-from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
-from headrace.ports.store import NodeExists, Store, StoreError
-from headrace.posix.awaiting import called_back
+from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, TopicPartition
+from headrace.ports.store import SessionEvents, Store, StoreError
 
 _logger = logging.getLogger(__name__)
-
-OPENED_PER_TURN = 10
-PREPARED_AT_ONCE = 100
-"""New logs whose files are made in one go, on a thread."""
-
 
 Spend = Callable[[int], None]
 """Told how many partitions are about to be created or deleted; ApiError refuses (a quota)."""
@@ -47,17 +43,43 @@ def _freely(partitions: int) -> None:
     """Nobody counts."""
 
 
+def _nobody(broker: BrokerId) -> None:
+    """There is no way to another broker."""
+
+
 class Controller:
     """This broker's part in deciding. Every method runs on the deciding thread."""
 
-    def __init__(self, broker: Broker, store: Store) -> None:
-        """Decide for `broker` through an open store; `start` before anything else."""
+    def __init__(
+        self,
+        broker: Broker,
+        store: Store,
+        session: SessionEvents,
+        *,
+        peers: Peers = _nobody,
+    ) -> None:
+        """Take part through an open store; `start` before anything else.
+
+        `session`: what the store was opened with. `peers`: how orders reach other brokers.
+        """
         self.broker = broker
+        self._store = store
         self._catalog = Catalog(store)
         self._change = asyncio.Lock()
         self.settings = Settings(broker, self._catalog, self._change)
         """Describes and alters what topics and brokers are told."""
-        self._refill = asyncio.Lock()
+        self.applier = Applier(broker, self.settings.log_config)
+        """Where orders for this broker go, whoever the controller is."""
+        self._peers = peers
+        self._term: ControllerTerm | None = None
+        self._registration = Registration(())
+        self._producer_ids = ProducerIdBlocks(broker, self._catalog)
+        self._unwatch: list[Callable[[], None]] = []
+        self._reaction: asyncio.Task[None] | None = None
+        self._again = False
+        session.lost = self._resign
+        session.expired = session.reconnected = self._look_again
+        broker.image.observers.append(self._picture_changed)
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -80,39 +102,127 @@ class Controller:
         return lambda partition: stored.get(partition.topic, default)
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Join: register, become controller, take up every topic of the store and of the disk.
+        """Join: register, and become the controller where nobody is.
 
-        The broker's log directories are loaded, with what `log_configs` said.
-        `endpoints` is what clients are told of us. ConfigError where we may not join: the broker's
-        id is taken, or store and log directories belong to different clusters.
+        The broker's log directories are loaded, with what `log_configs` said. With a store of our
+        own every topic of the store and of the disk is led when this returns; in a cluster, what
+        the controller says is. `endpoints` is what clients are told of us. ConfigError where we
+        may not join: the broker's id is taken, or store and log directories belong to different
+        clusters.
         """
         broker, catalog = self.broker, self._catalog
-        clock = broker.clock
         await catalog.prepare()
         await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
-        rack = broker.config.broker_rack
-        await catalog.register(
-            broker.broker_id, Registration(tuple(endpoints), rack, clock.wall_ms())
-        )
-        if not await catalog.elect(broker.broker_id, clock.wall_ms()):
-            raise ConfigError("another controller holds the metadata store")
+        rack, now_ms = broker.config.broker_rack, broker.clock.wall_ms()
+        self._registration = Registration(tuple(endpoints), rack, now_ms)
+        self.applier.broker_epoch = await catalog.register(broker.broker_id, self._registration)
         await self.settings.load()
-        topics = await catalog.topics()
-        for name in await catalog.deletions():
-            found = [one.partition for one in broker.found() if one.topic == name]
-            if not await self._drop(name, found):
-                _logger.error("topic %s cannot be deleted yet: a log directory has failed", name)
-            topics.pop(name, None)
-        led = await adopt(catalog, broker, topics)
-        brokers = await catalog.brokers()
-        await self._lead(led)
-        shown = [topic.shown() for topic in led]
-        broker.publish(ImageDelta(shown, brokers=brokers, controller_id=broker.broker_id))
+        if self._store.shared:
+            for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
+                self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
+        async with self._change:
+            await self._stand()
 
     async def stop(self) -> None:
         """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""
+        for cancel in self._unwatch:
+            cancel()
         async with self._change:
-            await self._catalog.store.close()
+            self._term = None
+            await self._store.close()
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker decides for the cluster."""
+        return self._term is not None
+
+    async def _stand(self) -> None:
+        """Become the controller where nobody is; else show clients who is."""
+        broker, catalog = self.broker, self._catalog
+        now_ms = broker.clock.wall_ms()
+        if await catalog.elect(broker.broker_id, now_ms) or await catalog.resume():
+            term = ControllerTerm(broker, catalog, self._peer)
+            await term.begin()
+            self._term = term
+            return
+        brokers, controller = await catalog.brokers(), await catalog.controller()
+        if not broker.image.brokers:  # its orders, which tell more, may have come before
+            broker.publish(ImageDelta(brokers=brokers, controller_id=controller))
+
+    def _peer(self, broker: BrokerId) -> OrderTaker | None:
+        return self.applier if broker == self.broker.broker_id else self._peers(broker)
+
+    # --- what others do ------------------------------------------------------------------------
+
+    def _resign(self) -> None:
+        """Decide nothing that somebody else may be deciding by now."""
+        if self._term is not None:
+            _logger.warning("this broker is the controller no longer")
+            self._term = None
+            self._catalog.resign()
+
+    def _look_again(self) -> None:
+        """Have the store looked at: brokers or the controller may be others. Once for many."""
+        self._again = True
+        if self._reaction is None:
+            self._reaction = asyncio.get_running_loop().create_task(self._react())
+
+    async def _react(self) -> None:
+        try:
+            while self._again:
+                self._again = False
+                async with self._change:
+                    await self._look()
+        except (StoreError, ConfigError) as error:
+            _logger.error("metadata store: %s: %s", type(error).__name__, error)
+        finally:
+            self._reaction = None
+
+    async def _look(self) -> None:
+        me, catalog = self.broker.broker_id, self._catalog
+        epoch = await catalog.broker_epoch(me)
+        if epoch is None:  # our session has expired: whoever led in its name must not
+            self._resign()
+            epoch = await catalog.register(me, self._registration)
+        self.applier.broker_epoch = epoch
+        if self._term is not None and await catalog.holds_controller():
+            await self._term.brokers_changed()
+            return
+        self._resign()
+        await self._stand()
+
+    def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
+        if self._term is not None:
+            for topic in delta.topics:
+                stored = self._term.facts.topics.get(topic.name)
+                if stored is not None:
+                    stored.config = topic.config
+
+    async def carry_out(self, event: Event) -> Result:
+        """Have an event decided on, written and ordered; what was refused, and what failed.
+
+        ApiError: NOT_CONTROLLER, and UNKNOWN_SERVER_ERROR where the store cannot be reached.
+        """
+        return await asyncio.shield(self._carry_out(event))
+
+    async def _carry_out(self, event: Event) -> Result:
+        async with self._change:
+            return await self._decided(event)
+
+    async def _decided(self, event: Event) -> Result:
+        try:
+            return await self._present_term().carry_out(event)
+        except StoreError as error:
+            raise store_failed(error) from error
+        except ApiError as error:
+            if error.code is ErrorCode.NOT_CONTROLLER:
+                self._resign()
+            raise
+
+    def _present_term(self) -> ControllerTerm:
+        if self._term is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "this is not the controller")
+        return self._term
 
     # --- topics --------------------------------------------------------------------------------
 
@@ -130,13 +240,14 @@ class Controller:
         self, wanted: Sequence[NewTopic], validate_only: bool, spend: Spend
     ) -> list[TopicInfo | ApiError]:
         async with self._change:
+            if self._term is None:
+                return [ApiError(ErrorCode.NOT_CONTROLLER) for _ in wanted]
             planner = TopicPlanner(self.broker.image, self.broker.config)
             outcome: list[TopicInfo | ApiError] = []
             stored: list[StoredTopic] = []
-            for one in wanted:
+            for new_topic in wanted:
                 try:
-                    whole = internal_topics.completed(one, self.broker)
-                    planned = planner.plan(whole)
+                    planned = planner.plan(internal_topics.completed(new_topic, self.broker))
                     spend(len(planned.replicas))
                 except ApiError as error:
                     outcome.append(error)
@@ -147,30 +258,23 @@ class Controller:
                 stored.append(topic)
                 outcome.append(topic.shown())
             if stored and not validate_only:
-                failed = await self._store_and_lead(stored)
+                failed = await self._make_real(stored)
                 outcome = [
                     failed.get(one.name, one) if isinstance(one, TopicInfo) else one
                     for one in outcome
                 ]
             return outcome
 
-    async def _store_and_lead(self, topics: Sequence[StoredTopic]) -> dict[str, ApiError]:
-        """Make planned topics real; returns those whose logs could not be made."""
+    async def _make_real(self, topics: Sequence[StoredTopic]) -> dict[str, ApiError]:
+        """Make planned topics real; returns those that were refused or have no log."""
         try:
             self.broker.check_writable()
-            await self._catalog.add_topics(topics)
+            result = await self._decided(TopicsCreated(topics))
         except ApiError as error:
             return dict.fromkeys((topic.name for topic in topics), error)
-        except NodeExists:
-            pending = ApiError(
-                ErrorCode.TOPIC_ALREADY_EXISTS, "a topic of that name is still being deleted"
-            )
-            return dict.fromkeys((topic.name for topic in topics), pending)
-        except StoreError as error:
-            return dict.fromkeys((topic.name for topic in topics), store_failed(error))
-        failed = await self._lead(topics)
-        self.broker.publish(ImageDelta([topic.shown() for topic in topics]))
-        return failed
+        failed = {key.topic: ApiError(code) for key, code in result.failed.items()}
+        pending = "a topic of that name is still being deleted"
+        return failed | {key.topic: ApiError(code, pending) for key, code in result.refused.items()}
 
     async def delete_topics(
         self, names: Sequence[str], *, spend: Spend = _freely
@@ -182,6 +286,8 @@ class Controller:
         self, names: Sequence[str], spend: Spend
     ) -> dict[str, ApiError | None]:
         async with self._change:
+            if self._term is None:
+                return {name: ApiError(ErrorCode.NOT_CONTROLLER) for name in names}
             image = self.broker.image
             outcome: dict[str, ApiError | None] = {}
             for name in names:
@@ -193,18 +299,13 @@ class Controller:
                 except ApiError as error:
                     outcome[name] = error
             going = [name for name, error in outcome.items() if error is None]
-            if not going:
-                return outcome
-            try:
-                # Durable before anything is dropped: a restart goes on with it, and never takes
-                # the half-deleted directories for a topic to adopt.
-                await self._catalog.begin_deletion(going)
-                counts = {name: len(image.topics[name].partitions) for name in going}
-                self.broker.publish(ImageDelta(removed=going))
-                for name, count in counts.items():
-                    await self._drop(name, range(count))
-            except StoreError as error:
-                outcome |= dict.fromkeys(going, store_failed(error))
+            if going:
+                try:
+                    # Durable before anything is dropped: a restart goes on with it, and never takes
+                    # the half-deleted directories for a topic to adopt.
+                    await self._decided(TopicsDeleted(going))
+                except ApiError as error:
+                    outcome |= dict.fromkeys(going, error)
             return outcome
 
     async def create_partitions(
@@ -229,25 +330,16 @@ class Controller:
         spend: Spend,
     ) -> None:
         async with self._change:
+            self._present_term()
             image = self.broker.image
-            planner = TopicPlanner(image, self.broker.config)
-            added = planner.plan_growth(name, count, assignments)
+            added = TopicPlanner(image, self.broker.config).plan_growth(name, count, assignments)
             spend(len(added))
             if validate_only:
                 return
             self.broker.check_writable()
-            topic = image.topics[name]
-            first = len(topic.partitions)
-            stored = StoredTopic.grown(topic, added)
-            try:
-                await self._catalog.add_partitions(stored, first)
-            except StoreError as error:
-                raise store_failed(error) from error
-            failed = await self._lead([stored])
-            grown = replace(topic, partitions=topic.partitions + stored.shown().partitions[first:])
-            self.broker.publish(ImageDelta([grown]))
-            if name in failed:
-                raise failed[name]
+            result = await self._decided(TopicGrown(name, added))
+            for code in (*result.refused.values(), *result.failed.values()):
+                raise ApiError(code)
 
     async def auto_create(
         self, names: Iterable[str], *, spend: Spend = _freely
@@ -291,73 +383,6 @@ class Controller:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted.name} is being deleted")
         return found  # somebody was faster
 
-    # --- producer ids --------------------------------------------------------------------------
-
     async def next_producer_id(self) -> int:
         """A producer id that was never given before, in the whole cluster; ApiError."""
-        ids = self.broker.producer_ids
-        while (taken := ids.take()) is None:
-            async with self._refill:
-                if ids.empty:
-                    try:
-                        block = await self._catalog.reserve_producer_ids(
-                            self.broker.broker_id, PRODUCER_ID_BLOCK_SIZE
-                        )
-                    except StoreError as error:
-                        raise store_failed(error) from error
-                    ids.refill(block.first, block.last)
-        return taken
-
-    # --- leading -------------------------------------------------------------------------------
-
-    async def _lead(self, topics: Sequence[StoredTopic]) -> dict[str, ApiError]:
-        """Open all partitions that we lead and have not open; what failed, by topic.
-
-        The loop has its turn now and then: there may be thousands.
-        """
-        broker = self.broker
-        failed: dict[str, ApiError] = {}
-        opened = 0
-        for topic in topics:
-            config = self.settings.log_config(topic.name, topic.config)
-            led = [
-                index
-                for index, state in topic.states.items()
-                if state.leader == broker.broker_id and (topic.name, index) not in broker.partitions
-            ]
-            for at in range(0, len(led), PREPARED_AT_ONCE):
-                some = led[at : at + PREPARED_AT_ONCE]
-                prepare = partial(
-                    broker.prepare_partitions, topic.name, some, topic.topic_id, config
-                )
-                await called_back(prepare)
-            for index, state in topic.states.items():
-                if state.leader != broker.broker_id or (topic.name, index) in broker.partitions:
-                    continue
-                try:
-                    broker.open_partition(
-                        topic.name, index, topic.topic_id, config, state.leader_epoch
-                    )
-                except ApiError as error:
-                    _logger.error("%s-%d is offline: %s", topic.name, index, error)
-                    failed[topic.name] = error
-                opened += 1
-                if opened % OPENED_PER_TURN == 0:
-                    await asyncio.sleep(0)
-        return failed
-
-    async def _drop(self, name: str, partitions: Iterable[int]) -> bool:
-        """Delete a topic's logs for good, then what the store says of it.
-
-        False where a failed directory holds some: the store's mark stays, and the next start with
-        a working disk goes on. Forgotten, those logs would come back as a topic to adopt.
-        """
-        gone = [self.broker.drop_partition(name, index) for index in partitions]
-        try:
-            await called_back(self.broker.sync_directories)
-        except OSError as error:
-            _logger.error("deletion of %s may not be durable: %s", name, error)
-            return False
-        if all(gone):
-            await self._catalog.end_deletion(name)
-        return all(gone)
+        return await self._producer_ids.next()

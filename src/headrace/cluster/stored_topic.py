@@ -1,45 +1,40 @@
 """A topic as the store holds it: made of a plan, grown, and as it is shown."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headrace.broker.metadata_image import PartitionInfo, TopicInfo
+from headrace.broker.metadata_image import NO_LEADER, PartitionInfo, TopicInfo
 from headrace.cluster.topic_creation import Planned
 from headrace.cluster.znodes import PartitionState, TopicNode
 from headrace.model.invariant import invariant
 from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch
 
 FIRST_EPOCH = LeaderEpoch(0)
+NEVER_LED = PartitionState(NO_LEADER, LeaderEpoch(-1), ())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoredTopic:
-    """All that the store says of a topic."""
+    """All that the store says of a topic, with the versions of the nodes that say it."""
 
     name: str
     node: TopicNode
     config: Mapping[str, str] = field(default_factory=dict)
-    states: Mapping[int, PartitionState] = field(default_factory=dict)
+    states: dict[int, PartitionState] = field(default_factory=dict)
     """Of the partitions that have been led; an old tool may have left others without."""
+    version: int = 0
+    """Of the topic's node."""
+    versions: dict[int, int] = field(default_factory=dict)
+    """Of each partition's state: its partition epoch."""
 
     @classmethod
     def of_plan(cls, planned: Planned, topic_id: bytes) -> "StoredTopic":
         """A new one: each partition is led by the first of its replicas."""
         replicas = dict(enumerate(planned.replicas))
-        states = {index: _first_state(one) for index, one in replicas.items()}
-        return cls(planned.name, TopicNode(replicas, topic_id), planned.config, states)
-
-    @classmethod
-    def grown(cls, topic: TopicInfo, added: Sequence[tuple[BrokerId, ...]]) -> "StoredTopic":
-        """A present one with partitions behind those it has; `added` are their replicas."""
-        more = dict(enumerate(added, len(topic.partitions)))
-        replicas = {one.index: one.replicas for one in topic.partitions}
-        states = {
-            index: PartitionState(one.leader, one.leader_epoch, one.isr)
-            for index, one in enumerate(topic.partitions)
-        }
-        states |= {index: _first_state(one) for index, one in more.items()}
-        return cls(topic.name, TopicNode(replicas | more, topic.topic_id), topic.config, states)
+        states = {index: first_state(one) for index, one in replicas.items()}
+        versions = dict.fromkeys(states, 0)
+        node = TopicNode(replicas, topic_id)
+        return cls(planned.name, node, planned.config, states, 0, versions)
 
     @property
     def topic_id(self) -> bytes:
@@ -49,11 +44,7 @@ class StoredTopic:
 
     def shown(self) -> TopicInfo:
         """As the picture of the cluster has it."""
-        partitions = tuple(
-            PartitionInfo(index, state.leader, state.leader_epoch, replicas, state.isr)
-            for index, replicas in self.node.partitions.items()
-            for state in (self.states[index],)
-        )
+        partitions = tuple(self.shown_partition(index) for index in self.node.partitions)
         return TopicInfo(
             self.name,
             self.topic_id,
@@ -62,6 +53,13 @@ class StoredTopic:
             config=self.config,
         )
 
+    def shown_partition(self, index: int) -> PartitionInfo:
+        """One partition as the picture has it."""
+        replicas = self.node.partitions[index]
+        state = self.states.get(index, NEVER_LED)
+        return PartitionInfo(index, state.leader, state.leader_epoch, replicas, state.isr)
 
-def _first_state(replicas: tuple[BrokerId, ...]) -> PartitionState:
+
+def first_state(replicas: tuple[BrokerId, ...]) -> PartitionState:
+    """Of a new partition: its first replica leads, all are in sync."""
     return PartitionState(leader=replicas[0], leader_epoch=FIRST_EPOCH, isr=replicas)

@@ -66,6 +66,10 @@ class TopicNode:
     """Replicas of each partition, preferred leader first."""
     topic_id: bytes | None
     """None in nodes that old tools wrote."""
+    adding: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=dict)
+    """Of partitions that are being reassigned: replicas that are not to have been there before."""
+    removing: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=dict)
+    """Of partitions that are being reassigned: replicas that go once the others are in sync."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,26 +148,38 @@ def unquote_entity(name: str) -> str:
 
 def encode_topic(topic: TopicNode) -> bytes:
     """Version 3, the last that Kafka wrote."""
-    payload: dict[str, Any] = {
-        "partitions": {str(index): list(found) for index, found in topic.partitions.items()}
-    }
+    payload: dict[str, Any] = {"partitions": _by_index(topic.partitions)}
     if topic.topic_id is not None:
         payload["topic_id"] = encode_uuid(topic.topic_id)
-    return _encode({**payload, "adding_replicas": {}, "removing_replicas": {}, "version": 3})
+    payload["adding_replicas"] = _by_index(topic.adding)
+    payload["removing_replicas"] = _by_index(topic.removing)
+    return _encode({**payload, "version": 3})
+
+
+def _by_index(replicas: Mapping[int, tuple[BrokerId, ...]]) -> dict[str, list[BrokerId]]:
+    return {str(index): list(found) for index, found in replicas.items()}
 
 
 def decode_topic(path: str, value: bytes) -> TopicNode:
     """Versions 1 to 3; BadPayload."""
     try:
         payload = json.loads(value)
-        partitions = {
-            int(index): tuple(BrokerId(int(one)) for one in found)
-            for index, found in sorted(payload["partitions"].items(), key=lambda item: int(item[0]))
-        }
         text = payload.get("topic_id")
-        return TopicNode(partitions, None if text is None else decode_uuid(text))
+        return TopicNode(
+            _replicas(payload["partitions"]),
+            None if text is None else decode_uuid(text),
+            _replicas(payload.get("adding_replicas", {})),
+            _replicas(payload.get("removing_replicas", {})),
+        )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
+
+
+def _replicas(read: Mapping[str, Sequence[int]]) -> dict[int, tuple[BrokerId, ...]]:
+    return {
+        int(index): tuple(BrokerId(int(one)) for one in found)
+        for index, found in sorted(read.items(), key=lambda item: int(item[0]))
+    }
 
 
 def encode_state(state: PartitionState) -> bytes:
@@ -254,6 +270,14 @@ def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
             "kraftControllerEpoch": -1,
         }
     )
+
+
+def decode_controller(value: bytes) -> BrokerId:
+    """Who the controller is; BadPayload."""
+    try:
+        return BrokerId(int(json.loads(value)["brokerid"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadPayload(f"{CONTROLLER}: {error!r} in {value[:200]!r}") from error
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:

@@ -80,8 +80,38 @@ class Check:
 Operation = Create | Set | Delete | Check
 
 
+class SessionEvents:
+    """Who hears of the session's fate. Handed to a store when it is opened."""
+
+    def __init__(self) -> None:
+        """Nobody does yet. Set each slot once; called on the deciding thread."""
+        self.lost: Callable[[], None] = _nothing
+        """The store is not heard of: the session may have ended, or will."""
+        self.expired: Callable[[], None] = _nothing
+        """The session is over, its ephemeral nodes are gone; the store has begun another."""
+        self.reconnected: Callable[[], None] = _nothing
+        """The store is heard of again, the session lives on. Watches may have missed changes."""
+
+
+def _nothing() -> None:
+    """Nobody listens."""
+
+
 class Store(Protocol):
     """What controller and brokers agree through. All calls come from the deciding thread."""
+
+    shared: bool
+    """Whether other brokers use the store too; if not, all that is in it is ours."""
+
+    @property
+    def session(self) -> int:
+        """The owner that our ephemeral nodes carry."""
+
+    def last_heard(self) -> float:
+        """When the last ping that was answered was sent: seconds of the boot-time clock.
+
+        Infinity where there is nobody who could end the session.
+        """
 
     async def get(self, path: str) -> Node:
         """The node, or NoNode."""

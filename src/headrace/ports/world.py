@@ -5,7 +5,7 @@ from typing import Protocol
 from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import BrokerDisk
 from headrace.ports.network import Network
-from headrace.ports.store import Store
+from headrace.ports.store import SessionEvents, Store
 
 
 class World(Protocol):
@@ -19,16 +19,19 @@ class World(Protocol):
     has_processes: bool
     """Whether long work may be given to a process of its own; else `disk.run` does it."""
 
-    store_is_shared: bool
-    """Whether the metadata store is other brokers' too, and lies in none of our directories."""
-
     def boot_seconds(self) -> float:
         """Seconds since some start, going on while the machine sleeps: leases are counted by it.
 
         A machine that wakes up must not take its lease for a fresh one.
         """
 
-    def open_store(self) -> Store:
+    def store_exists(self) -> bool:
+        """Whether the metadata store has been made: then it can say whose our directories are.
+
+        One that other brokers use too lies in none of our directories, and always is.
+        """
+
+    def open_store(self, events: SessionEvents) -> Store:
         """The metadata store, a new session of it; blocks once, for the start. ConfigError."""
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ from headrace.net.table import ConnectionTable
 from headrace.observe.metrics import Metrics
 from headrace.ports.disk import Disk, DiskFile
 from headrace.ports.network import ListenOptions
-from headrace.ports.store import Store
+from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
 from headrace.server import identity
@@ -60,11 +60,11 @@ class Server:
         world: World,
         fatal: Callable[[Exception], None],
         *,
-        controller: Callable[[Broker, Store], Controller] = Controller,
+        controller: Callable[[Broker, Store, SessionEvents], Controller] = Controller,
     ) -> None:
         """`fatal` is called with a broken invariant: the process must end, uncleanly.
 
-        `controller` makes who decides for the broker, through the open store.
+        `controller` makes the broker's part in the cluster, through the open store.
         """
         self.config = config
         self.world = world
@@ -84,6 +84,7 @@ class Server:
         self.cleaner: LogCleaner
         self.compaction = compaction_worker(world)
         self._store: Store | None = None
+        self._session = SessionEvents()
         self._fatal = fatal
         self._make_controller = controller
         self._stopping = False
@@ -120,8 +121,8 @@ class Server:
         broker_id, cluster_id = identity.in_directories(config, self.disk)
         if not cluster_id:
             cluster_id = encode_uuid(world.random.uuid())
-            if world.store_is_shared:
-                self._store = world.open_store()
+            if world.store_exists():
+                self._store = world.open_store(self._session)
                 cluster_id = await identity.in_store(self._store, cluster_id)
         for path in config.log_dirs:
             try:
@@ -210,8 +211,8 @@ class Server:
 
     async def _load(self) -> None:
         if self._store is None:
-            self._store = self.world.open_store()
-        self.controller = self._make_controller(self.broker, self._store)
+            self._store = self.world.open_store(self._session)
+        self.controller = self._make_controller(self.broker, self._store, self._session)
         config_of = await self.controller.log_configs()
         for directory in self.directories:
             await called_back(

@@ -15,14 +15,13 @@ if TYPE_CHECKING:
     from headrace.ports.clock import Clock, Random
     from headrace.ports.disk import BrokerDisk
     from headrace.ports.network import Network
-    from headrace.ports.store import Store
+    from headrace.ports.store import SessionEvents, Store
 
 
 class RealWorld:
     """`ports.world.World` by the operating system. Made on the running loop."""
 
     has_processes = True
-    store_is_shared = False
 
     def __init__(self, config: BrokerConfig) -> None:
         """As `log.flush.strategy` and `log.open.files.max` say; the store is `log.dirs`' own."""
@@ -39,8 +38,13 @@ class RealWorld:
         )
         self._store_path = f"{config.log_dirs[0]}/{FILE_NAME}"
 
-    def open_store(self) -> "Store":
+    def store_exists(self) -> bool:
+        """Whether a former start has made it."""
+        return self.disk.exists(self._store_path)
+
+    def open_store(self, events: "SessionEvents") -> "Store":
         """The embedded store, in the first log directory."""
+        del events  # nobody ends its session
         return EmbeddedStore(self._store_path)
 
     def close(self) -> None:

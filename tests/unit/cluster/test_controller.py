@@ -149,7 +149,7 @@ def test_a_deletion_cut_by_a_kill_is_finished_by_the_next_start(tmp_path: Path) 
         async with room(tmp_path, disk, kill=True) as here:
             await created(here, NewTopic("t", 3), NewTopic("stays", 1))
             await here.store.multi([Create(f"{znodes.DELETE_TOPICS}/t", b"")])
-            here.broker.drop_partition("t", 1)
+            here.broker.stop_partition("t", 1, delete=True)
         async with room(tmp_path, disk) as here:
             assert set(here.broker.image.topics) == {"stays"}
             assert set(here.broker.partitions) == {("stays", 0)}
@@ -427,11 +427,11 @@ def test_with_no_directory_left_nothing_is_created_and_the_store_stays_clean(
 
 def test_a_store_of_another_cluster_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
-        async with room(tmp_path, SimDisk()) as here:
-            value = znodes.encode_cluster_id("another")
-            await here.store.set(znodes.CLUSTER_ID, value)
+        disk = SimDisk()
+        async with room(tmp_path, disk) as here:
+            await here.store.set(znodes.CLUSTER_ID, znodes.encode_cluster_id("another"))
         with pytest.raises(ConfigError, match="another"):
-            async with room(tmp_path, SimDisk()):
+            async with room(tmp_path, disk):
                 pass
 
     play(story())

@@ -5,6 +5,7 @@ import pytest
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
 from headrace.log.directory.log_directory import LogDirectory, read_identity
+from headrace.log.directory.new_log import NewLog
 from headrace.log.directory.periods import Periods
 from headrace.model.errors import ConfigError, StorageError
 from headrace.model.nouns import Offset, TopicPartition
@@ -304,7 +305,8 @@ def test_logs_prepared_off_the_thread_are_taken_up_without_touching_the_disk() -
     world = World()
     wanted = [TopicPartition("many", number) for number in range(3)]
     results: list[BaseException | None] = []
-    world.directory.prepare_logs(wanted, TOPIC_ID, world.config, results.append)
+    news = [NewLog(place, TOPIC_ID, world.config) for place in wanted]
+    world.directory.prepare_logs(news, results.append)
     assert not world.disk.is_directory("/data/many-0")
     world.settle()
     assert results == [None]
@@ -324,7 +326,7 @@ def test_a_log_that_could_not_be_prepared_is_made_or_refused_as_ever() -> None:
     place = TopicPartition("many", 0)
     world.disk.fail_writes(at=1)  # the durable read bounds come first
     results: list[BaseException | None] = []
-    world.directory.prepare_logs([place], TOPIC_ID, world.config, results.append)
+    world.directory.prepare_logs([NewLog(place, TOPIC_ID, world.config)], results.append)
     world.settle()
     assert results == [None]
     assert not world.directory.fenced

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.config.broker import load
 from headrace.ports.network import ListenOptions
+from headrace.ports.store import SessionEvents
 from headrace.posix.network import RealNetwork
 from headrace.server.real_world import RealWorld
 
@@ -46,8 +47,8 @@ def test_the_real_store_is_the_brokers_own_and_lies_in_its_first_directory(tmp_p
     async def story() -> None:
         config, _ = load(flags={"log.dirs": f"{tmp_path},{tmp_path / 'other'}"})
         world: World = RealWorld(config)
-        assert not world.store_is_shared
-        store = world.open_store()
+        assert not world.store_exists()
+        store = world.open_store(SessionEvents())
         await store.create("/a", b"")
         await store.close()
         world.close()

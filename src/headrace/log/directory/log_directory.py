@@ -20,6 +20,7 @@ from headrace.log.directory.directory_loader import DirectoryLoader, make_durabl
 from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.directory.housekeeping import Housekeeping
 from headrace.log.directory.meta_properties import Identity, read_identity
+from headrace.log.directory.new_log import NewLog
 from headrace.log.directory.periods import Periods
 from headrace.log.directory.scrub import Scrub
 from headrace.log.directory.truncate_logs import Truncations
@@ -195,9 +196,7 @@ class LogDirectory:
 
     def prepare_logs(
         self,
-        wanted: Sequence[TopicPartition],
-        topic_id: bytes,
-        config: LogConfig,
+        wanted: Sequence[NewLog],
         done: Callable[[BaseException | None], None],
     ) -> None:
         """Make the files of new logs off the thread, for `create_log` to take up.
@@ -206,18 +205,21 @@ class LogDirectory:
         by `create_log`, which says why not.
         """
         missing = [
-            one for one in wanted if one not in self.logs and not self.refused(one, topic_id)
+            new
+            for new in wanted
+            if new.topic_partition not in self.logs
+            and not self.refused(new.topic_partition, new.topic_id)
         ]
-        for one in missing:
+        for new in missing:
             # Before the directory is there: nobody takes a former topic's checkpoints for its.
-            self.bounds.add(topic_id, one.partition)
+            self.bounds.add(new.topic_id, new.topic_partition.partition)
 
         def make() -> list[Log]:
             made = []
             with suppress(OSError):
-                for one in missing:
-                    at = f"{self.path}/{one}"
-                    made.append(create_log(self.context, at, one, topic_id, config))
+                for new in missing:
+                    at = f"{self.path}/{new.topic_partition}"
+                    made.append(create_log(self.context, at, *new))
             return made
 
         def made(result: list[Log] | BaseException) -> None:

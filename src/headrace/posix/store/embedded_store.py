@@ -9,6 +9,7 @@ import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import inf
 from time import monotonic
 from typing import TypeVar, cast
 
@@ -34,7 +35,9 @@ SLOW_SECONDS = 5.0
 
 
 class EmbeddedStore(Store):
-    """`world.store.Store` for one broker, kept in one SQLite file."""
+    """`ports.store.Store` for one broker, kept in one SQLite file. Its session is never lost."""
+
+    shared = False
 
     def __init__(self, path: str) -> None:
         """Open or make the file at `path`; blocks once, for the start. ConfigError."""
@@ -47,6 +50,9 @@ class EmbeddedStore(Store):
     def session(self) -> int:
         """The owner that our ephemeral nodes carry."""
         return self._tree.session
+
+    def last_heard(self) -> float:
+        return inf
 
     async def get(self, path: str) -> Node:
         return await self._run(lambda: self._tree.get(path))

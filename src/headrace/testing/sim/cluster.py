@@ -1,17 +1,20 @@
 """Brokers and clients of one simulation."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
+from headrace.cluster.controller import Controller
+from headrace.cluster.orders import OrderTaker
 from headrace.config.broker import load
+from headrace.model.nouns import BrokerId
 from headrace.server.assembly import Server
 from headrace.testing.sim.ensemble import Ensemble
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.network import SimNetwork
-from headrace.testing.sim.sharing import SharingController
 from headrace.testing.sim.world import SimWorld
 
 PORT = 9092
@@ -30,6 +33,7 @@ class SimCluster:
         self.brokers: dict[int, Server] = {}
         """Those that have been started and not stopped, by id."""
         self.worlds: dict[int, SimWorld] = {}
+        self._starting: dict[int, Server] = {}
 
     def world(self, number: int) -> SimWorld:
         """The machine of broker `number`; its disk stays when the broker stops."""
@@ -59,19 +63,29 @@ class SimCluster:
                 **(settings or {}),
             }
         )
-        server = Server(config, world, self.loop.failures.append, controller=SharingController)
-        await server.start()
-        self.brokers[number] = server
+        controller = partial(Controller, peers=self._order_taker)
+        server = Server(config, world, self.loop.failures.append, controller=controller)
+        self._starting[number] = server
+        try:
+            await server.start()
+            self.brokers[number] = server
+        finally:
+            del self._starting[number]
         return server
 
     async def stop(self, number: int) -> None:
         """Stop a broker cleanly."""
         await self.brokers.pop(number).stop()
 
-    def controller(self) -> SharingController:
+    def controller(self) -> Controller:
         """Who decides."""
         found = [server.controller for server in self.brokers.values()]
-        return next(one for one in found if isinstance(one, SharingController) and one.decides)
+        return next(one for one in found if one.is_controller)
+
+    def _order_taker(self, broker: BrokerId) -> OrderTaker | None:
+        """Where orders for a broker go: without a way over the network, to itself."""
+        server = self.brokers.get(broker) or self._starting.get(broker)
+        return None if server is None else server.controller.applier
 
     def client(self, name: str) -> Client:
         """A client on a machine of that name, which knows one broker after the other."""

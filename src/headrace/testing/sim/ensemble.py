@@ -13,6 +13,7 @@ from headrace.ports.store import (
     Delete,
     Node,
     Operation,
+    SessionEvents,
     SessionLost,
     Set,
     Store,
@@ -46,10 +47,10 @@ class Ensemble:
         self._sessions: list[EnsembleSession] = []
         self._number = 0
 
-    def session(self, name: str = "") -> "EnsembleSession":
+    def session(self, name: str = "", events: SessionEvents | None = None) -> "EnsembleSession":
         """A new session, of the broker `name`."""
         self._number += 1
-        session = EnsembleSession(self, self._number, name)
+        session = EnsembleSession(self, self._number, name, events or SessionEvents())
         self._sessions.append(session)
         return session
 
@@ -80,6 +81,16 @@ class Ensemble:
             if session is not cause and session.hears(touched):
                 loop.call_later(self._random.uniform(*WAY_SECONDS), session.tell_next)
 
+    def expire(self, session: "EnsembleSession") -> None:
+        """End a session for its silence, and begin another for the same broker."""
+        self.tree.session = session.number
+        touched = self.tree.end_session()
+        self._number += 1
+        session.number = self._number
+        session.events.lost()
+        session.events.expired()
+        self._tell(touched, session)
+
     def end(self, session: "EnsembleSession") -> None:
         """End a session, as its own wish or for its silence: its ephemeral nodes go."""
         if session.lost:
@@ -93,8 +104,11 @@ class Ensemble:
 class EnsembleSession(Store):
     """`ports.store.Store` of one broker."""
 
-    def __init__(self, ensemble: Ensemble, number: int, name: str) -> None:
+    shared = True
+
+    def __init__(self, ensemble: Ensemble, number: int, name: str, events: SessionEvents) -> None:
         """Made by `Ensemble.session`."""
+        self.events = events
         self.number = number
         self.name = name
         self.lost = False
@@ -106,6 +120,13 @@ class EnsembleSession(Store):
         """SessionLost once it has ended."""
         if self.lost:
             raise SessionLost("the session has ended")
+
+    @property
+    def session(self) -> int:
+        return self.number
+
+    def last_heard(self) -> float:
+        return asyncio.get_running_loop().time()
 
     async def get(self, path: str) -> Node:
         return await self._read(lambda tree: tree.get(path))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from headrace.ports.clock import Clock, Random, Timer
     from headrace.ports.disk import BrokerDisk
     from headrace.ports.network import Network
-    from headrace.ports.store import Store
+    from headrace.ports.store import SessionEvents, Store
 
 WALL_MS = 1_780_000_000_000
 """The date of every simulation's start."""
@@ -44,7 +44,6 @@ class SimWorld:
     """`ports.world.World` of one broker in a simulation."""
 
     has_processes = False
-    store_is_shared = True
 
     def __init__(
         self,
@@ -65,9 +64,13 @@ class SimWorld:
         self.boot_seconds = loop.time
         self._ensemble = ensemble
 
-    def open_store(self) -> "Store":
+    def store_exists(self) -> bool:
+        """The ensemble was there before."""
+        return True
+
+    def open_store(self, events: "SessionEvents") -> "Store":
         """A session of the ensemble."""
-        return self._ensemble.session(self.name)
+        return self._ensemble.session(self.name, events)
 
     def close(self) -> None:
         """There are no threads."""

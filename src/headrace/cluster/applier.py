@@ -1,0 +1,166 @@
+"""Carries out a controller's orders on its broker, wherever they come from.
+
+Refused whole from a controller, or for a registration, that has been replaced; an order under an
+older leader epoch than one carried out before is refused by itself. Logs are made off the loop, and
+the loop has its turn between: there may be thousands.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from headrace.broker.broker import Broker
+from headrace.cluster.changes import DELETED_EPOCH
+from headrace.cluster.orders import Follow, Lead, Orders, Replication, Stop
+from headrace.config.log_config import LogConfig
+from headrace.log.directory.new_log import NewLog
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.posix.awaiting import called_back
+
+_logger = logging.getLogger(__name__)
+
+APPLIED_PER_TURN = 10
+PREPARED_AT_ONCE = 100
+"""New logs whose files are made in one go, on a thread."""
+
+Failed = dict[TopicPartition, ErrorCode]
+
+
+class Applier:
+    """The broker's end of the controller's orders. `cluster.orders.OrderTaker`."""
+
+    def __init__(
+        self, broker: Broker, log_config: Callable[[str, Mapping[str, str]], LogConfig]
+    ) -> None:
+        """`log_config`: the settings of a topic's logs, by its name and own settings."""
+        self.controller_epoch = 0
+        """Of the latest controller that was heard of."""
+        self.broker_epoch = -1
+        """Of our registration."""
+        self._broker = broker
+        self._log_config = log_config
+        self._epochs: dict[TopicPartition, LeaderEpoch] = {}
+        """The leader epoch that each replica was ordered under last."""
+        self._turn = asyncio.Lock()
+
+    async def take(self, orders: Orders) -> Failed:
+        """Carry out orders, all that came before done first; what could not be, by partition.
+
+        Partitions led can be written to, and clients see `orders.delta`, when this returns.
+        ApiError STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: none of them is.
+        """
+        async with self._turn:
+            self._check(orders)
+            self.controller_epoch = orders.controller_epoch
+            failed: Failed = {}
+            current = [one for one in orders.orders if self._is_current(one, failed)]
+            configs = self._configs(orders)
+            leads = [one.replication for one in current if isinstance(one, Lead)]
+            await self._prepare(leads, configs, failed)
+            done = 0
+            for order in current:
+                if isinstance(order, Stop):
+                    continue
+                self._carry_out(order, configs, failed)
+                done += 1
+                if done % APPLIED_PER_TURN == 0:
+                    await asyncio.sleep(0)
+            self._broker.publish(orders.delta)
+            await self._stop([one for one in current if isinstance(one, Stop)], failed)
+            return failed
+
+    def _check(self, orders: Orders) -> None:
+        if orders.controller_epoch < self.controller_epoch:
+            raise ApiError(
+                ErrorCode.STALE_CONTROLLER_EPOCH,
+                f"controller epoch {orders.controller_epoch} is over: {self.controller_epoch}",
+            )
+        # A later one than we know: the store has told the controller first.
+        if -1 != orders.broker_epoch < self.broker_epoch:
+            raise ApiError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"broker epoch {orders.broker_epoch} is over: {self.broker_epoch}",
+            )
+
+    def _is_current(self, order: Lead | Follow | Stop, failed: Failed) -> bool:
+        if isinstance(order, Stop):
+            key, epoch = order.topic_partition, order.leader_epoch
+        else:
+            key, epoch = order.replication.topic_partition, order.replication.leader_epoch
+        if epoch != DELETED_EPOCH and epoch < self._epochs.get(key, -1):
+            failed[key] = ErrorCode.FENCED_LEADER_EPOCH
+            return False
+        return True
+
+    def _configs(self, orders: Orders) -> dict[str, LogConfig]:
+        shown = {topic.name: topic.config for topic in orders.delta.topics}
+        known = self._broker.image.topics
+        names = {one.replication.topic_partition.topic for one in orders.orders
+                 if isinstance(one, Lead)}  # fmt: skip
+        empty: Mapping[str, str] = {}
+        return {
+            name: self._log_config(
+                name,
+                shown[name] if name in shown else known[name].config if name in known else empty,
+            )
+            for name in names
+        }
+
+    async def _prepare(
+        self, leads: Sequence[Replication], configs: Mapping[str, LogConfig], failed: Failed
+    ) -> None:
+        """Make the files of logs that are to be led and are not there."""
+        broker = self._broker
+        wanted = []
+        for lead in leads:
+            key = lead.topic_partition
+            if (key.topic, key.partition) in broker.partitions:
+                continue
+            if not lead.is_new and not broker.has_replica(key):
+                _logger.error("%s is to be led here, and its log is not there", key)
+                failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
+                continue
+            wanted.append(NewLog(key, lead.topic_id, configs[key.topic]))
+        for at in range(0, len(wanted), PREPARED_AT_ONCE):
+            some = wanted[at : at + PREPARED_AT_ONCE]
+            await called_back(partial(broker.prepare_partitions, some))
+
+    def _carry_out(
+        self, order: Lead | Follow, configs: Mapping[str, LogConfig], failed: Failed
+    ) -> None:
+        what = order.replication
+        key = what.topic_partition
+        self._epochs[key] = what.leader_epoch
+        if isinstance(order, Follow):
+            self._broker.follow_partition(*key)
+            return
+        try:
+            if key in failed:
+                self._broker.refuse_partition(*key)
+                return
+            new = NewLog(key, what.topic_id, configs[key.topic])
+            self._broker.lead_partition(new, what.leader_epoch)
+        except ApiError as error:
+            _logger.error("%s is offline: %s", key, error)
+            failed[key] = error.code
+
+    async def _stop(self, stops: Sequence[Stop], failed: Failed) -> None:
+        """Serve partitions no longer; logs that are deleted are so for good when this returns."""
+        deleted = []
+        for done, stop in enumerate(stops, 1):
+            key = stop.topic_partition
+            self._epochs.pop(key, None)
+            if not self._broker.stop_partition(*key, delete=stop.delete):
+                failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
+            if stop.delete:
+                deleted.append(key)
+            if done % APPLIED_PER_TURN == 0:
+                await asyncio.sleep(0)
+        if deleted:
+            try:
+                await called_back(self._broker.sync_directories)
+            except OSError as error:
+                _logger.error("deletion of %s … may not be durable: %s", deleted[0], error)
+                failed |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -1,0 +1,155 @@
+"""Changes of topics as operations of the store and orders to brokers. Pure."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+
+from headrace.broker.metadata_image import NO_LEADER
+from headrace.cluster import znodes
+from headrace.cluster.cluster_facts import Change, ClusterFacts
+from headrace.cluster.orders import Follow, Lead, Order, Replication, Stop
+from headrace.cluster.stored_topic import StoredTopic, first_state
+from headrace.cluster.znodes import PartitionState, TopicNode
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.ports.store import Create, Operation, Set
+
+DELETED_EPOCH = LeaderEpoch(-2)
+"""The leader epoch of orders about a topic that is being deleted: no later one comes (Kafka's)."""
+
+
+def creation(facts: ClusterFacts, topic: StoredTopic) -> Change:
+    """A topic that is new."""
+    operations: list[Operation] = [
+        Create(znodes.topic_path(topic.name), znodes.encode_topic(topic.node)),
+        Create(znodes.partitions_path(topic.name), b""),
+    ]
+    for index in topic.node.partitions:
+        operations += _new_partition(facts, topic.name, index, topic.states[index])
+    config = znodes.encode_config(topic.config)
+    operations.append(Create(znodes.topic_config_path(topic.name), config))
+    orders = [
+        pair
+        for index, state in topic.states.items()
+        for pair in orders_of(topic, index, state, 0, is_new=True)
+    ]
+    return Change(topic.name, tuple(operations), created=topic, orders=tuple(orders))
+
+
+def growth(
+    facts: ClusterFacts, topic: StoredTopic, added: Iterable[tuple[BrokerId, ...]]
+) -> Change:
+    """A topic with partitions behind those it has; `added` are their replicas."""
+    more = dict(enumerate(added, len(topic.node.partitions)))
+    node = replace(topic.node, partitions={**topic.node.partitions, **more})
+    states = tuple((index, first_state(replicas)) for index, replicas in more.items())
+    operations = [_put_node(topic, node)]
+    grown = replace(topic, node=node)
+    orders: list[tuple[BrokerId, Order]] = []
+    for index, state in states:
+        operations += _new_partition(facts, topic.name, index, state)
+        orders += orders_of(grown, index, state, 0, is_new=True)
+    return Change(
+        topic.name, tuple(operations), node=node, grown=True, states=states, orders=tuple(orders)
+    )
+
+
+def deletion(topic: StoredTopic, *, marked: bool = False) -> Change:
+    """The beginning of a topic's end: from now on it is to go, whatever happens to us.
+
+    `marked`: the store says so already.
+    """
+    orders = tuple(
+        (broker, Stop(TopicPartition(topic.name, index), topic.topic_id, DELETED_EPOCH, True))
+        for index, replicas in topic.node.partitions.items()
+        for broker in replicas
+    )
+    mark = Create(f"{znodes.DELETE_TOPICS}/{topic.name}", b"")
+    return Change(topic.name, () if marked else (mark,), deleted=True, orders=orders)
+
+
+def state_change(
+    facts: ClusterFacts,
+    topic: StoredTopic,
+    index: int,
+    state: PartitionState,
+    node: TopicNode | None = None,
+    dropped: Collection[BrokerId] = (),
+    *,
+    told: bool = True,
+) -> Change:
+    """Another state of a partition, with other replicas where `node` is given.
+
+    `told`: whether its replicas hear of it by orders; the leader that asked has its answer.
+    """
+    operations = [] if node is None else [_put_node(topic, node)]
+    version = topic.versions.get(index)
+    if version is None:
+        path = znodes.state_path(topic.name, index)
+        operations.append(Create(path, _encoded(facts, state)))
+    else:
+        path = znodes.state_path(topic.name, index)
+        operations.append(Set(path, _encoded(facts, state), version))
+    orders: list[tuple[BrokerId, Order]] = []
+    if told:
+        after = topic if node is None else replace(topic, node=node)
+        epoch = 0 if version is None else version + 1
+        orders += orders_of(after, index, state, epoch, is_new=version is None)
+    key = TopicPartition(topic.name, index)
+    orders += ((broker, Stop(key, topic.topic_id, state.leader_epoch, True)) for broker in dropped)
+    return Change(
+        topic.name, tuple(operations), node=node, states=((index, state),), orders=tuple(orders)
+    )
+
+
+def node_change(topic: StoredTopic, node: TopicNode) -> Change:
+    """Another node of a topic whose partitions stay as they are."""
+    return Change(topic.name, (_put_node(topic, node),), node=node)
+
+
+def reminder(
+    topic: StoredTopic, index: int, brokers: Collection[BrokerId], *, is_new: bool = False
+) -> Change:
+    """No change: what the store says of a partition, for replicas that may not know."""
+    state, version = topic.states[index], topic.versions[index]
+    orders = tuple(
+        (broker, order)
+        for broker, order in orders_of(topic, index, state, version, is_new=is_new)
+        if broker in brokers
+    )
+    return Change(topic.name, shown=(index,), orders=orders)
+
+
+def orders_of(
+    topic: StoredTopic, index: int, state: PartitionState, partition_epoch: int, *, is_new: bool
+) -> Iterator[tuple[BrokerId, Order]]:
+    """What each replica is to do under this state."""
+    replicas = topic.node.partitions[index]
+    replication = Replication(
+        TopicPartition(topic.name, index),
+        topic.topic_id,
+        state.leader,
+        state.leader_epoch,
+        state.isr,
+        replicas,
+        partition_epoch,
+        is_new,
+    )
+    for broker in replicas:
+        leads = broker == state.leader != NO_LEADER
+        yield broker, (Lead(replication) if leads else Follow(replication))
+
+
+def _put_node(topic: StoredTopic, node: TopicNode) -> Operation:
+    return Set(znodes.topic_path(topic.name), znodes.encode_topic(node), topic.version)
+
+
+def _new_partition(
+    facts: ClusterFacts, name: str, index: int, state: PartitionState
+) -> list[Operation]:
+    return [
+        Create(znodes.partition_path(name, index), b""),
+        Create(znodes.state_path(name, index), _encoded(facts, state)),
+    ]
+
+
+def _encoded(facts: ClusterFacts, state: PartitionState) -> bytes:
+    return znodes.encode_state(replace(state, controller_epoch=facts.controller_epoch))

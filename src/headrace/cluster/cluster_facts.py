@@ -1,0 +1,135 @@
+"""What the controller knows of the store: topics, the versions they were read at, who is alive."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from headrace.broker.metadata_image import BrokerInfo, ImageDelta, PartitionInfo, TopicInfo
+from headrace.cluster.orders import Order
+from headrace.cluster.stored_topic import StoredTopic
+from headrace.cluster.znodes import PartitionState, TopicNode
+from headrace.model.errors import ErrorCode
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.ports.store import Operation
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of one topic: written whole or not at all, and what holds once it is."""
+
+    topic: str
+    operations: tuple[Operation, ...] = ()
+    """With the versions that were read; none where only orders go out."""
+    created: StoredTopic | None = None
+    deleted: bool = False
+    """Its deletion has begun."""
+    node: TopicNode | None = None
+    """The topic's replicas, where they are others."""
+    grown: bool = False
+    """`node` has more partitions."""
+    states: tuple[tuple[int, PartitionState], ...] = ()
+    shown: tuple[int, ...] = ()
+    """Partitions whose states clients may not know."""
+    orders: tuple[tuple[BrokerId, Order], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows from an event."""
+
+    changes: tuple[Change, ...] = ()
+    refused: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    """Partitions that nothing is done about, though it was asked for."""
+
+
+class ClusterFacts:
+    """The controller's picture. `take` is the only way in for what was decided and written."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self.controller_epoch = 0
+        self.brokers: dict[BrokerId, BrokerInfo] = {}
+        """Alive: registered in the store."""
+        self.leaving: set[BrokerId] = set()
+        """Alive, and asked to hand over what they lead."""
+        self.failed: set[tuple[BrokerId, TopicPartition]] = set()
+        """Replicas whose directory has failed."""
+        self.topics: dict[str, StoredTopic] = {}
+        self.deleting: set[str] = set()
+        """Topics of which the store still knows something, and nobody may."""
+        self.unclean_default = False
+        """unclean.leader.election.enable, where the topic does not say."""
+
+    def serves(self, broker: BrokerId, partition: TopicPartition) -> bool:
+        """Whether the broker is alive and its replica of the partition has not failed."""
+        return broker in self.brokers and (broker, partition) not in self.failed
+
+    def may_lead(self, broker: BrokerId, partition: TopicPartition) -> bool:
+        """Whether the broker serves the partition and is not leaving."""
+        return broker not in self.leaving and self.serves(broker, partition)
+
+    def unclean(self, topic: StoredTopic) -> bool:
+        """Whether a replica outside of the ISR may lead when none of the ISR can."""
+        own = topic.config.get("unclean.leader.election.enable")
+        return self.unclean_default if own is None else own.strip().lower() == "true"
+
+    def partitions_of(self, brokers: Iterable[BrokerId]) -> Iterator[tuple[StoredTopic, int]]:
+        """Partitions that one of the brokers holds a replica of."""
+        wanted = frozenset(brokers)
+        for name, topic in self.topics.items():
+            if name not in self.deleting:
+                for index, replicas in topic.node.partitions.items():
+                    if not wanted.isdisjoint(replicas):
+                        yield topic, index
+
+    def take(self, change: Change) -> None:
+        """Believe a change that the store has taken."""
+        if change.created is not None:
+            self.topics[change.topic] = change.created
+        topic = self.topics.get(change.topic)
+        if topic is None:
+            return
+        if change.deleted:
+            self.deleting.add(change.topic)
+        if change.node is not None:
+            topic.node = change.node
+            topic.version += 1
+        for index, state in change.states:
+            topic.states[index] = state
+            topic.versions[index] = topic.versions.get(index, -1) + 1
+
+    def forget(self, name: str) -> None:
+        """The store knows nothing of the topic any more."""
+        self.deleting.discard(name)
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            gone = {TopicPartition(name, index) for index in topic.node.partitions}
+            self.failed = {pair for pair in self.failed if pair[1] not in gone}
+
+    def delta(self, changes: Iterable[Change]) -> ImageDelta:
+        """What clients are to see of changes that were taken."""
+        whole: dict[str, None] = {}
+        partitions: dict[str, dict[int, PartitionInfo]] = {}
+        removed: list[str] = []
+        for change in changes:
+            topic = self.topics.get(change.topic)
+            if change.deleted:
+                removed.append(change.topic)
+            elif change.created is not None or change.grown:
+                whole[change.topic] = None
+            elif topic is not None and change.topic not in self.deleting:
+                shown = partitions.setdefault(change.topic, {})
+                for index in (*change.shown, *(index for index, _ in change.states)):
+                    shown[index] = topic.shown_partition(index)
+        topics: list[TopicInfo] = [self.topics[name].shown() for name in whole]
+        return ImageDelta(
+            topics,
+            removed,
+            {name: list(some.values()) for name, some in partitions.items() if some},
+        )
+
+    def everything(self, controller: BrokerId) -> ImageDelta:
+        """The whole cluster, for who knows nothing of it."""
+        topics = [
+            topic.shown() for topic in self.topics.values() if topic.name not in self.deleting
+        ]
+        return ImageDelta(topics, brokers=list(self.brokers.values()), controller_id=controller)

@@ -1,0 +1,281 @@
+"""What follows from an event: versioned operations for the store, and orders for brokers.
+
+Pure: the facts in, a decision out. Nothing is believed before the store has taken it (`writer`),
+and no order goes out before that. Decided anew on facts that hold the outcome, nothing follows.
+
+The rules are those of Kafka 3.9's controller with ZooKeeper, codes included.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import singledispatch
+
+from headrace.broker.metadata_image import NO_LEADER
+from headrace.cluster import changes, elections, reassignment
+from headrace.cluster.cluster_facts import Change, ClusterFacts, Decision
+from headrace.cluster.events import (
+    AskedIsr,
+    BrokersJoined,
+    BrokersLeft,
+    ElectionAsked,
+    ElectionType,
+    Event,
+    IsrAsked,
+    ReassignmentAdvanced,
+    ReassignmentAsked,
+    ReplicasFailed,
+    ShutdownAsked,
+    TopicGrown,
+    TopicsCreated,
+    TopicsDeleted,
+)
+from headrace.cluster.stored_topic import NEVER_LED, StoredTopic
+from headrace.cluster.znodes import PartitionState
+from headrace.model.errors import ErrorCode
+from headrace.model.nouns import BrokerId, TopicPartition
+
+
+def decide(facts: ClusterFacts, event: Event) -> Decision:
+    """What is to be written and ordered, now that this has happened or been asked for."""
+    return _decide(event, facts)
+
+
+@singledispatch
+def _decide(event: Event, facts: ClusterFacts) -> Decision:
+    raise NotImplementedError(f"{event} of {facts}")
+
+
+@_decide.register
+def _(event: TopicsCreated, facts: ClusterFacts) -> Decision:
+    """A name that is taken, or still being deleted, is refused (partition -1)."""
+    made = [topic for topic in event.topics if topic.name not in facts.topics]
+    taken = [topic.name for topic in event.topics if topic.name in facts.topics]
+    return Decision(
+        tuple(changes.creation(facts, topic) for topic in made),
+        {TopicPartition(name, -1): ErrorCode.TOPIC_ALREADY_EXISTS for name in taken},
+    )
+
+
+@_decide.register
+def _(event: TopicsDeleted, facts: ClusterFacts) -> Decision:
+    there = [name for name in event.names if name in facts.topics]
+    return Decision(
+        tuple(changes.deletion(facts.topics[name]) for name in there if name not in facts.deleting),
+        {
+            TopicPartition(name, -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for name in event.names
+            if name not in facts.topics
+        },
+    )
+
+
+@_decide.register
+def _(event: TopicGrown, facts: ClusterFacts) -> Decision:
+    topic = facts.topics.get(event.name)
+    if topic is None or event.name in facts.deleting:
+        refused = {TopicPartition(event.name, -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        return Decision(refused=refused)
+    return Decision((changes.growth(facts, topic, event.added),))
+
+
+@_decide.register
+def _(event: BrokersJoined, facts: ClusterFacts) -> Decision:
+    """Partitions without a leader get one; all others' replicas there are told what they are."""
+    found: list[Change] = []
+    for topic, index in facts.partitions_of(event.brokers):
+        state = topic.states.get(index, NEVER_LED)
+        after = elections.elected(facts, topic, index) if state.leader == NO_LEADER else None
+        if after is not None and _differs(state, after):
+            found.append(changes.state_change(facts, topic, index, after))
+        elif index in topic.states:
+            found.append(changes.reminder(topic, index, event.brokers))
+    return Decision(tuple(found))
+
+
+@_decide.register
+def _(event: BrokersLeft, facts: ClusterFacts) -> Decision:
+    gone = frozenset(event.brokers)
+    return Decision(tuple(_without(facts, facts.partitions_of(gone), gone)))
+
+
+@_decide.register
+def _(event: ReplicasFailed, facts: ClusterFacts) -> Decision:
+    hit = (
+        (facts.topics[name], index)
+        for name, index in event.partitions
+        if name in facts.topics and name not in facts.deleting
+    )
+    return Decision(tuple(_without(facts, hit, frozenset((event.broker,)))))
+
+
+@_decide.register
+def _(event: ShutdownAsked, facts: ClusterFacts) -> Decision:
+    """What stays with the broker, nobody else can lead: refused NOT_ENOUGH_REPLICAS."""
+    found: list[Change] = []
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for topic, index in facts.partitions_of((event.broker,)):
+        after = elections.moved_from(facts, topic, index, event.broker)
+        if after is not None:
+            found.append(changes.state_change(facts, topic, index, after))
+        elif topic.states.get(index, NEVER_LED).leader == event.broker:
+            refused[TopicPartition(topic.name, index)] = ErrorCode.NOT_ENOUGH_REPLICAS
+    return Decision(tuple(found), refused)
+
+
+@_decide.register
+def _(event: ElectionAsked, facts: ClusterFacts) -> Decision:
+    found: list[Change] = []
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for partition in event.partitions:
+        topic = _topic_of(facts, partition)
+        if topic is None:
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            continue
+        after = _asked_leader(facts, topic, partition.partition, event.kind)
+        if isinstance(after, ErrorCode):
+            refused[partition] = after
+        else:
+            found.append(changes.state_change(facts, topic, partition.partition, after))
+    return Decision(tuple(found), refused)
+
+
+def _asked_leader(
+    facts: ClusterFacts, topic: StoredTopic, index: int, kind: ElectionType
+) -> PartitionState | ErrorCode:
+    state = topic.states.get(index, NEVER_LED)
+    if kind is ElectionType.UNCLEAN:
+        if state.leader != NO_LEADER:
+            return ErrorCode.ELECTION_NOT_NEEDED
+        after = elections.elected(facts, topic, index, unclean=True)
+        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if after.leader == NO_LEADER else after
+    if state.leader == topic.node.partitions[index][0]:
+        return ErrorCode.ELECTION_NOT_NEEDED
+    first = elections.preferred(facts, topic, index)
+    return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE if first is None else first
+
+
+@_decide.register
+def _(event: ReassignmentAsked, facts: ClusterFacts) -> Decision:
+    partition, target = event.partition, event.target
+    topic = _topic_of(facts, partition)
+    if topic is None:
+        return Decision(refused={partition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+    if target is None and not reassignment.runs(topic.node, partition.partition):
+        return Decision(refused={partition: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS})
+    if _is_on_its_way(topic, partition.partition, target):
+        return Decision()
+    change = _reassigned(facts, topic, partition.partition, target)
+    if change is None:
+        return Decision(refused={partition: ErrorCode.INVALID_REPLICA_ASSIGNMENT})
+    return Decision((change,))
+
+
+def _is_on_its_way(topic: StoredTopic, index: int, target: tuple[BrokerId, ...] | None) -> bool:
+    """Whether these are the partition's replicas already, or will be."""
+    node = topic.node
+    going = node.removing.get(index, ())
+    return target == tuple(one for one in node.partitions[index] if one not in going)
+
+
+def _reassigned(
+    facts: ClusterFacts, topic: StoredTopic, index: int, target: tuple[BrokerId, ...] | None
+) -> Change | None:
+    if target is None:
+        step = reassignment.cancelled(facts, topic, index)
+    elif not target or len(set(target)) < len(target) or not set(target) <= facts.brokers.keys():
+        return None
+    else:
+        step = reassignment.begun(facts, topic, index, target)
+    if step is None:
+        return None
+    return changes.state_change(facts, topic, index, step.state, step.node, step.dropped)
+
+
+@_decide.register
+def _(event: ReassignmentAdvanced, facts: ClusterFacts) -> Decision:
+    """One of each topic: its node changes with it, and the next is decided on what is left."""
+    found: dict[str, Change] = {}
+    for partition in event.partitions:
+        topic = _topic_of(facts, partition)
+        if topic is not None and topic.name not in found:
+            step = reassignment.completed(facts, topic, partition.partition)
+            if step is not None:
+                found[topic.name] = changes.state_change(
+                    facts, topic, partition.partition, step.state, step.node, step.dropped
+                )
+    return Decision(tuple(found.values()))
+
+
+@_decide.register
+def _(event: IsrAsked, facts: ClusterFacts) -> Decision:
+    known = facts.brokers.get(event.broker)
+    if known is None or known.epoch != event.broker_epoch:
+        stale = (asked.topic_partition for asked in event.asked)
+        return Decision(refused=dict.fromkeys(stale, ErrorCode.STALE_BROKER_EPOCH))
+    found: list[Change] = []
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for asked in event.asked:
+        topic = _topic_of(facts, asked.topic_partition)
+        index = asked.topic_partition.partition
+        code = _isr_refusal(facts, topic, event.broker, asked)
+        if code is not ErrorCode.NONE:
+            refused[asked.topic_partition] = code
+        elif topic is not None and (change := _isr_change(facts, topic, index, asked)) is not None:
+            found.append(change)
+    return Decision(tuple(found), refused)
+
+
+def _isr_refusal(
+    facts: ClusterFacts, topic: StoredTopic | None, broker: BrokerId, asked: AskedIsr
+) -> ErrorCode:
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partition = asked.topic_partition
+    state = topic.states.get(partition.partition, NEVER_LED)
+    version = topic.versions.get(partition.partition, -1)
+    if asked.leader_epoch > state.leader_epoch or asked.partition_epoch > version:
+        return ErrorCode.NOT_CONTROLLER  # the leader has heard of a later controller than us
+    if asked.leader_epoch < state.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker != state.leader:
+        return ErrorCode.INVALID_REQUEST
+    if asked.partition_epoch < version:
+        # Asked again after a lost answer: what is wanted has been written.
+        done = asked.isr == state.isr and asked.partition_epoch == version - 1
+        return ErrorCode.NONE if done else ErrorCode.INVALID_UPDATE_VERSION
+    replicas = topic.node.partitions[partition.partition]
+    if state.leader not in asked.isr or not set(asked.isr) <= set(replicas):
+        return ErrorCode.INVALID_REQUEST
+    joining = set(asked.isr) - set(state.isr)
+    if not all(facts.may_lead(one, partition) for one in joining):
+        return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+def _isr_change(
+    facts: ClusterFacts, topic: StoredTopic, index: int, asked: AskedIsr
+) -> Change | None:
+    state = topic.states[index]
+    if asked.isr == state.isr:
+        return None
+    after = PartitionState(state.leader, state.leader_epoch, asked.isr)
+    return changes.state_change(facts, topic, index, after, told=False)
+
+
+def _without(
+    facts: ClusterFacts, partitions: Iterable[tuple[StoredTopic, int]], gone: frozenset[BrokerId]
+) -> Iterator[Change]:
+    for topic, index in partitions:
+        after = elections.without(facts, topic, index, gone)
+        if after is not None and _differs(topic.states.get(index, NEVER_LED), after):
+            yield changes.state_change(facts, topic, index, after)
+
+
+def _differs(before: PartitionState, after: PartitionState) -> bool:
+    return (before.leader, before.isr) != (after.leader, after.isr)
+
+
+def _topic_of(facts: ClusterFacts, partition: TopicPartition) -> StoredTopic | None:
+    topic = facts.topics.get(partition.topic)
+    if topic is None or topic.name in facts.deleting:
+        return None
+    return topic if partition.partition in topic.node.partitions else None

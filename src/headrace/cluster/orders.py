@@ -1,0 +1,71 @@
+"""What the controller tells brokers to do with their replicas, however it reaches them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from headrace.broker.metadata_image import ImageDelta
+from headrace.model.errors import ErrorCode
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Replication:
+    """Who holds a partition, as its state in the store says."""
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    replicas: tuple[BrokerId, ...]
+    partition_epoch: int
+    """Version of the state's node: grows with each change of leader or ISR."""
+    is_new: bool = False
+    """Nobody has led it before: a missing log is made, not missed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Lead the partition."""
+
+    replication: Replication
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """Hold a replica: of its leader, or of nobody's while there is none."""
+
+    replication: Replication
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Hold the partition no longer."""
+
+    topic_partition: TopicPartition
+    topic_id: bytes
+    leader_epoch: LeaderEpoch
+    delete: bool
+    """Whether the log goes too."""
+
+
+Order = Lead | Follow | Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """One message of a controller to a broker."""
+
+    controller_epoch: int
+    broker_epoch: int
+    """Of the registration it is meant for; -1: of whichever, from the same process."""
+    orders: Sequence[Order] = ()
+    delta: ImageDelta = field(default_factory=ImageDelta)
+
+
+class OrderTaker(Protocol):
+    """A broker as its controller sees it."""
+
+    async def take(self, orders: Orders) -> Mapping[TopicPartition, ErrorCode]:
+        """Have the orders carried out; what could not be, by partition. ApiError: refused whole."""
