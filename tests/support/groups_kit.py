@@ -19,6 +19,7 @@ from headrace.coordination.groups.messages import (
     SyncAnswer,
     SyncRequest,
 )
+from headrace.coordination.runtime.shard import World
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
@@ -241,10 +242,9 @@ class Room:
     def __post_init__(self) -> None:
         self.disk = HeldDisk()
         disk: Any = self.disk
+        self.world = World(self.clock, self.random, disk)
         self.groups = GroupCoordinators(
-            clock=self.clock,
-            random=self.random,
-            disk=disk,
+            world=self.world,
             config=lambda: self.settings,
             image=lambda: self.image,
             group_setting=self.group_setting,

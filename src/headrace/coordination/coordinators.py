@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.coordination.groups.group_coordinators import GroupCoordinators
     from headrace.coordination.runtime.led_shards import LedShards
+    from headrace.coordination.runtime.shard import World
     from headrace.coordination.share.share_service import ShareService
     from headrace.coordination.transactions.participants import LocalParticipants
     from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
@@ -45,24 +46,29 @@ class Coordinators:
         broker.image.observers.append(self._picture_changed)
 
     @cached_property
+    def _world(self) -> "World":
+        """What all shards act in: one, so that their replays take turns."""
+        from headrace.coordination.runtime.shard import World
+
+        return World(self._broker.clock, self._broker.random, self._broker.disk)
+
+    @cached_property
     def groups(self) -> "GroupCoordinators":
         """Consumer groups of both protocols, and where share groups' members are kept."""
         from headrace.coordination.groups.group_coordinators import GroupCoordinators
 
-        made = GroupCoordinators.of(self._broker)
-        return made
+        return GroupCoordinators.of(self._broker, self._world)
 
     @cached_property
     def transactions(self) -> "TransactionCoordinators":
         """Transactional ids."""
-        from headrace.coordination.runtime.shard import World
         from headrace.coordination.transactions.transaction_coordinators import (
             TransactionCoordinators,
         )
 
         broker = self._broker
         made = TransactionCoordinators(
-            world=World(broker.clock, broker.random, broker.disk),
+            world=self._world,
             config=lambda: broker.config,
             image=lambda: broker.image,
             participants=self.participants,
@@ -84,7 +90,7 @@ class Coordinators:
         """Share groups."""
         from headrace.coordination.share.share_service import ShareService
 
-        return ShareService(self._broker, lambda: self.groups)
+        return ShareService(self._broker, self._world, lambda: self.groups)
 
     def _made(self, name: str) -> bool:
         """Whether that coordinator has been needed."""

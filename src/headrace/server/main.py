@@ -20,8 +20,10 @@ EXIT_OK = 0
 EXIT_BROKEN = 70
 """A broken invariant (EX_SOFTWARE): stopped at once, without the clean-shutdown marker."""
 
-GC_THRESHOLDS = (20_000, 20, 50)
-"""Requests make no cycles; looking for some every 700 allocations costs and finds nothing."""
+GC_THRESHOLDS = (20_000, 2, 500)
+"""Requests make no cycles; looking for some every 700 allocations costs and finds nothing. The
+second number bounds how long the loop stands still while coordinators load: what they keep is
+looked at in portions of 40,000."""
 
 
 def serve(config: BrokerConfig, *, started: Callable[[Server], None] | None = None) -> int:

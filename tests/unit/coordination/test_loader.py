@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.coordination.runtime.loader import SLICE_RECORDS, Loader
+from headrace.coordination.runtime.replay_turns import ReplayTurns
 from headrace.record.batch import build, new_record
 from tests.support.groups_kit import HandClock, HandTimer, InlineDisk, MemoryLog
 
@@ -22,7 +23,9 @@ class Replay(HandClock):
         for number in range(rounds):
             log.append(build([new_record(b"%d" % number, b"%d" % key) for key in range(KEYS)]))
         disk: Any = InlineDisk()
-        Loader(log, self, clock=self, disk=disk, keyed=keyed, done=self.done.append).start()
+        Loader(
+            log, self, turns=ReplayTurns(self), disk=disk, keyed=keyed, done=self.done.append
+        ).start()
         self.advance()
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> HandTimer:

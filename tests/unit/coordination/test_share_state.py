@@ -7,6 +7,7 @@ import pytest
 
 from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import Acquired, RecordState, StateBatch
+from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.batches import covering, stretches
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.start_offset import duration_ms
@@ -44,6 +45,7 @@ async def shard(here: Room) -> StateShard:
     await here.controller.ensure_internal_topic(SHARE_STATE_TOPIC)
     found = here.coordinators.share.states.led.at(0)
     assert found is not None
+    await until(lambda: found.state is not ShardState.LOADING)
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 from headrace.cluster.topic_creation import NewTopic
 from headrace.coordination.groups.consumer.messages import HeartbeatRequest
 from headrace.coordination.groups.group_coordinators import GroupCoordinators
+from headrace.coordination.runtime.shard import World
 from headrace.frontends.kafka.connection import api_versions
 from headrace.frontends.kafka.groups import (
     consumer_group_describe,
@@ -151,7 +152,9 @@ def test_a_groups_own_settings_are_what_its_members_are_told(tmp_path: Path) -> 
     async def story(here: Room) -> None:
         await here.controller.ensure_internal_topic(OFFSETS_TOPIC)
         await here.controller.create_topics([NewTopic("t", 1)])
-        groups = GroupCoordinators.of(here.broker)
+        groups = GroupCoordinators.of(
+            here.broker, World(here.broker.clock, here.broker.random, here.broker.disk)
+        )
         groups.led.lead(0, here.broker.partition(OFFSETS_TOPIC, 0), 0)
 
         async def interval_ms(group_id: str) -> int:

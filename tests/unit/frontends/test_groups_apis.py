@@ -84,7 +84,7 @@ class Wire:
         self.coordinators = SimpleNamespace(
             groups=self.room.groups,
             transactions=transactions,
-            share=ShareService(broker, lambda: self.room.groups),
+            share=ShareService(broker, self.room.world, lambda: self.room.groups),
         )
         self.controller = SimpleNamespace()
 

@@ -43,8 +43,6 @@ from headrace.coordination.runtime.shard import ShardPartition, World
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.ports.callbacks import Done
-from headrace.ports.clock import Clock, Random
-from headrace.ports.disk import Disk
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
@@ -60,16 +58,14 @@ class GroupCoordinators:
     def __init__(
         self,
         *,
-        clock: Clock,
-        random: Random,
-        disk: Disk,
+        world: World,
         config: Callable[[], GroupKeys],
         image: Callable[[], MetadataImage],
         group_setting: Callable[[str, str], int],
     ) -> None:
         """`config`, `image` and `group_setting` answer with what is so now; all may change at run
         time. `group_setting`: a group's own number by its id and key, the broker's by default."""
-        self._world = World(clock, random, disk)
+        self._world = world
         self._limits = Derived(config, GroupLimits, self._hand_out)
         self._image = image
         self._group_setting = group_setting
@@ -83,12 +79,10 @@ class GroupCoordinators:
         self._deleted: dict[str, None] = {}
 
     @classmethod
-    def of(cls, broker: "Broker") -> "GroupCoordinators":
+    def of(cls, broker: "Broker", world: World) -> "GroupCoordinators":
         """The coordinators of `broker`; whoever wires them tells of its partitions."""
         return cls(
-            clock=broker.clock,
-            random=broker.random,
-            disk=broker.disk,
+            world=world,
             config=lambda: broker.config,
             image=lambda: broker.image,
             group_setting=lambda group_id, key: _number(

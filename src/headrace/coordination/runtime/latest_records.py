@@ -35,6 +35,8 @@ class Latest:
         if producer_id is not None:
             self._open.setdefault(producer_id, {})[name] = one
             return
+        # In the order of the last ones, so that there is next to nothing to sort in the end.
+        self._kept.pop(name, None)
         self._kept[name] = one
         if value is None:
             for pending in self._open.values():

@@ -1,20 +1,21 @@
 """Replay: a partition's log becomes a shard's state, slice by slice, off the hot path.
 
-What the page cache holds is read at once and a slice's records are taken in one go; then the loop
-has as long for everything else. What must come from the disk is read on a thread. Where a record
-says all there is to its key, the last one of each key is applied, when all are read.
+What the page cache holds is read at once and a slice's records are taken in one go; then it is
+the next replay's turn (`replay_turns`). What must come from the disk is read on a thread. Where a
+record says all there is to its key, the last one of each key is applied, when all are read.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from typing import Protocol
 
 from headrace.coordination.runtime.latest_records import Kept, Latest
+from headrace.coordination.runtime.replay_turns import ReplayTurns
 from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
 from headrace.model.errors import CorruptLogError, HeadraceError, StorageError
 from headrace.model.nouns import Offset
 from headrace.ports.callbacks import Done
-from headrace.ports.clock import Clock
 from headrace.ports.disk import Disk
 from headrace.record.batch import (
     CONTROL,
@@ -28,10 +29,10 @@ from headrace.record.batch import (
     size_of,
 )
 
-SLICE_BYTES = 64 * 1024
-"""About 10 ms of reading."""
-SLICE_RECORDS = 500
-"""About 10 ms of applying what was kept."""
+SLICE_BYTES = 32 * 1024
+"""A few milliseconds of reading."""
+SLICE_RECORDS = 250
+"""A few milliseconds of applying what was kept."""
 
 
 class LoadLog(Protocol):
@@ -66,7 +67,7 @@ class Loader:
         log: LoadLog,
         target: Replayed,
         *,
-        clock: Clock,
+        turns: ReplayTurns,
         disk: Disk,
         keyed: bool,
         done: Done[HeadraceError | None],
@@ -77,7 +78,7 @@ class Loader:
         self._log = log
         self._target = target
         self._latest = Latest() if keyed else None
-        self._clock = clock
+        self._turns = turns
         self._disk = disk
         self._done = done
         self._at = log.start_offset
@@ -86,7 +87,10 @@ class Loader:
 
     def start(self) -> None:
         """Begin; an empty log is done before this returns."""
-        self._go_on()
+        if self._at >= self._end:
+            self._done(None)
+        else:
+            self._turns.ask(self._go_on)
 
     def cancel(self) -> None:
         """Apply nothing more and call nobody."""
@@ -94,9 +98,6 @@ class Loader:
 
     def _go_on(self) -> None:
         if self._cancelled:
-            return
-        if self._at >= self._end:
-            self._have_all()
             return
         try:
             result = self._log.read(self._at, SLICE_BYTES, below=self._end)
@@ -121,10 +122,11 @@ class Loader:
         elif isinstance(result, BaseException):
             raise result
         else:
-            self._take(result)
+            self._turns.ask(partial(self._take, result))
 
     def _take(self, result: ReadResult) -> None:
-        began = self._clock.monotonic()
+        if self._cancelled:
+            return
         view = memoryview(result.data)
         try:
             for at, header in iterate(view):
@@ -132,33 +134,30 @@ class Loader:
         except HeadraceError as error:
             self._done(error)
             return
-        if result.next_offset <= self._at:
-            self._have_all()  # compaction has left nothing between here and the log's end
-            return
+        # Compaction may have left nothing between here and the log's end.
+        has_all = result.next_offset <= self._at or result.next_offset >= self._end
         self._at = result.next_offset
-        self._rest(began, self._go_on)
+        self._turns.ask(self._have_all if has_all else self._go_on)
 
     def _have_all(self) -> None:
+        if self._cancelled:
+            return
         if self._latest is None:
             self._done(None)
         else:
-            self._hand_over(iter(self._latest.records()))
+            kept = iter(self._latest.records())
+            self._turns.ask(lambda: self._hand_over(kept))
 
     def _hand_over(self, kept: Iterator[Kept]) -> None:
         if self._cancelled:
             return
-        began = self._clock.monotonic()
         some = list(islice(kept, SLICE_RECORDS))
-        for one in some:
-            self._target.replay(*one)
-        if len(some) < SLICE_RECORDS:
-            self._done(None)
+        for record in some:
+            self._target.replay(*record)
+        if some:
+            self._turns.ask(lambda: self._hand_over(kept))
         else:
-            self._rest(began, lambda: self._hand_over(kept))
-
-    def _rest(self, began: float, then: Callable[[], None]) -> None:
-        """As long as the slice took: whoever starts or asks has half of the loop's time."""
-        self._clock.call_later(self._clock.monotonic() - began, then)
+            self._done(None)
 
     def _apply(self, batch: memoryview, header: BatchHeader) -> None:
         if not crc_ok(batch, header):

@@ -8,12 +8,13 @@ and `CLOSED` once another broker leads. Only an active one is asked anything.
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
 from headrace.coordination.runtime.journal import Journal, JournalPartition
 from headrace.coordination.runtime.loader import Loader, LoadLog
+from headrace.coordination.runtime.replay_turns import ReplayTurns
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.ports.clock import Clock, Random
 from headrace.ports.deadlines import Deadlines
@@ -40,13 +41,18 @@ class ShardState(Enum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class World:
-    """What a shard acts in."""
+    """What the shards of a broker act in."""
 
     clock: Clock
     random: Random
     disk: Disk
+    turns: ReplayTurns = field(init=False)
+    """In which their logs are replayed."""
+
+    def __post_init__(self) -> None:
+        self.turns = ReplayTurns(self.clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class Shard(ABC):
         self._loader = Loader(
             partition.log,
             self,
-            clock=world.clock,
+            turns=world.turns,
             disk=world.disk,
             keyed=self.KEYED,
             done=self._loaded,

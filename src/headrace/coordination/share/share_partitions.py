@@ -1,7 +1,7 @@
 """All share partitions this broker serves: made when asked for, gone with what they are of."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.coordination.share.counts import ShareCounts
 from headrace.coordination.share.keys import ShareKey
@@ -12,10 +12,13 @@ from headrace.ports.deadlines import Deadlines
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.coordination.groups.share.settings import GroupSettings
+    from headrace.coordination.share.sessions import TopicPart
     from headrace.coordination.share.share_states import ShareStates
     from headrace.ports.clock import Clock
     from headrace.ports.disk import Disk
 
+A = TypeVar("A")
+B = TypeVar("B")
 FindPartition = Callable[[bytes, int], "Partition"]
 """By topic id and number. ApiError: UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, …"""
 
@@ -38,6 +41,8 @@ class SharePartitions:
         self._find = find
         self._deadlines = Deadlines(clock)
         self._groups: dict[str, dict[ShareKey, SharePartition]] = {}
+        self._of_partitions: dict[TopicPart, dict[str, SharePartition]] = {}
+        """The same, by topic id and number, then by group."""
         self.counts = ShareCounts()
 
     def __iter__(self) -> Iterator[SharePartition]:
@@ -59,6 +64,8 @@ class SharePartitions:
             counts=self.counts,
         )
         self._groups.setdefault(key.group, {})[key] = made
+        part = (key.topic_id, key.partition)
+        self._of_partitions.setdefault(part, {})[key.group] = made
         made.load()
         return made
 
@@ -79,9 +86,10 @@ class SharePartitions:
     def partition_closed(self, partition: "Partition") -> None:
         """The partition is served no more."""
         because = partition.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER
-        for one in self:
-            if one.partition is partition:
-                one.end(ApiError(because))
+        part = (partition.topic_id, partition.topic_partition.partition)
+        for share_partition in tuple(self._of_partitions.get(part, {}).values()):
+            if share_partition.partition is partition:
+                share_partition.end(ApiError(because))
 
     def close(self) -> None:
         """Serve nothing any more."""
@@ -89,9 +97,16 @@ class SharePartitions:
             one.end(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self._deadlines.close()
 
-    def _ended(self, one: SharePartition) -> None:
-        group = self._groups.get(one.key.group, {})
-        if group.get(one.key) is one:
-            del group[one.key]
-            if not group:
-                del self._groups[one.key.group]
+    def _ended(self, ended: SharePartition) -> None:
+        key = ended.key
+        if self.known(key) is ended:
+            part = (key.topic_id, key.partition)
+            _remove(self._groups, key.group, key)
+            _remove(self._of_partitions, part, key.group)
+
+
+def _remove(index: dict[A, dict[B, SharePartition]], first: A, second: B) -> None:
+    found = index[first]
+    del found[second]
+    if not found:
+        del index[first]

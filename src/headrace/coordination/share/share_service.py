@@ -41,14 +41,15 @@ class DescribedShareGroup(NamedTuple):
 class ShareService:
     """Share groups on one broker. All calls on the deciding thread."""
 
-    def __init__(self, broker: "Broker", groups: "Callable[[], GroupCoordinators]") -> None:
+    def __init__(
+        self, broker: "Broker", world: World, groups: "Callable[[], GroupCoordinators]"
+    ) -> None:
         """`groups`: where their members are kept, made when first asked."""
         self._clock = broker.clock
         self._groups = groups
         self._limits = Derived(lambda: broker.config, ShareLimits)
         self.settings = GroupSettings(broker)
         self.sessions = ShareSessions()
-        world = World(broker.clock, broker.random, broker.disk)
         self.states = ShareStates(world, limits=self._limits, image=lambda: broker.image)
         self.partitions = SharePartitions(
             clock=broker.clock,
