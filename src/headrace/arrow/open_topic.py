@@ -17,7 +17,7 @@ import pyarrow as pa
 from headrace.arrow.columns import COLUMNS, TYPES, schema
 from headrace.arrow.parallel import in_turn, side_by_side
 from headrace.arrow.partition_files import PartitionFiles
-from headrace.arrow.segment_stream import Task, read
+from headrace.arrow.segment_stream import PartitionRead, read
 from headrace.log import file_names
 from headrace.log.directory.durable_read_bounds import ReadBound, clean_still, read_bound
 from headrace.log.segment.scan import BadBatch
@@ -100,14 +100,14 @@ def _check(
 
 def _partitions(directory: str, topic: str, wanted: Sequence[int] | None) -> list[int]:
     parsed = map(file_names.parse_directory, os.listdir(directory))
-    found = sorted(
+    numbers = sorted(
         place.partition for place in parsed if place is not None and place.topic == topic
     )
-    missing = sorted(set(wanted or ()) - set(found))
-    if missing or not found:
+    missing = sorted(set(wanted or ()) - set(numbers))
+    if missing or not numbers:
         which = ", ".join(f"{topic}-{number}" for number in missing) or topic
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{which} is not in {directory}")
-    return found if wanted is None else sorted(set(wanted))
+    return numbers if wanted is None else sorted(set(wanted))
 
 
 def _range(offsets: Range | Mapping[int, Range] | None, partition: int) -> Range:
@@ -130,7 +130,7 @@ def _milliseconds(moment: Time) -> int:
 def _plan(
     directory: str, place: TopicPartition, wanted: Range,
     times: tuple[Time | None, Time | None] | None, isolation: Isolation,
-) -> Task:  # fmt: skip
+) -> PartitionRead:  # fmt: skip
     files = PartitionFiles(directory, place)
     bound = _bound(directory, files)
     last = bound.end or 0
@@ -148,7 +148,7 @@ def _plan(
     start = max(first, start or 0)
     end = last if end is None else min(last, end)
     aborted = files.aborted(start) if committed and start < end else []
-    return Task(files, start, end, bound.end or 0, aborted)
+    return PartitionRead(files, start, end, bound.end or 0, aborted)
 
 
 def _bound(directory: str, files: PartitionFiles) -> ReadBound:

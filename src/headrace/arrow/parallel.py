@@ -6,24 +6,24 @@ from threading import Event, Thread
 
 import pyarrow as pa
 
-Source = Callable[[], Iterator[pa.RecordBatch]]
+BatchSource = Callable[[], Iterator[pa.RecordBatch]]
 
 _WAITING_PER_THREAD = 4
 _LOOK_UP_SECONDS = 0.2
 
 
-def in_turn(sources: Sequence[Source]) -> Iterator[pa.RecordBatch]:
+def in_turn(sources: Sequence[BatchSource]) -> Iterator[pa.RecordBatch]:
     """All of the first source, then all of the second, and so on."""
     for source in sources:
         yield from source()
 
 
-def side_by_side(sources: Sequence[Source], threads: int) -> Iterator[pa.RecordBatch]:
+def side_by_side(sources: Sequence[BatchSource], threads: int) -> Iterator[pa.RecordBatch]:
     """The batches of up to `threads` sources at a time, as they come; a few wait to be taken.
 
     The first error of any source ends it all.
     """
-    todo: SimpleQueue[Source | None] = SimpleQueue()
+    todo: SimpleQueue[BatchSource | None] = SimpleQueue()
     ready: Queue[pa.RecordBatch | BaseException | None] = Queue(threads * _WAITING_PER_THREAD)
     stop = Event()
     for source in sources:
@@ -52,7 +52,7 @@ def side_by_side(sources: Sequence[Source], threads: int) -> Iterator[pa.RecordB
 
 
 def _work(
-    todo: "SimpleQueue[Source | None]",
+    todo: "SimpleQueue[BatchSource | None]",
     ready: "Queue[pa.RecordBatch | BaseException | None]",
     stop: Event,
 ) -> None:

@@ -78,8 +78,8 @@ class SegmentFile:
             index.load()
             position = index.lookup(Offset(offset))
             # A live index is written while it is read, and after a kill it may be anything.
-            found = self._batch_at(position)
-            if found is not None and found.base_offset <= offset:
+            header = self._batch_at(position)
+            if header is not None and header.base_offset <= offset:
                 return position
         return 0
 
@@ -87,16 +87,16 @@ class SegmentFile:
         """As `_indexed` of the greatest offset, without a look at what comes before it."""
         with suppress(CorruptLogError, OSError):
             last, position = self._index().peek()
-            found = self._batch_at(position)
-            if position and found and found.base_offset + found.last_offset_delta == last:
+            header = self._batch_at(position)
+            if position and header and header.base_offset + header.last_offset_delta == last:
                 return position
         return self._indexed(_OFFSET_MAX)
 
     def _batch_at(self, position: int) -> BatchHeader | None:
         """The header of a sound batch that starts there; None at the end, CorruptLogError."""
         size = self.file.size()
-        found = next(batches(self.file.read, position, size, self.path, self.base_offset), None)
-        return None if found is None else found.header
+        batch = next(batches(self.file.read, position, size, self.path, self.base_offset), None)
+        return None if batch is None else batch.header
 
     def first_from_time(self, timestamp: int, start: int, end: int) -> int | None:
         """Offset of the first record in [start, end) that is not older than `timestamp`."""
@@ -113,9 +113,9 @@ class SegmentFile:
             if header.base_offset >= end:
                 return None
             if header.max_timestamp >= timestamp:
-                found = first_in(self.file.read, self.path, at, header, timestamp, start)
-                if found is not None:
-                    return found[1] if found[1] < end else None
+                record = first_in(self.file.read, self.path, at, header, timestamp, start)
+                if record is not None:
+                    return record[1] if record[1] < end else None
             if header.base_offset + header.last_offset_delta + 1 >= end:
                 return None
         return None
@@ -168,9 +168,9 @@ class PartitionFiles:
                 raise self._gone("does not exist (any more)") from None
             if self._topic_id() != self.topic_id:
                 raise self._gone("belongs to another topic now: it was deleted and made again")
-            found = [parsed for name in present if (parsed := file_names.parse_segment_file(name))]
-            if not any(suffix.endswith(file_names.SWAP) for _, suffix in found):
-                self.bases = sorted(base for base, suffix in found if suffix == file_names.LOG)
+            files = [parsed for name in present if (parsed := file_names.parse_segment_file(name))]
+            if not any(suffix.endswith(file_names.SWAP) for _, suffix in files):
+                self.bases = sorted(base for base, suffix in files if suffix == file_names.LOG)
                 return
             time.sleep(_SWAP_WAIT_SECONDS)  # a compaction is putting its segments in place
         raise CorruptLogError(
@@ -199,12 +199,12 @@ class PartitionFiles:
         that now has this one's name, or an earlier one's. ApiError: the partition is gone.
         """
         self.list_again()
-        found = self.segment_at(position)
-        if found is None or found.base_offset > segment.base_offset:
-            return found
-        if not found.is_same_file(segment):
-            return found
-        found.close()
+        next_segment = self.segment_at(position)
+        if next_segment is None or next_segment.base_offset > segment.base_offset:
+            return next_segment
+        if not next_segment.is_same_file(segment):
+            return next_segment
+        next_segment.close()
         at = bisect_right(self.bases, segment.base_offset)
         return self.segment_at(self.bases[at]) if at < len(self.bases) else None
 
@@ -226,9 +226,9 @@ class PartitionFiles:
     def first_from_time(self, timestamp: int, start: int, end: int) -> int:
         """Offset of the first record of [start, end) not older than `timestamp`; else `end`."""
         for segment in self.segments_from(start, end):
-            found = segment.first_from_time(timestamp, start, end)
-            if found is not None:
-                return found
+            offset = segment.first_from_time(timestamp, start, end)
+            if offset is not None:
+                return offset
         return end
 
     def aborted(self, start: int) -> list[AbortedTransaction]:

@@ -21,7 +21,7 @@ _FULL = ChunkOutcome.FULL
 _pack_chunk = struct.Struct(f"={len(ChunkSlot)}q").pack_into
 
 
-class Progress(Protocol):
+class DecoderProgress(Protocol):
     """How far a decoder is, and where its rows go. `decode.PartitionDecoder`."""
 
     position: int
@@ -47,7 +47,7 @@ class PlainBatchDecoder:
         # Written to by raw stores only. Of the same type as `source`: one compilation will do.
         self._scratch.setflags(write=False)
 
-    def decode(self, source: Array, decoder: Progress, aborted: Aborted) -> ChunkOutcome:
+    def decode(self, source: Array, decoder: DecoderProgress, aborted: Aborted) -> ChunkOutcome:
         """Decode plain batches from `decoder.consumed` on and move the decoder on behind them.
 
         FULL: flush, and go on in the batch that lies in `decoder.source`.

@@ -22,7 +22,7 @@ VALUE_BYTES_PER_ROW, VALUE_BYTES_MIN = 256, 64 * 1024
 """Room for values. Who keeps RecordBatches keeps their room, so that it is not far above need."""
 
 
-class Task(NamedTuple):
+class PartitionRead(NamedTuple):
     """What is to be read of one partition."""
 
     files: PartitionFiles
@@ -33,7 +33,7 @@ class Task(NamedTuple):
     aborted: list[AbortedTransaction]
 
 
-def read(task: Task, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+def read(task: PartitionRead, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of the task, in order. BadBatch, ApiError (the topic is gone), OSError."""
     files = task.files
     decoder = PartitionDecoder(

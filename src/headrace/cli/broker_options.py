@@ -17,7 +17,7 @@ Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSO
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Cluster:
+class BrokerOptions:
     """The cluster to talk to."""
 
     bootstrap: Annotated[
@@ -75,15 +75,15 @@ def check_seconds(flag: str, seconds: float) -> None:
 
 def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
     """`k=v` arguments as a mapping; commas part several in one. UsageError."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         # A comma only parts pairs where a `k=` follows: cleanup.policy=compact,delete is one.
         for part in _split_pairs(text):
             name, equals, value = part.partition("=")
             if not equals or not name.strip():
                 raise UsageError(f"{flag} {text}: must be key=value")
-            found[name.strip()] = value.strip()
-    return found
+            values[name.strip()] = value.strip()
+    return values
 
 
 def _split_pairs(text: str) -> list[str]:

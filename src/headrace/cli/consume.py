@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from headrace.cli.broker_options import Cluster, Json, check_seconds, pairs
+from headrace.cli.broker_options import BrokerOptions, Json, check_seconds, pairs
 from headrace.cli.failure import UsageError, not_found
 from headrace.cli.formats import Formatter, json_formatter, text_formatter
 from headrace.cli.offset_positions import Place, parse_place, resolve_places
@@ -32,7 +32,7 @@ _DEFAULT_FORMAT = "%v\\n"
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class What:
+class ConsumeOptions:
     """Which records."""
 
     from_beginning: Annotated[
@@ -104,7 +104,7 @@ class What:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class How:
+class PrintOptions:
     """What is printed of a record."""
 
     format: Annotated[
@@ -149,26 +149,26 @@ class How:
 
 def consume(
     *topics: Annotated[str, Parameter(help="What to read.")],
-    what: What = What(),
-    how: How = How(),
+    options: ConsumeOptions = ConsumeOptions(),
+    printing: PrintOptions = PrintOptions(),
     topic_flag: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
-    cluster: Cluster = Cluster(),  # noqa: B008
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """Print the records of topics, new ones as they come."""
     names = topics + topic_flag
     if not names:
         raise UsageError("name at least one topic")
-    what.check()
-    printer = Printer(how.formatter_for(json=json), what.max_messages)
+    options.check()
+    printer = Printer(printing.formatter_for(json=json), options.max_messages)
     # As Ctrl-C: a member's offsets are left and its partitions given back at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with cluster.client() as client:
         _check_topics(client, names)
-        reader = _Reader(client, names, what)
+        reader = _Reader(client, names, options)
         try:
             reader.begin()
-            _print_all(reader, printer, what)
+            _print_all(reader, printer, options)
         finally:
             reader.close(printer.printed)
 
@@ -211,13 +211,13 @@ class Printer:
 class _Reader:
     """Chunks of topics, with a group or without."""
 
-    def __init__(self, client: Client, topics: tuple[str, ...], what: What) -> None:
+    def __init__(self, client: Client, topics: tuple[str, ...], options: ConsumeOptions) -> None:
         self.client = client
         self.topics = topics
-        self.what = what
-        self.member = Member(client, what.group, topics) if what.group else None
-        committed = what.read_committed or what.isolation == "read_committed"
-        reset = LATEST if what.place() == Place("time", LATEST) else EARLIEST
+        self.options = options
+        self.member = Member(client, options.group, topics) if options.group else None
+        committed = options.read_committed or options.isolation == "read_committed"
+        reset = LATEST if options.place() == Place("time", LATEST) else EARLIEST
         self.consumer = Consumer(client, {}, read_committed=committed, reset=reset)
         self._committed_at = time.monotonic()
         self._told: dict[TopicPartition, ErrorCode] = {}
@@ -231,7 +231,7 @@ class _Reader:
 
     def _wanted(self) -> list[TopicPartition]:
         known = run(self.client.leaders(list(self.topics)))
-        chosen = {_number(digits) for text in self.what.partitions for digits in text.split(",")}
+        chosen = {_number(digits) for text in self.options.partitions for digits in text.split(",")}
         wanted = []
         for topic in self.topics:
             there = [partition.partition for partition in known.topics[topic].partitions]
@@ -245,7 +245,7 @@ class _Reader:
         return wanted
 
     def _start(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return run(resolve_places(self.client, self.what.place(), partitions))
+        return run(resolve_places(self.client, self.options.place(), partitions))
 
     def _join(self, member: Member) -> None:
         """Take part in the group; go on where it left off, else where the flags say."""
@@ -295,7 +295,7 @@ class _Reader:
             run(self.member.leave())
 
 
-def _print_all(reader: _Reader, printer: Printer, what: What) -> None:
+def _print_all(reader: _Reader, printer: Printer, options: ConsumeOptions) -> None:
     last = time.monotonic()
     while True:
         chunks = reader.poll(printer.printed)
@@ -304,9 +304,9 @@ def _print_all(reader: _Reader, printer: Printer, what: What) -> None:
             last = time.monotonic()
             if not printer.print(chunk):
                 return
-        if what.until_end and reader.consumer.caught_up():
+        if options.until_end and reader.consumer.caught_up():
             return
-        if what.seconds is not None and time.monotonic() - last >= what.seconds:
+        if options.seconds is not None and time.monotonic() - last >= options.seconds:
             return
 
 

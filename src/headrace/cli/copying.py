@@ -44,15 +44,15 @@ class Copier:
         fd_from = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         fd_to = os.open(target, flags, 0o644)
         try:
-            found = os.fstat(fd_from)
+            status = os.fstat(fd_from)
             if self._way == "reflink":
                 fcntl.ioctl(fd_to, _FICLONE, fd_from)
-                self._copied(found.st_size)
+                self._copied(status.st_size)
             else:
                 self._copy_bytes(fd_from, fd_to, sparse=source.endswith(_ZEROS_BEHIND))
             os.fsync(fd_to)
             # Retention, and how long ago a producer was heard, go by a segment's last change.
-            os.utime(fd_to, ns=(found.st_atime_ns, found.st_mtime_ns))
+            os.utime(fd_to, ns=(status.st_atime_ns, status.st_mtime_ns))
         finally:
             os.close(fd_from)
             os.close(fd_to)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from headrace.cli.broker_options import Cluster
+from headrace.cli.broker_options import BrokerOptions
 from headrace.cli.failure import EXIT_FAILED, CommandError
 from headrace.cli.output import note
 from headrace.cli.record_sending import Records, Sender
@@ -41,7 +41,7 @@ _START_AGAIN = frozenset(
 
 
 def ship(
-    cluster: Cluster,
+    cluster: BrokerOptions,
     topic: str,
     file: Path,
     state: Path | None,
@@ -62,7 +62,7 @@ class Shipper:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: BrokerOptions,
         topic: str,
         file: Path,
         place: Path,
@@ -145,15 +145,15 @@ class Shipper:
 def _load(place: Path) -> Mark | None:
     """The place noted; None at the first start. CommandError where the note is damaged."""
     try:
-        found = json.loads(place.read_text("utf-8"))
-        if found["version"] != _STATE_VERSION:
+        state = json.loads(place.read_text("utf-8"))
+        if state["version"] != _STATE_VERSION:
             raise ValueError("of another version")
         return Mark(
-            int(found["device"]),
-            int(found["inode"]),
-            int(found["position"]),
-            int(found["head_bytes"]),
-            str(found["head"]),
+            int(state["device"]),
+            int(state["inode"]),
+            int(state["position"]),
+            int(state["head_bytes"]),
+            str(state["head"]),
         )
     except FileNotFoundError:
         return None

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.broker_options import Cluster, Json
+from headrace.cli.broker_options import BrokerOptions, Json
 from headrace.cli.failure import CommandError, UsageError, not_found
 from headrace.cli.offset_positions import Place, parse_place, resolve_places
 from headrace.cli.output import counted, note, print_json, print_line, print_table
@@ -28,20 +28,20 @@ GroupFlag = Annotated[tuple[str, ...], Parameter(name="--group", show=False, neg
 
 
 @app.command(name="list", alias="ls")
-def list_(*, json: Json = False, cluster: Cluster = Cluster()) -> None:  # noqa: B008
+def list_(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> None:  # noqa: B008
     """List groups."""
     with cluster.client() as client:
-        found = run(groups.list_groups(client))
+        listed = run(groups.list_groups(client))
     if json:
-        print_json([group._asdict() for group in found])
-    elif not found:
+        print_json([group._asdict() for group in listed])
+    elif not listed:
         note("no groups")
     else:
         print_table(
             ["GROUP", "STATE", "PROTOCOL", "TYPE"],
             [
                 [group.group, group.state, group.protocol_type or None, group.type or None]
-                for group in found
+                for group in listed
             ],
         )
 
@@ -69,7 +69,7 @@ def describe(
     ] = False,
     group: GroupFlag = (),
     json: Json = False,
-    cluster: Cluster = Cluster(),  # noqa: B008
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """Show groups' partitions: committed offset, end, lag, member."""
     with cluster.client() as client:
@@ -115,8 +115,8 @@ def _ends(client: Client, partitions: Sequence[TopicPartition]) -> dict[TopicPar
     """End offsets of those partitions that still exist."""
     known = run(client.metadata(sorted({partition.topic for partition in partitions})))
     there = [partition for partition in partitions if _exists(known, partition)]
-    found = run(list_offsets(client, dict.fromkeys(there, LATEST)))
-    return {partition: at.offset for partition, at in found.items()}
+    ends = run(list_offsets(client, dict.fromkeys(there, LATEST)))
+    return {partition: at.offset for partition, at in ends.items()}
 
 
 def _exists(known: Metadata, wanted: TopicPartition) -> bool:
@@ -222,7 +222,7 @@ def seek(
         bool, Parameter(name=["-n", "--dry-run"], negative=(), help="Only show what would be done.")
     ] = False,
     json: Json = False,
-    cluster: Cluster = Cluster(),  # noqa: B008
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """Move a group's offsets; it must have no members."""
     place = parse_place(to, "--to")
@@ -315,7 +315,7 @@ def delete(
     *names: str,
     group: GroupFlag = (),
     json: Json = False,
-    cluster: Cluster = Cluster(),  # noqa: B008
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """Delete groups without members, and their offsets."""
     wanted = names + group

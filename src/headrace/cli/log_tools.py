@@ -12,10 +12,10 @@ from headrace.logtools.verify import Report
 from headrace.posix.disk import in_use
 
 
-def existing(path: Path, what: str) -> Path:
+def existing(path: Path, kind: str) -> Path:
     """The path, absolute. CommandError (usage) where there is nothing."""
     if not path.exists():
-        raise CommandError(f"{path}: there is no such {what}", EXIT_USAGE)
+        raise CommandError(f"{path}: there is no such {kind}", EXIT_USAGE)
     return path.absolute()
 
 

@@ -32,7 +32,7 @@ _DEFAULT_PARTITIONS = 50
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class What:
+class TransferOptions:
     """What goes along, and how."""
 
     topic: Annotated[
@@ -68,7 +68,7 @@ class What:
 def import_(
     source: Source,
     target: Annotated[Path, Parameter(help="Headrace's log directory, made if missing.")],
-    what: What = What(),
+    options: TransferOptions = TransferOptions(),
     link: Annotated[
         bool,
         Parameter(negative=(), help="Hard links of closed segments; after a clean stop only."),
@@ -78,7 +78,7 @@ def import_(
 
     The source is only read. Topic ids stay as they are. The result is verified.
     """
-    if link and what.reflink:
+    if link and options.reflink:
         raise UsageError("--link and --reflink: give one of them")
     where = _stopped(source)
     disk = RealDisk(None)
@@ -87,12 +87,12 @@ def import_(
         raise CommandError(
             f"{source}: was not stopped cleanly, so its segments may still change; leave --link out"
         )
-    chosen = _chosen(disk, where, what, transactions=True)
+    chosen = _chosen(disk, where, options, transactions=True)
     with _target(target, where) as into:
         _check_room(disk, chosen, into)
         _check_counts(disk, chosen, into, None)
-        way: Way = "link" if link else "reflink" if what.reflink else "copy"
-        report = _transfer(disk, where, into, chosen, _ids(what), way, anew=False)
+        way: Way = "link" if link else "reflink" if options.reflink else "copy"
+        report = _transfer(disk, where, into, chosen, _ids(options), way, anew=False)
         identity = where / file_names.META_PROPERTIES
         if read_identity(disk, str(into)) is None and identity.exists():
             disk.replace(str(into / file_names.META_PROPERTIES), identity.read_bytes())
@@ -110,7 +110,7 @@ def export(
             "and are still empty take the records."
         ),
     ],
-    what: What = What(),
+    options: TransferOptions = TransferOptions(),
 ) -> int | None:
     """Bring the partitions of a stopped Headrace into the log directory of a Kafka (3.x, 4.x).
 
@@ -124,21 +124,21 @@ def export(
         raise CommandError(
             f"{source}: the broker was not stopped cleanly; start it, stop it (SIGTERM), try again"
         )
-    chosen = _chosen(disk, where, what, transactions=False)
+    chosen = _chosen(disk, where, options, transactions=False)
     with _target(target, where) as into:
         _check_room(disk, chosen, into)
-        asked = None if what.bootstrap is None else _ask(what.bootstrap)
-        ids = dict(_ids(what, asked))
+        asked = None if options.bootstrap is None else _ask(options.bootstrap)
+        ids = dict(_ids(options, asked))
         empty = empty_partitions(disk, str(into))
         for place, topic_id in empty.items():
             if topic_id is not None:
                 ids.setdefault(place.topic, topic_id)
         _check_ids(chosen, ids, disk, into)
         _check_counts(disk, chosen, into, asked)
-        way: Way = "reflink" if what.reflink else "copy"
+        way: Way = "reflink" if options.reflink else "copy"
         report = _transfer(disk, where, into, chosen, ids, way, anew=True)
     failed = _verdict(report)
-    _tell_export(target, chosen, what)
+    _tell_export(target, chosen, options)
     return failed
 
 
@@ -175,31 +175,31 @@ def _target(target: Path, source: Path) -> Iterator[Path]:
         unlock()
 
 
-def _chosen(disk: RealDisk, where: Path, what: What, *, transactions: bool) -> Places:
-    found = partitions_in(disk, str(where))
-    topics = {place.topic for place in found}
-    missing = [name for name in what.topic if name not in topics]
+def _chosen(disk: RealDisk, where: Path, options: TransferOptions, *, transactions: bool) -> Places:
+    partitions = partitions_in(disk, str(where))
+    topics = {place.topic for place in partitions}
+    missing = [name for name in options.topic if name not in topics]
     if missing:
         raise UsageError(f"--topic {missing[0]}: {where} has no partition of it")
-    internal = {OFFSETS_TOPIC} if what.offsets else set()
+    internal = {OFFSETS_TOPIC} if options.offsets else set()
     internal |= {TRANSACTIONS_TOPIC} if transactions else set()
-    wanted = set(what.topic) or topics - {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
-    chosen = {place: path for place, path in found.items() if place.topic in wanted | internal}
+    wanted = set(options.topic) or topics - {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
+    chosen = {place: path for place, path in partitions.items() if place.topic in wanted | internal}
     if not chosen:
         raise CommandError(f"{where}: holds no partition to bring over")
     return chosen
 
 
-def _ids(what: What, asked: Mapping[str, tuple[bytes, int]] | None = None) -> Ids:
-    found = {name: description[0] for name, description in (asked or {}).items()}
-    for name, text in pairs("--topic-id", what.topic_id).items():
+def _ids(options: TransferOptions, asked: Mapping[str, tuple[bytes, int]] | None = None) -> Ids:
+    topic_ids = {name: description[0] for name, description in (asked or {}).items()}
+    for name, text in pairs("--topic-id", options.topic_id).items():
         try:
-            found[name] = text_files.decode_uuid(text)
+            topic_ids[name] = text_files.decode_uuid(text)
         except ValueError:
             raise UsageError(
                 f"--topic-id {name}={text}: an id is 22 characters of base64"
             ) from None
-    return found
+    return topic_ids
 
 
 def _ask(bootstrap: str) -> dict[str, tuple[bytes, int]]:
@@ -318,9 +318,9 @@ def _tell_import(target: Path, chosen: Places, *, clean: bool) -> None:
     print_line("  headrace topic alter TOPIC -c cleanup.policy=…,retention.ms=…")
 
 
-def _tell_export(target: Path, chosen: Places, what: What) -> None:
+def _tell_export(target: Path, chosen: Places, options: TransferOptions) -> None:
     print_line(f"{len(chosen)} partitions are in {target}. What next:")
-    if what.bootstrap is not None and not (target / file_names.META_PROPERTIES).exists():
+    if options.bootstrap is not None and not (target / file_names.META_PROPERTIES).exists():
         print_line("  stop the Kafka broker that leads these partitions, move the directories of")
         print_line(f"  {target} into its log.dirs in place of its empty ones, and start it again")
     else:

@@ -73,7 +73,7 @@ async def resolve_places(
     timed = {}
     if place.kind == "time" and place.number not in {EARLIEST, LATEST}:
         timed = await list_offsets(client, dict.fromkeys(partitions, place.number))
-    found = {}
+    offsets = {}
     for partition in partitions:
         start, end = starts[partition].offset, ends[partition].offset
         match place.kind:
@@ -90,5 +90,5 @@ async def resolve_places(
             case "time":
                 # No record so late: the end, as Kafka's own tools do.
                 offset = timed[partition].offset if timed[partition].offset >= 0 else end
-        found[partition] = min(max(offset, start), end)
-    return found
+        offsets[partition] = min(max(offset, start), end)
+    return offsets

@@ -10,7 +10,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.broker_options import Cluster, Json
+from headrace.cli.broker_options import BrokerOptions, Json
 from headrace.cli.failure import UsageError
 from headrace.cli.output import counted, note, print_json
 from headrace.cli.record_lines import LineParser
@@ -52,7 +52,7 @@ def produce(
     follow: Follow = Follow(),
     topic_flag: Annotated[str | None, Parameter(name="--topic", show=False)] = None,
     json: Json = False,
-    cluster: Cluster = Cluster(),  # noqa: B008
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """Send lines to a topic, each a record."""
     if topic_flag is not None:

@@ -49,40 +49,40 @@ class LineParser:
 
     def _parse_json(self, line: bytes, number: int) -> Line:
         try:
-            found = json.loads(line)
-            if not isinstance(found, dict):
+            fields = json.loads(line)
+            if not isinstance(fields, dict):
                 raise TypeError("not an object")
             headers = [
                 (str(header["key"]), _bytes_of(header, "value"))
-                for header in found.get("headers") or ()
+                for header in fields.get("headers") or ()
             ]
             return Line(
-                _bytes_of(found, "value"),
-                self.key if self.key is not None else _bytes_of(found, "key"),
+                _bytes_of(fields, "value"),
+                self.key if self.key is not None else _bytes_of(fields, "key"),
                 [*self.headers, *headers],
-                _number(found, "timestamp"),
+                _number(fields, "timestamp"),
                 None,
             )
         except (ValueError, TypeError, KeyError) as error:
             raise CommandError(f"line {number}: no record in JSON: {error}") from None
 
 
-def _bytes_of(found: "dict[str, Any]", name: str) -> bytes | None:
-    encoded = found.get(f"{name}_base64")
+def _bytes_of(fields: "dict[str, Any]", name: str) -> bytes | None:
+    encoded = fields.get(f"{name}_base64")
     if isinstance(encoded, str):
         try:
             return base64.b64decode(encoded, validate=True)
         except binascii.Error as error:
             raise ValueError(f"{name}_base64: {error}") from None
-    value = found.get(name)
+    value = fields.get(name)
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
     return text.encode()
 
 
-def _number(found: "dict[str, Any]", name: str) -> int | None:
-    value = found.get(name)
+def _number(fields: "dict[str, Any]", name: str) -> int | None:
+    value = fields.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 

@@ -11,7 +11,7 @@ from headrace.cli.start import PAIR_FLAGS, flags_of, parse_pairs, start
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Settings:
+class ServeOptions:
     """Settings by flags of their own."""
 
     insecure: Annotated[
@@ -72,7 +72,7 @@ def serve(
     properties: Annotated[Path | None, Parameter(help="A server.properties, as Kafka's.")] = None,
     /,
     *,
-    settings: Settings = Settings(),
+    options: ServeOptions = ServeOptions(),
     daemon: Annotated[
         bool,
         Parameter(
@@ -93,4 +93,4 @@ def serve(
     Settings are Kafka's; flags win over HEADRACE_… variables (HEADRACE_LOG_DIRS for log.dirs),
     those over the file. All of them: docs/configuration.md.
     """
-    return start(properties, settings.by_key(), daemon=daemon, log_file=log_file, pid_file=pid_file)
+    return start(properties, options.by_key(), daemon=daemon, log_file=log_file, pid_file=pid_file)

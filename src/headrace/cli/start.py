@@ -80,13 +80,13 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
 
 def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
     """The values of `--set key=value`, the later wins. UsageError."""
-    found = {}
+    values = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
             raise UsageError(f"--set {pair}: must be key=value")
-        found[name.strip()] = value
-    return found
+        values[name.strip()] = value
+    return values
 
 
 def start(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.broker_options import Cluster, Json, pairs
+from headrace.cli.broker_options import BrokerOptions, Json, pairs
 from headrace.cli.failure import UsageError, not_found
 from headrace.cli.output import counted, note, print_json, print_line, print_table
 from headrace.client import admin
@@ -49,7 +49,7 @@ def create(
     ] = False,
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
-    cluster: Cluster = Cluster(),  # noqa: B008 - a frozen value
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
 ) -> None:
     """Create topics."""
     configs = pairs("-c", config)
@@ -88,7 +88,7 @@ def list_(
         bool, Parameter(name=["-i", "--internal"], negative=(), help="Internal topics too.")
     ] = False,
     json: Json = False,
-    cluster: Cluster = Cluster(),  # noqa: B008
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """List topics."""
     with cluster.client() as client:
@@ -132,18 +132,23 @@ def describe(
     ] = False,
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
-    cluster: Cluster = Cluster(),  # noqa: B008
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """Show topics' partitions, offsets and settings."""
     with cluster.client() as client:
         known = run(client.metadata())
-        found = [_describe(client, _existing(known, name)) for name in _needed(names + topic)]
+        descriptions = [
+            _describe(client, _existing(known, name)) for name in _needed(names + topic)
+        ]
     if json:
         print_json(
-            [_description_json(description, all_configs=all_configs) for description in found]
+            [
+                _description_json(description, all_configs=all_configs)
+                for description in descriptions
+            ]
         )
         return
-    for at, description in enumerate(found):
+    for at, description in enumerate(descriptions):
         if at:
             print_line("")
         _print_description(description, all_configs=all_configs)
@@ -241,7 +246,7 @@ def alter(
     ] = (),
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
-    cluster: Cluster = Cluster(),  # noqa: B008
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """Grow topics, change their settings."""
     configs = pairs("-c", config)
@@ -273,7 +278,7 @@ def delete(
     ] = False,
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
-    cluster: Cluster = Cluster(),  # noqa: B008
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
     """Delete topics with all their records."""
     with cluster.client() as client:

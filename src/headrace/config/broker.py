@@ -113,15 +113,15 @@ def _from_environment(
     environ: Mapping[str, str], warnings: list[str]
 ) -> dict[str, tuple[str, Source]]:
     names = {variable(name): name for name in BROKER}
-    found: dict[str, tuple[str, Source]] = {}
+    given: dict[str, tuple[str, Source]] = {}
     for name, text in environ.items():
         if name in names:
-            found[names[name]] = (text, Source.ENVIRONMENT)
+            given[names[name]] = (text, Source.ENVIRONMENT)
         elif name.startswith(VARIABLE_PREFIX) and name not in _OTHER_VARIABLES:
             # Not refused: Kubernetes puts HEADRACE_PORT and more into the environment of
             # everything that runs beside a service named headrace.
             warnings.append(f"{name}: the environment has it, but it is no key's variable")
-    return found
+    return given
 
 
 def _unknown(name: str, text: str) -> str:

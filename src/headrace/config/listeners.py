@@ -125,18 +125,18 @@ def parse_protocols(entries: Sequence[str]) -> dict[str, str]:
 
 def parse_listeners(entries: Sequence[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
     """The listeners of a list, each name once; ValueError says which entry is wrong and how."""
-    found: dict[str, Listener] = {}
+    listeners: dict[str, Listener] = {}
     for entry in entries:
         listener = _parse(entry, protocols)
-        if listener.name in found:
+        if listener.name in listeners:
             raise ValueError(f"the name {listener.name} is there twice")
-        for other in found.values():
+        for other in listeners.values():
             if listener.port and (other.host, other.port) == (listener.host, listener.port):
                 raise ValueError(f"{listener.name} and {other.name} have the same address")
-        found[listener.name] = listener
-    if not found:
+        listeners[listener.name] = listener
+    if not listeners:
         raise ValueError("needs at least one NAME://host:port")
-    return tuple(found.values())
+    return tuple(listeners.values())
 
 
 def _parse(entry: str, protocols: Mapping[str, str]) -> Listener:

@@ -19,14 +19,14 @@ def parse(text: str) -> dict[str, str]:
 
     ConfigError where a `\\u` escape is not followed by four hexadecimal digits.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for line in _logical_lines(text):
         key, value = _split(line)
         try:
-            found[_unescape(key)] = _unescape(value)
+            values[_unescape(key)] = _unescape(value)
         except ValueError as error:
             raise ConfigError(f"{line}: {error}") from None
-    return found
+    return values
 
 
 def render(values: Mapping[str, str]) -> str:

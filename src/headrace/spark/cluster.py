@@ -91,8 +91,8 @@ class Cluster:
 
     def ends(self, partitions: Iterable[TopicPartition], which: int) -> Ends:
         """EARLIEST or LATEST offsets; LATEST is what readers of the isolation level may see."""
-        found = self._list(dict.fromkeys(partitions, which))
-        return {partition: at.offset for partition, at in found.items()}
+        offsets = self._list(dict.fromkeys(partitions, which))
+        return {partition: at.offset for partition, at in offsets.items()}
 
     def resolve(self, bound: Bound, partitions: Iterable[TopicPartition]) -> Ends:
         """The offsets a `starting…` or `ending…` option means for these partitions."""
@@ -113,15 +113,15 @@ class Cluster:
         return ends
 
     def _by_time(self, times: Mapping[TopicPartition, int], bound: Bound) -> Ends:
-        found = self._list(dict(times))
-        missing = [partition for partition, at in found.items() if at.offset < 0]
+        offsets = self._list(dict(times))
+        missing = [partition for partition, at in offsets.items() if at.offset < 0]
         if missing and not bound.latest_without_match:
             partition = missing[0]
             raise SourceError(
                 f"no record of {partition} is as late as {times[partition]}; "
                 "startingOffsetsByTimestampStrategy=latest starts such partitions at their end"
             )
-        ends = {partition: at.offset for partition, at in found.items()}
+        ends = {partition: at.offset for partition, at in offsets.items()}
         return ends | self.ends(missing, LATEST)
 
     def _list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
@@ -193,7 +193,7 @@ def _assigned(known: Metadata, name: str, numbers: tuple[int, ...] | None) -> To
     return topic._replace(partitions=chosen)
 
 
-def _for_each(given: Partitions, wanted: list[TopicPartition], what: str) -> Ends:
+def _for_each(given: Partitions, wanted: list[TopicPartition], option: str) -> Ends:
     """The numbers given, one for each partition wanted and no other; SourceError otherwise."""
     numbers = {
         TopicPartition(topic, partition): number
@@ -202,9 +202,9 @@ def _for_each(given: Partitions, wanted: list[TopicPartition], what: str) -> End
     }
     missing, unknown = sorted(set(wanted) - set(numbers)), sorted(set(numbers) - set(wanted))
     if missing:
-        raise SourceError(f"{what} must be given for every partition: {missing[0]} has none")
+        raise SourceError(f"{option} must be given for every partition: {missing[0]} has none")
     if unknown:
-        raise SourceError(f"{what} is given for {unknown[0]}, which is not subscribed to")
+        raise SourceError(f"{option} is given for {unknown[0]}, which is not subscribed to")
     return numbers
 
 
@@ -216,8 +216,8 @@ def _weight(records: memoryview) -> float:
     return total / offsets if offsets else 0.0
 
 
-def lost(what: str, *, fail: bool) -> str:
+def lost(loss: str, *, fail: bool) -> str:
     """DataLossError where data loss is to fail the query, else the same words for a warning."""
     if fail:
-        raise DataLossError(what)
-    return what
+        raise DataLossError(loss)
+    return loss

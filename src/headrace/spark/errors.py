@@ -14,5 +14,5 @@ class OptionError(SourceError):
 class DataLossError(SourceError):
     """Records that the query was to read are gone; `failOnDataLoss=false` goes on without them."""
 
-    def __init__(self, what: str) -> None:
-        super().__init__(f"{what}. Set failOnDataLoss to false to go on with what is there")
+    def __init__(self, loss: str) -> None:
+        super().__init__(f"{loss}. Set failOnDataLoss to false to go on with what is there")

@@ -45,15 +45,15 @@ def group_of(position: Position, name: str | None, query_id: str) -> str:
 
 def positions_of(sources: Any) -> list[Position]:  # noqa: ANN401 - pyspark's SourceProgress
     """Where the sources of ours ended, of one progress event."""
-    found = []
+    positions = []
     for source in sources:
         try:
             said = json.loads(source.endOffset)
         except (TypeError, ValueError):
             continue
         if isinstance(said, Mapping) and MARK in said:
-            found.append(Position.of_json(said))
-    return found
+            positions.append(Position.of_json(said))
+    return positions
 
 
 def _listener() -> "StreamingQueryListener":

@@ -61,10 +61,10 @@ class Position:
 
 def nested(ends: Ends) -> dict[str, dict[str, int]]:
     """{"orders": {"0": 12}}, sorted by topic and partition."""
-    found: dict[str, dict[str, int]] = {}
+    by_topic: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(ends.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found
+        by_topic.setdefault(topic, {})[str(partition)] = offset
+    return by_topic
 
 
 def flat(said: Mapping[str, Mapping[str, int]]) -> Ends:

@@ -285,17 +285,17 @@ def _by_partition(name: str, text: str, least: int) -> Partitions:
     wanted = f'{name}: must be like {{"orders":{{"0":23,"1":-2}}}}'
     try:
         parsed = json.loads(text)
-        found = {
+        by_topic = {
             topic: {int(partition): number for partition, number in numbers.items()}
             for topic, numbers in parsed.items()
         }
     except (ValueError, AttributeError):
         raise OptionError(f"{wanted}, not {text!r}") from None
-    for topic, numbers in found.items():
+    for topic, numbers in by_topic.items():
         for partition, number in numbers.items():
             if not isinstance(number, int) or isinstance(number, bool) or number < least:
                 raise OptionError(f"{name}: {json.dumps(number)} cannot be for {topic}-{partition}")
-    return found
+    return by_topic
 
 
 def _starting(given: _Given, *, streaming: bool) -> Bound:

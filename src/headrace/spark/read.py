@@ -184,10 +184,10 @@ class RangeReader:
         except (ClientError, ApiError) as error:
             raise _Moved(str(error)) from error
 
-    def _lost(self, what: str, go_on_at: int | None = None) -> None:
+    def _lost(self, loss: str, go_on_at: int | None = None) -> None:
         if self._task.fail_on_data_loss:
-            raise DataLossError(what)
-        _log.warning("%s; going on without", what)
+            raise DataLossError(loss)
+        _log.warning("%s; going on without", loss)
         self._decoder.position = self._task.end if go_on_at is None else go_on_at
 
     def _starved(self, fetched: Fetched) -> None:

@@ -336,5 +336,5 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends
 
 
-def _tell(what: str) -> None:
-    _log.warning("%s; going on without", what)
+def _tell(loss: str) -> None:
+    _log.warning("%s; going on without", loss)

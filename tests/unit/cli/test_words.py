@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.cli import serve as serving
-from headrace.cli.broker_options import Cluster, pairs
+from headrace.cli.broker_options import BrokerOptions, pairs
 from headrace.cli.command_tree import app
 from headrace.cli.failure import CommandError, UsageError, line_of, not_found
 from headrace.cli.formats import json_formatter, text_formatter
@@ -73,13 +73,13 @@ def test_what_is_no_pair_is_refused(text: str) -> None:
 
 
 def test_bootstrap_is_taken_as_rpk_takes_it() -> None:
-    client = Cluster(settings=("brokers=h:1",)).client()
+    client = BrokerOptions(settings=("brokers=h:1",)).client()
     assert client.bootstrap == [Address("h", 1)]
     for wrong in ("linger.ms=5", "brokers"):
         with pytest.raises(UsageError, match="only brokers"):
-            Cluster(settings=(wrong,)).client()
+            BrokerOptions(settings=(wrong,)).client()
     with pytest.raises(UsageError, match="host:port"):
-        Cluster(bootstrap="h:p").client()
+        BrokerOptions(bootstrap="h:p").client()
 
 
 @pytest.mark.parametrize(

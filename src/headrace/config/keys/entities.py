@@ -156,13 +156,13 @@ def match_patterns(value: Value) -> dict[str, "re.Pattern[str]"]:
 
     Java's syntax and Python's are the same for what such patterns are made of.
     """
-    found: dict[str, re.Pattern[str]] = {}
+    patterns: dict[str, re.Pattern[str]] = {}
     for word in value if isinstance(value, tuple) else ():
         name, equals, pattern = (part.strip() for part in word.partition("="))
         if not equals or name not in MATCHED or "=" in pattern:
             raise ValueError(f"Illegal client matching pattern: {word}")
         try:
-            found[name] = re.compile(pattern)
+            patterns[name] = re.compile(pattern)
         except re.error as error:
             raise ValueError(f"Illegal client matching pattern: {word}") from error
-    return found
+    return patterns

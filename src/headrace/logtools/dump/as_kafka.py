@@ -258,12 +258,12 @@ class KafkaDump:
     ) -> None:
         start = max(place for indexed, place in places if indexed <= offset)
         frames = _frames(log, start, log.size(), log.path)
-        found = next((frame for frame in frames if _last_of(frame) >= offset), None)
-        if found is None or _last_of(found) != offset:
-            last = -1 if found is None else _last_of(found)
+        batch = next((frame for frame in frames if _last_of(frame) >= offset), None)
+        if batch is None or _last_of(batch) != offset:
+            last = -1 if batch is None else _last_of(batch)
             self._not_found.setdefault(path, []).append((offset, last))
             return
-        newest = max((frame.timestamp for frame in _records(found, log.path)), default=-1)
+        newest = max((frame.timestamp for frame in _records(batch, log.path)), default=-1)
         if newest != timestamp:
             self._time_mismatches.setdefault(path, []).append((timestamp, newest))
         if before >= timestamp:

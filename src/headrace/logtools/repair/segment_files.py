@@ -55,8 +55,8 @@ def _index(mending: Mending, facts: PartitionFacts, path: str) -> None:
 def _aborted(mending: Mending, facts: PartitionFacts, path: str) -> None:
     if not mending.step(path, "built again from the log"):
         return
-    found = facts.aborted.get(_base_of(path), [])
-    mending.disk.replace(path, b"".join(ENTRY.pack(0, *entry) for entry in found))
+    transactions = facts.aborted.get(_base_of(path), [])
+    mending.disk.replace(path, b"".join(ENTRY.pack(0, *entry) for entry in transactions))
 
 
 def _snapshot(mending: Mending, facts: PartitionFacts, path: str) -> None:

@@ -31,7 +31,7 @@ class TransferError(HeadraceError):
 
 def empty_partitions(disk: Disk, path: str) -> dict[TopicPartition, bytes | None]:
     """Partitions of a log directory without a record, and the topic ids they have."""
-    found: dict[TopicPartition, bytes | None] = {}
+    topic_ids: dict[TopicPartition, bytes | None] = {}
     for place, where in partitions_in(disk, path).items():
         size = 0
         for file, _ in segment_files(disk, where):
@@ -40,8 +40,8 @@ def empty_partitions(disk: Disk, path: str) -> dict[TopicPartition, bytes | None
         if size == 0:
             metadata = f"{where}/{file_names.PARTITION_METADATA}"
             content = read_file(disk, metadata)
-            found[place] = content and text_files.read_partition_metadata(content, metadata)
-    return found
+            topic_ids[place] = content and text_files.read_partition_metadata(content, metadata)
+    return topic_ids
 
 
 def check_room(disk: Disk, target: str, places: Places) -> None:

@@ -63,8 +63,8 @@ def _cleared(batch: Batch) -> bytes:
     header = batch.header
     if header.attributes & CONTROL:
         return bytes(batch.view)
-    found = [_cleared_record(record) for record in records(batch.view)]
-    payload = write_records(found, codec_of(header), header.base_timestamp, header.base_offset)
+    cleared = [_cleared_record(record) for record in records(batch.view)]
+    payload = write_records(cleared, codec_of(header), header.base_timestamp, header.base_offset)
     return bytes(sealed(header, payload)[1])
 
 

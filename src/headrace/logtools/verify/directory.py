@@ -31,15 +31,15 @@ Offsets = Mapping[TopicPartition, Offset]
 
 def is_log_directory(disk: Disk, path: str) -> bool:
     """Whether `path` holds partitions, rather than being one."""
-    found = disk.list(path)
-    return any(name in found for name in (file_names.META_PROPERTIES, *_OFFSET_FILES)) or any(
-        file_names.parse_directory(name) and disk.is_directory(f"{path}/{name}") for name in found
+    names = disk.list(path)
+    return any(name in names for name in (file_names.META_PROPERTIES, *_OFFSET_FILES)) or any(
+        file_names.parse_directory(name) and disk.is_directory(f"{path}/{name}") for name in names
     )
 
 
 def partitions_in(disk: Disk, path: str) -> dict[TopicPartition, str]:
     """The partitions of a log directory and their paths; KRaft's own log is none."""
-    found = {}
+    paths = {}
     for name in disk.list(path):
         place = file_names.parse_directory(name)
         if (
@@ -47,8 +47,8 @@ def partitions_in(disk: Disk, path: str) -> dict[TopicPartition, str]:
             and name != file_names.KRAFT_METADATA
             and disk.is_directory(f"{path}/{name}")
         ):
-            found[place] = f"{path}/{name}"
-    return found
+            paths[place] = f"{path}/{name}"
+    return paths
 
 
 def bytes_in(disk: Disk, path: str) -> int:

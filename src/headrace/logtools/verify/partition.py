@@ -310,12 +310,12 @@ class _PartitionCheck:
             return "its transactions do not end in this segment, one after the other"
         if self._around.compacted or self._facts.compacted:
             return None  # compaction drops what nobody needs any more
-        found = self._facts.aborted.get(segment.base, [])
+        transactions = self._facts.aborted.get(segment.base, [])
         known = set(saved)
-        for entry in found:
+        for entry in transactions:
             if entry not in known:
                 return f"lacks the transaction aborted at offset {entry.last_offset}"
-        mine = set(found)
+        mine = set(transactions)
         for entry in saved:
             # What began before the first segment, the log can no longer tell.
             if entry not in mine and entry.first_offset >= self._facts.first:

@@ -101,21 +101,21 @@ class SegmentCheck:
         content = read_file(self._disk, path) or b""
         used = -(-len(content.rstrip(b"\0")) // entry.size) * entry.size
         wrong = None
-        found: list[tuple[int, int]] = []
+        entries: list[tuple[int, int]] = []
         if len(content) % entry.size:
             wrong = f"{len(content)} bytes are no whole entries of {entry.size}"
         else:
-            found = list(entry.iter_unpack(content[:used]))
+            entries = list(entry.iter_unpack(content[:used]))
             strict = entry is OFFSET_ENTRY
-            growing = all(a[0] < b[0] and a[1] + strict <= b[1] for a, b in pairwise(found))
-            if not growing or (found and min(found[0]) < 0):
-                wrong, found = "its entries do not grow", []
+            growing = all(a[0] < b[0] and a[1] + strict <= b[1] for a, b in pairwise(entries))
+            if not growing or (entries and min(entries[0]) < 0):
+                wrong, entries = "its entries do not grow", []
         if wrong is not None:
             if kind is Kind.INDEX:
                 self._wrong_index = wrong
             else:
                 self._wrong_time = wrong
-        return found
+        return entries
 
     def _look_at(self, batch: Batch) -> None:
         """Check a batch's inside, and the index entries that speak of it. BadBatch."""
