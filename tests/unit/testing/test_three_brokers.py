@@ -10,9 +10,11 @@ import pytest
 from headrace.client.admin import create_topic
 from headrace.client.consumer import Consumer
 from headrace.client.producer import Producer
+from headrace.client.transport import ClientError
+from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.loop import SimLoop
+from headrace.testing.sim.loop import SimLoop, Standstill
 from headrace.testing.sim.stories import (
     BROKERS,
     CONSUMERS,
@@ -21,6 +23,7 @@ from headrace.testing.sim.stories import (
     STORIES,
     group_work,
     play,
+    power_cuts,
     shared_work,
 )
 from headrace.testing.sim.world import WALL_MS
@@ -104,6 +107,31 @@ def test_ranges_of_files_are_sent_where_there_is_no_socket_to_hand_to_the_system
 
     loop = SimLoop(1)
     assert loop.play(story(SimCluster(loop, 1))) == values
+
+
+def lost_or_twice(seed: int, settings: dict[str, str] | None = None) -> bool:
+    """Whether what is read after power cuts is not, once and in order, what was acknowledged."""
+    try:
+        outcome, _ = play(power_cuts, seed, settings)
+    except (ApiError, ClientError, Standstill):
+        return True  # the producers' sequences, or offsets already given out, are gone
+    (read,) = outcome.read
+    return any(
+        [offset for offset, _ in read[partition]] != list(range(len(read[partition])))
+        or sorted(value for _, value in read[partition]) != sorted(acknowledged)
+        for partition, acknowledged in outcome.acknowledged.items()
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_acknowledged_survives_power_cuts_of_every_broker(seed: int) -> None:
+    assert not lost_or_twice(seed)
+
+
+def test_power_cuts_take_what_was_acknowledged_before_it_was_flushed() -> None:
+    """With the setting that allows that: else the test above would see nothing."""
+    unflushed = {"log.flush.on.ack": "false"}
+    assert any(lost_or_twice(seed, unflushed) for seed in range(8))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,5 +1,7 @@
 """Brokers and clients of one simulation."""
 
+import asyncio
+import random
 from collections.abc import Mapping
 from functools import partial
 
@@ -11,7 +13,8 @@ from headrace.cluster.orders import OrderTaker
 from headrace.config.broker import load
 from headrace.model.nouns import BrokerId
 from headrace.server.assembly import Server
-from headrace.testing.sim.ensemble import Ensemble
+from headrace.testing.disk_crash import crash_states
+from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.network import SimNetwork
@@ -23,11 +26,13 @@ PORT = 9092
 class SimCluster:
     """Machines named `broker-N`, and whatever clients are called."""
 
-    def __init__(self, loop: SimLoop, seed: int) -> None:
-        """All that is drawn is drawn from `seed`."""
+    def __init__(self, loop: SimLoop, seed: int, settings: Mapping[str, str] | None = None) -> None:
+        """All that is drawn is drawn from `seed`; `settings` are every broker's."""
+        self._settings = settings or {}
         self.loop = loop
         self.seed = seed
         self.history = History(loop.time)
+        self._random = random.Random(f"cluster {seed}")  # noqa: S311 - not for secrets
         self.network = SimNetwork(loop, seed, self.history)
         self.ensemble = Ensemble(seed, self.history)
         self.brokers: dict[int, Server] = {}
@@ -44,7 +49,7 @@ class SimCluster:
             )
         return world
 
-    async def start(self, number: int, settings: Mapping[str, str] | None = None) -> Server:
+    async def start(self, number: int) -> Server:
         """Start broker `number`; returns when it listens. ConfigError."""
         world = self.world(number)
         config, _ = load(
@@ -60,7 +65,7 @@ class SimCluster:
                 "share.coordinator.state.topic.replication.factor": "1",
                 "offsets.topic.replication.factor": "1",
                 "auto.create.topics.enable": "false",
-                **(settings or {}),
+                **self._settings,
             }
         )
         controller = partial(Controller, peers=self._order_taker)
@@ -86,6 +91,20 @@ class SimCluster:
         """Where orders for a broker go: without a way over the network, to itself."""
         server = self.brokers.get(broker) or self._starting.get(broker)
         return None if server is None else server.controller.applier
+
+    async def cut_power(self, number: int) -> None:
+        """Cut a broker's power; its disk is left as such a cut may leave it.
+
+        Returns when its session has ended: it may be started again.
+        """
+        self.brokers.pop(number)
+        former = self.worlds.pop(number)
+        former.cut_power()
+        disk = former.sim_disk
+        states = list(crash_states(disk, len(disk.ops), self._random.randrange(1 << 30), samples=3))
+        left = states[self._random.randrange(len(states))]
+        await asyncio.sleep(2 * SESSION_SECONDS)
+        self.world(number).sim_disk.begin_with(left, disk)
 
     def client(self, name: str) -> Client:
         """A client on a machine of that name, which knows one broker after the other."""

@@ -26,12 +26,28 @@ class LoopDisk(SimDisk):
         self._history = history
         self._random = random.Random(f"disk {name} {seed}")  # noqa: S311 - not for secrets
         self._changes = 0
+        self._off = False
         self._flushes: deque[Callable[[], None]] = deque()
         super().__init__(now_ms, boot=f"boot of {name}")
+
+    def cut_power(self) -> None:
+        """Nothing that is under way is done any more, and nothing is told of it."""
+        self._off = True
+
+    def begin_with(self, left: SimDisk, former: "LoopDisk") -> None:
+        """Hold what is left of the disk that was here before."""
+        self.nodes, self.base = left.nodes, left.base
+        self.boot = f"{former.boot}, again"
+        self._changes = former._changes
+        for node in self.nodes.values():
+            self._changes += 1
+            node.changed = self._changes
 
     def record(self, operation: Op) -> None:
         """Remember and tell an operation."""
         super().record(operation)
+        if self._off:
+            return
         # Counted anew for each disk: another simulation in this process shall not be seen here.
         self._changes += 1
         for node in (operation.node, operation.number):
@@ -48,9 +64,15 @@ class LoopDisk(SimDisk):
             if len(self._flushes) == 1:
                 self._loop.call_later(self._random.uniform(*FLUSH_SECONDS), self._flush)
         else:
-            self._loop.call_later(self._random.uniform(*JOB_SECONDS), job)
+            self._loop.call_later(self._random.uniform(*JOB_SECONDS), self._do, job)
+
+    def _do(self, job: Callable[[], None]) -> None:
+        if not self._off:
+            job()
 
     def _flush(self) -> None:
+        if self._off:
+            return
         self._flushes.popleft()()
         if self._flushes:
             self._loop.call_later(self._random.uniform(*FLUSH_SECONDS), self._flush)

@@ -24,6 +24,8 @@ from headrace.testing.sim.history import History
 T = TypeVar("T")
 Changed = Callable[[str], None]
 
+SESSION_SECONDS = 6.0
+"""How long a session that is not heard of goes on."""
 WAY_SECONDS = (0.0001, 0.002)
 """The least and the most that a question, an answer or a watch's word takes."""
 
@@ -112,6 +114,7 @@ class EnsembleSession(Store):
         self.number = number
         self.name = name
         self.lost = False
+        self._silent = False
         self._ensemble = ensemble
         self._watches: dict[str, list[Changed]] = {}
         self._untold: deque[list[Watch]] = deque()
@@ -127,6 +130,19 @@ class EnsembleSession(Store):
 
     def last_heard(self) -> float:
         return asyncio.get_running_loop().time()
+
+    def fall_silent(self) -> None:
+        """Say nothing more and hear nothing: the session ends when it has not been heard of."""
+        if not self.lost:
+            self._silent = True
+            self._watches.clear()
+            asyncio.get_running_loop().call_later(SESSION_SECONDS, self._ensemble.end, self)
+
+    async def _way(self) -> None:
+        """Be under way to the ensemble or back; who has fallen silent never arrives."""
+        await self._ensemble.way()
+        if self._silent:
+            await asyncio.get_running_loop().create_future()
 
     async def get(self, path: str) -> Node:
         return await self._read(lambda tree: tree.get(path))
@@ -169,7 +185,7 @@ class EnsembleSession(Store):
 
     async def close(self) -> None:
         if not self.lost:
-            await self._ensemble.way()
+            await self._way()
             self._ensemble.end(self)
 
     def hears(self, touched: Sequence[str]) -> bool:
@@ -192,9 +208,9 @@ class EnsembleSession(Store):
 
     async def _read(self, look: Callable[[Tree], T]) -> T:
         self.check()
-        await self._ensemble.way()
+        await self._way()
         found = self._ensemble.read(self, look)
-        await self._ensemble.way()
+        await self._way()
         return found
 
     async def _change(self, work: Callable[[Tree], tuple[T, list[str]]]) -> T:
@@ -202,9 +218,9 @@ class EnsembleSession(Store):
 
         async def change_and_tell() -> T:
             self.check()
-            await self._ensemble.way()
+            await self._way()
             result, touched = self._ensemble.change(self, work)
-            await self._ensemble.way()
+            await self._way()
             self.hears(touched)
             while self._untold:
                 self.tell_next()

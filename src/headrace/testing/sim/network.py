@@ -153,6 +153,16 @@ class SimNetwork:
                 transport.other.reset()
                 transport.reset()
 
+    def cut_power(self, machine: str) -> None:
+        """End all that a machine has, without telling it; the others hear of that from its next."""
+        self.history.add("power", machine)
+        for place in [place for place in self._listening if place.machine == machine]:
+            self.forget(place)
+        for transport in tuple(self._transports):
+            if transport.own.machine == machine:
+                transport.reset_other()
+                transport.vanish()
+
     # --- connections
 
     async def connect(self, own: Place, peer: Place) -> SimTransport:

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from headrace.client.admin import create_topic
@@ -26,6 +26,8 @@ GROUP = "pickers"
 MEMBERS = 4
 ROUNDS = 8
 RECORDS_PER_ROUND = 6
+READ_SECONDS_MAX = 120.0
+"""How long a consumer waits for records that may have been lost."""
 
 Records = dict[int, list[tuple[int, bytes]]]
 """By partition: offset and value of each record."""
@@ -56,6 +58,28 @@ async def shared_work(cluster: SimCluster) -> Outcome:
     return Outcome(acknowledged, [one for one in (first, second) if one is not None], leaders)
 
 
+async def power_cuts(cluster: SimCluster) -> Outcome:
+    """Brokers lose their power one after the other while producers write; what is there after."""
+    admin = await _started_with_topic(cluster)
+    known = await admin.leaders([TOPIC])
+    leaders = {index: known.leader(TOPIC, index) for index in range(PARTITIONS)}
+    acknowledged: dict[int, set[bytes]] = {index: set() for index in range(PARTITIONS)}
+    producing = [_produce(cluster, number, acknowledged) for number in range(PRODUCERS)]
+    await asyncio.gather(*producing, _cut_power_in_turns(cluster))
+    read = await _consume(cluster, 0)
+    admin.close()
+    await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
+    return Outcome(acknowledged, [read], leaders)
+
+
+async def _cut_power_in_turns(cluster: SimCluster) -> None:
+    chance = random.Random(f"power {cluster.seed}")  # noqa: S311 - not for secrets
+    for number in chance.sample(BROKERS, len(BROKERS)):
+        await asyncio.sleep(chance.uniform(0, 0.05))
+        await cluster.cut_power(number)
+        await cluster.start(number)
+
+
 async def _started_with_topic(cluster: SimCluster) -> Client:
     """Three brokers that know each other, and a topic; the client that made it."""
     await asyncio.gather(*(cluster.start(number) for number in BROKERS))
@@ -69,6 +93,7 @@ async def _started_with_topic(cluster: SimCluster) -> Client:
 async def _produce(cluster: SimCluster, number: int, acknowledged: dict[int, set[bytes]]) -> None:
     chance = random.Random(f"producer {number} {cluster.seed}")  # noqa: S311 - not for secrets
     client = cluster.client(f"producer-{number}")
+    client.retry_seconds = 600.0
     producer = Producer(client)
     for turn in range(ROUNDS):
         sent = []
@@ -94,7 +119,8 @@ async def _consume(cluster: SimCluster, number: int) -> Records:
     consumer = Consumer(client, positions)
     seen: Records = {index: [] for index in range(PARTITIONS)}
     count = 0
-    while count < PRODUCERS * ROUNDS * RECORDS_PER_ROUND:
+    until = client.transport.now() + READ_SECONDS_MAX
+    while count < PRODUCERS * ROUNDS * RECORDS_PER_ROUND and client.transport.now() < until:
         for chunk in await consumer.poll():
             for record in chunk.records():
                 seen[chunk.partition.partition].append((record.offset, record.value or b""))
@@ -152,14 +178,20 @@ T = TypeVar("T")
 Story = Callable[[SimCluster], Coroutine[Any, Any, T]]
 
 
-def play(story: Story[T], seed: int) -> tuple[T, History]:
-    """Play a story with a seed."""
+def play(
+    story: Story[T], seed: int, settings: Mapping[str, str] | None = None
+) -> tuple[T, History]:
+    """Play a story with a seed; `settings` are every broker's, by Kafka's names."""
     loop = SimLoop(seed)
-    cluster = SimCluster(loop, seed)
+    cluster = SimCluster(loop, seed, settings)
     outcome = loop.play(story(cluster))
     cluster.history.add("end", loop.steps)
     return outcome, cluster.history
 
 
-STORIES: dict[str, Story[Any]] = {"shared_work": shared_work, "group_work": group_work}
+STORIES: dict[str, Story[Any]] = {
+    "shared_work": shared_work,
+    "group_work": group_work,
+    "power_cuts": power_cuts,
+}
 """By name, as the command takes them."""

@@ -118,6 +118,11 @@ class SimTransport(asyncio.Transport):
         if self._begun:
             self._network.loop.call_soon(self._tell_lost, error)
 
+    def vanish(self) -> None:
+        """End, and tell nobody here."""
+        self._protocol = None
+        self._end(None)
+
     def _tell_lost(self, error: Exception | None) -> None:
         protocol, self._protocol = self._protocol, None
         if protocol is not None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from headrace.testing.clock import SimRandom
 from headrace.testing.sim.disk import LoopDisk
-from headrace.testing.sim.ensemble import Ensemble
+from headrace.testing.sim.ensemble import Ensemble, EnsembleSession
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.network import SimNetwork
@@ -28,6 +28,7 @@ class LoopClock:
         self._loop = loop
         self._wall_ms = wall_ms
         self.monotonic = loop.time
+        self._stopped = False
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970."""
@@ -36,8 +37,16 @@ class LoopClock:
     def call_later(self, seconds: float, callback: Callable[[], None]) -> "Timer":
         """Call back on the loop; 0: when this turn is over."""
         if seconds <= 0:
-            return self._loop.call_soon(callback)
-        return self._loop.call_later(seconds, callback)
+            return self._loop.call_soon(self._call, callback)
+        return self._loop.call_later(seconds, self._call, callback)
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        if not self._stopped:
+            callback()
+
+    def stop(self) -> None:
+        """Call nobody back any more."""
+        self._stopped = True
 
 
 class SimWorld:
@@ -56,13 +65,16 @@ class SimWorld:
     ) -> None:
         """The machine `name`, with a new disk."""
         self.name = name
-        self.clock: Clock = LoopClock(loop)
+        self._sim_clock = LoopClock(loop)
+        self.clock: Clock = self._sim_clock
         self.random: Random = SimRandom(f"{name} {seed}")
         self.sim_disk = LoopDisk(loop, name, seed, self.clock.wall_ms, history)
         self.disk: BrokerDisk = self.sim_disk
         self.network: Network = network.machine(name)
         self.boot_seconds = loop.time
+        self._network = network
         self._ensemble = ensemble
+        self._sessions: list[EnsembleSession] = []
 
     def store_exists(self) -> bool:
         """The ensemble was there before."""
@@ -70,7 +82,16 @@ class SimWorld:
 
     def open_store(self, events: "SessionEvents") -> "Store":
         """A session of the ensemble."""
-        return self._ensemble.session(self.name, events)
+        self._sessions.append(self._ensemble.session(self.name, events))
+        return self._sessions[-1]
+
+    def cut_power(self) -> None:
+        """Have the machine stand still for ever; only the end of its sessions is still seen."""
+        self._sim_clock.stop()
+        self.sim_disk.cut_power()
+        self._network.cut_power(self.name)
+        for session in self._sessions:
+            session.fall_silent()
 
     def close(self) -> None:
         """There are no threads."""
