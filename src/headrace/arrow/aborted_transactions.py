@@ -27,7 +27,7 @@ class AbortedTransactions:
         self._open: set[int] = set()
 
     def leave_out(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether the batch's records are not for read_committed readers."""
+        """Tell whether the batch's records are not for read_committed readers."""
         last_offset = next_offset(header) - 1
         while self._to_come and self._to_come[-1][1] <= last_offset:
             self._open.add(self._to_come.pop()[0])

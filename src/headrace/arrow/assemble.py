@@ -30,7 +30,7 @@ class Assembler:
         self._time_types = tuple(ArrayNode((np.full(rows_max, kind, np.int32),)) for kind in (0, 1))
 
     def assemble(self, buffers: Buffers, timestamp_type: int) -> pa.RecordBatch:
-        """The rows of `buffers` as Arrow, uncopied: the set is not idle while this lives."""
+        """Return the rows of `buffers` as Arrow, uncopied: the set is not idle while this lives."""
         state: list[int] = buffers.state.tolist()
         if HEADERS in self._columns:
             keys = buffers.header_keys[: state[Slot.HEADER_KEY_BYTES]]

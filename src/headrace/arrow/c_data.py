@@ -68,7 +68,7 @@ _RELEASER = _releaser()
 
 
 def data_address(array: Array) -> int:
-    """Where its first number lies."""
+    """Return the address of an array's first number."""
     address: int = array.__array_interface__["data"][0]
     return address
 
@@ -88,7 +88,7 @@ class ArrayNode:
     dictionary: "ArrayNode | None" = None
 
     def walk(self) -> Iterator["ArrayNode"]:
-        """This one, and all below it."""
+        """Yield the node, and all below it."""
         yield self
         for node in (*self.children, *([self.dictionary] if self.dictionary else [])):
             yield from node.walk()

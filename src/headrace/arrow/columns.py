@@ -42,7 +42,7 @@ _HEADERS_PER_ROW = 4
 
 
 def schema(columns: Sequence[str] = COLUMNS, *, topic_dictionary: bool = False) -> pa.Schema:
-    """The Arrow schema of these columns, in this order; KeyError for a name that is none.
+    """Return the Arrow schema of these columns, in this order; KeyError for a name that is none.
 
     With `topic_dictionary` the topic is dictionary-encoded: its name is there once.
     """
@@ -113,7 +113,7 @@ class Buffers:
         return sys.getrefcount(self.exports)
 
     def idle(self) -> bool:
-        """Whether no Arrow array made of this set is alive."""
+        """Tell whether no Arrow array made of this set is alive."""
         return self._references() == self._own_references
 
 
@@ -126,7 +126,7 @@ class Pool:
         self._known: list[Buffers] = []
 
     def take(self) -> Buffers:
-        """An empty set that nobody refers to. It stays known and comes again once idle."""
+        """Return an empty set that nobody refers to. It stays known and comes again once idle."""
         for buffers in self._known:
             if buffers.idle():
                 buffers.renew()

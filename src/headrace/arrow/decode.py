@@ -192,12 +192,12 @@ class PartitionDecoder:
                 return
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """The rows that are left, if any."""
+        """Yield the rows that are left, if any."""
         if self.buffers.state[_ROWS]:
             yield self._emit()
 
     def _prepare(self, header: BatchHeader, batch: memoryview) -> Iterator[pa.RecordBatch]:
-        """What few batches need: one emptied by compaction, another type of timestamp."""
+        """Flush before another type of timestamp; check a batch that compaction emptied."""
         if header.record_count <= 0:
             if header.record_count or len(batch) > HEADER_BYTES:
                 raise CorruptBatch(f"{header.record_count} records in {len(batch)} bytes")

@@ -25,7 +25,7 @@ class Decompressor:
         self._zstd_size: Any = None
 
     def decompress(self, codec: Codec, data: memoryview) -> Bytes:
-        """What `data` decompresses to; CorruptBatch where it is broken or too much."""
+        """Return what `data` decompresses to; CorruptBatch where it is broken or too much."""
         decompressed: bytes | None = None
         if codec is Codec.LZ4:
             decompressed = self._quick_lz4(data)

@@ -48,7 +48,7 @@ def open(  # noqa: A001 - headrace.arrow.open is its name
     batch_rows: int = BATCH_ROWS,
     threads: int = 1,
 ) -> pa.RecordBatchReader:
-    """The records of `topic` in the log directory `log_dir`, as a pyarrow.RecordBatchReader.
+    """Return the records of `topic` in the log directory `log_dir`, as a pyarrow.RecordBatchReader.
 
     * `partitions`: all that have a directory there, unless given.
     * `offsets`: (start, end), for all or by partition; None is the first or the end. Both bound
@@ -152,7 +152,7 @@ def _plan(
 
 
 def _bound(directory: str, files: PartitionFiles) -> ReadBound:
-    """How far the partition may be read now; after a clean stop as far as its files go."""
+    """Tell how far the partition may be read now; after a clean stop as far as its files go."""
     disk = ReadOnlyDisk()
     for _ in range(_TRIES):
         bound = read_bound(disk, directory, files.place, files.topic_id)

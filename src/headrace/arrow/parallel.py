@@ -13,13 +13,13 @@ _LOOK_UP_SECONDS = 0.2
 
 
 def in_turn(sources: Sequence[BatchSource]) -> Iterator[pa.RecordBatch]:
-    """All of the first source, then all of the second, and so on."""
+    """Yield all of the first source, then all of the second, and so on."""
     for source in sources:
         yield from source()
 
 
 def side_by_side(sources: Sequence[BatchSource], threads: int) -> Iterator[pa.RecordBatch]:
-    """The batches of up to `threads` sources at a time, as they come; a few wait to be taken.
+    """Yield the batches of up to `threads` sources at a time, as they come; a few wait to be taken.
 
     The first error of any source ends it all.
     """
@@ -72,7 +72,7 @@ def _put(
     item: pa.RecordBatch | BaseException | None,
     stop: Event,
 ) -> bool:
-    """Hand over; False once nobody reads any more."""
+    """Hand an item to the reader; False once nobody reads any more."""
     while not stop.is_set():
         try:
             ready.put(item, timeout=_LOOK_UP_SECONDS)

@@ -49,7 +49,7 @@ class SegmentFile:
         self.file.close()
 
     def is_same_file(self, other: "SegmentFile") -> bool:
-        """Whether both are one file, whatever its name is now."""
+        """Tell whether both are one file, whatever its name is now."""
         return os.path.sameopenfile(self.file.fileno(), other.file.fileno())
 
     def position_of(self, offset: int) -> int:
@@ -72,7 +72,7 @@ class SegmentFile:
         return OffsetIndex(_DISK, self._path(file_names.INDEX), self.base_offset, _INDEX_BYTES_MAX)
 
     def _indexed(self, offset: int) -> int:
-        """Where the index says to begin; 0 where it says nothing that holds."""
+        """Return where the index says to begin; 0 where it says nothing that holds."""
         index = self._index()
         with suppress(CorruptLogError, OSError):
             index.load()
@@ -99,7 +99,7 @@ class SegmentFile:
         return None if batch is None else batch.header
 
     def first_from_time(self, timestamp: int, start: int, end: int) -> int | None:
-        """Offset of the first record in [start, end) that is not older than `timestamp`."""
+        """Return the first offset in [start, end) of a record not older than `timestamp`."""
         times = TimeIndex(
             _DISK, self._path(file_names.TIME_INDEX), self.base_offset, _INDEX_BYTES_MAX
         )
@@ -121,14 +121,14 @@ class SegmentFile:
         return None
 
     def end_offset(self) -> int:
-        """The offset after the last batch, of a file that nobody writes. BadBatch."""
+        """Return the offset after the last batch, of a file that nobody writes. BadBatch."""
         end: int = self.base_offset
         for _, header in self._headers(self._last_indexed(), self.file.size()):
             end = header.base_offset + header.last_offset_delta + 1
         return end
 
     def aborted(self) -> list[AbortedTransaction]:
-        """What the `.txnindex` says."""
+        """Return what the `.txnindex` says."""
         path = self._path(file_names.TXN_INDEX)
         content = read_file(_DISK, path)
         return read_entries(content, path) if content else []
@@ -214,7 +214,7 @@ class PartitionFiles:
         return self.bases[at] if at < len(self.bases) else end
 
     def end_offset(self) -> int:
-        """The log's end by what the files hold, after a clean stop. BadBatch."""
+        """Return the log's end by what the files hold, after a clean stop. BadBatch."""
         segment = self.segment_at(_OFFSET_MAX)
         if segment is None:
             return 0

@@ -34,7 +34,7 @@ class PartitionRead(NamedTuple):
 
 
 def read(task: PartitionRead, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """The rows of the task, in order. BadBatch, ApiError (the topic is gone), OSError."""
+    """Yield the rows of the task, in order. BadBatch, ApiError (the topic is gone), OSError."""
     files = task.files
     decoder = PartitionDecoder(
         *files.place,

@@ -45,7 +45,7 @@ class BrokerOptions:
     ] = 15.0
 
     def client(self, *, patient: bool = False, retry_seconds: float | None = None) -> Client:
-        """A client of this cluster; nothing is connected yet. UsageError."""
+        """Make a client of this cluster; nothing is connected yet. UsageError."""
         bootstrap = self.bootstrap
         for setting in self.settings:
             name, equals, value = setting.partition("=")

@@ -96,7 +96,7 @@ class ConsumeOptions:
             raise UsageError(f"--max-messages {self.max_messages}: must be at least 1")
 
     def place(self) -> Place:
-        """Where to begin."""
+        """Return where to begin."""
         if self.offset is not None:
             return parse_place(self.offset, "--offset")
         return Place("time", EARLIEST if self.from_beginning else LATEST)
@@ -132,7 +132,7 @@ class PrintOptions:
     ] = None
 
     def formatter_for(self, *, json: bool) -> Formatter:
-        """A function from a record to the bytes to print. UsageError."""
+        """Make a function from a record to the bytes to print. UsageError."""
         if self.formatter is not None:
             from headrace.cli.coordinator_formats import coordinator_formatter
 
@@ -261,7 +261,7 @@ class _Reader:
         self.consumer.high_watermarks.clear()
 
     def poll(self, printed: dict[TopicPartition, int]) -> list[Chunk]:
-        """The next chunks; commits and rejoins as a member must."""
+        """Fetch the next chunks; commit and rejoin as a member must."""
         if self.member is not None:
             if time.monotonic() - self._committed_at >= COMMIT_SECONDS:
                 self._commit(printed)
@@ -317,7 +317,7 @@ def _number(text: str) -> int:
 
 
 def _format_of(properties: dict[str, str]) -> str:
-    """The format that Kafka's --property words ask for."""
+    """Return the format that Kafka's --property words ask for."""
     switches: dict[str, Callable[[], str]] = {
         "print.timestamp": lambda: "%d",
         "print.partition": lambda: "Partition:%p",

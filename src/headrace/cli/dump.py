@@ -175,7 +175,7 @@ def _print_as_kafka(paths: Iterable[Path], options: KafkaOptions) -> bool:
 
 
 def _print_one_as_kafka(kafka: KafkaDump, path: Path) -> bool:
-    """Whether it was sound, as far as it was looked at."""
+    """Tell whether it was sound, as far as it was looked at."""
     if not KafkaDump.knows(path.name):
         print_line(f"Dumping {path}")
         note(f"Ignoring unknown file {path}")

@@ -53,7 +53,7 @@ class UsageError(CommandError):
 
 
 def not_found(kind: str, name: str, known: "list[str]") -> CommandError:
-    """An error for a topic or group nobody has, with the names most like it."""
+    """Return an error for a topic or group nobody has, with the names most like it."""
     from difflib import get_close_matches  # not where no name was wrong
 
     near = get_close_matches(name, known, n=3, cutoff=0.6)
@@ -67,7 +67,7 @@ def not_found(kind: str, name: str, known: "list[str]") -> CommandError:
 
 
 def line_of(error: HeadraceError) -> tuple[str, int]:
-    """The line and the exit code for an error that ends a command."""
+    """Return the line and the exit code for an error that ends a command."""
     if isinstance(error, CommandError):
         return str(error), error.code
     if isinstance(error, ApiError):

@@ -143,7 +143,7 @@ class Shipper:
 
 
 def _load(place: Path) -> Mark | None:
-    """The place noted; None at the first start. CommandError where the note is damaged."""
+    """Return the place noted; None at the first start. CommandError where the note is damaged."""
     try:
         state = json.loads(place.read_text("utf-8"))
         if state["version"] != _STATE_VERSION:

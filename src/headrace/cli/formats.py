@@ -33,7 +33,7 @@ _PLACEHOLDERS: dict[str, _Part] = {
 
 
 def text_formatter(text: str) -> Formatter:
-    """A formatter for a text with `%` placeholders and backslash escapes. UsageError."""
+    """Make a formatter for a text with `%` placeholders and backslash escapes. UsageError."""
     parts: list[_Part | bytes] = []
     for literal, mark in re.findall(r"([^%]*)(%.?|$)", unescape(text), re.DOTALL):
         if literal:
@@ -104,7 +104,7 @@ def _put(row: "dict[str, object]", name: str, data: bytes | None) -> None:
 
 
 def jsonable_line(row: object) -> str:
-    """A row of plain values and bytes as one line of JSON; bytes as text, or as base64."""
+    """Return a row of plain values and bytes as one line of JSON; bytes as text, or as base64."""
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), default=_jsonable)
 
 

@@ -281,7 +281,7 @@ def _chosen(
     topics: Sequence[str],
     offsets: Mapping[TopicPartition, Committed],
 ) -> list[TopicPartition]:
-    """The partitions to move: those named, or all the group has offsets for."""
+    """Return the partitions to move: those named, or all the group has offsets for."""
     if not topics:
         if not offsets:
             known = [group.group for group in run(groups.list_groups(client))]

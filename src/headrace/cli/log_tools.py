@@ -13,14 +13,14 @@ from headrace.posix.disk import in_use
 
 
 def existing(path: Path, kind: str) -> Path:
-    """The path, absolute. CommandError (usage) where there is nothing."""
+    """Return the path, absolute. CommandError (usage) where there is nothing."""
     if not path.exists():
         raise CommandError(f"{path}: there is no such {kind}", EXIT_USAGE)
     return path.absolute()
 
 
 def broker_runs_on(path: Path) -> bool:
-    """Whether a process holds the log directory that `path` is, or lies in."""
+    """Tell whether a process holds the log directory that `path` is, or lies in."""
     places = [directory for directory in (path, *list(path.parents)[:2]) if directory.is_dir()]
     return any(in_use(str(place / file_names.LOCK)) for place in places)
 

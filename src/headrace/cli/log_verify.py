@@ -75,7 +75,7 @@ def _looked_at(where: Path, title: str) -> Report:
 
 
 def _holds_log(where: Path) -> bool:
-    """Whether a directory is a log directory, or a partition's in one."""
+    """Tell whether a directory is a log directory, or a partition's in one."""
     marks = ("*.log", "meta.properties", "*-offset-checkpoint", "partition.metadata")
     inside = ("*-[0-9]*/*.log", "*-[0-9]*/partition.metadata")
     return any(next(where.glob(mark), None) is not None for mark in (*marks, *inside))

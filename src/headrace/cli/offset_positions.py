@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 
 def parse_place(text: str, flag: str) -> Place:
-    """The place that `text` names. UsageError."""
+    """Return the place that `text` names. UsageError."""
     word = text.strip().lower()
     if word in _WORDS:
         return Place("time", _WORDS[word])
@@ -61,7 +61,7 @@ async def resolve_places(
     partitions: Sequence[TopicPartition],
     current: Mapping[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, int]:
-    """The offset in each partition, kept between its start and its end.
+    """Return the offset in each partition, kept between its start and its end.
 
     `ahead` counts from `current`, or from the start where that has none; so does `before_end` where
     `current` is given: it goes back.

@@ -8,7 +8,7 @@ Cell = str | int | float | None
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at standard output."""
+    """Tell whether somebody looks at standard output."""
     return sys.stdout.isatty()
 
 

@@ -48,7 +48,7 @@ class PidFile:
 
 
 def holder(path: Path) -> int | None:
-    """The process that holds the pid file, None where none does."""
+    """Return the process that holds the pid file, None where none does."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

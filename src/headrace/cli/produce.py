@@ -160,6 +160,6 @@ def _report(producer: Producer, topic: str, seconds: float, *, json: bool) -> No
 
 
 def _places(producer: Producer) -> str:
-    """Where the last records went, where that is short to say."""
+    """Return where the last records went, where that is short to say."""
     places = [f"{partition}@{offset}" for partition, offset in sorted(producer.offsets.items())]
     return f", last at {', '.join(places)}" if 0 < len(places) <= _PLACES_MAX else ""

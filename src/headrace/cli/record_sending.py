@@ -76,7 +76,7 @@ class Records:
         )
 
     def producer(self, client: Client) -> Producer:
-        """A producer that does as asked."""
+        """Make a producer that does as asked."""
         return Producer(
             client,
             acks=-1 if self.acks in {"all", "-1"} else int(self.acks),
@@ -133,5 +133,5 @@ class Sender:
 
 
 def now_ms() -> int:
-    """The time of records that have none."""
+    """Return the time of records that have none."""
     return time.time_ns() // 1_000_000

@@ -53,7 +53,7 @@ class ServeOptions:
     ] = None
 
     def by_key(self) -> dict[str, str]:
-        """What was given, by configuration key. UsageError."""
+        """Return what was given, by configuration key. UsageError."""
         flags = parse_pairs(self.pairs)
         given = {
             "listeners": self.listeners,

@@ -33,7 +33,7 @@ PAIR_FLAGS = ("--set", "--override")
 
 
 def flags_of(key: str) -> list[str]:
-    """The flags that stand for `key`."""
+    """Return the flags that stand for `key`."""
     return [flag for flag, name in KEYS.items() if name == key]
 
 
@@ -79,7 +79,7 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
 
 
 def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
-    """The values of `--set key=value`, the later wins. UsageError."""
+    """Return the values of `--set key=value`, the later wins. UsageError."""
     values = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -110,7 +110,7 @@ def start(
 def load_config(
     properties: Path | None, flags: Mapping[str, str]
 ) -> tuple[BrokerConfig, list[str]]:
-    """The configuration with its warnings. ConfigError: a line for each wrong value."""
+    """Return the configuration with its warnings. ConfigError: a line for each wrong value."""
     text = ""
     if properties is not None:
         try:

@@ -56,7 +56,7 @@ class Tail:
             self._descriptor = -1
 
     def mark(self) -> Mark | None:
-        """The place up to which lines were handed out; None while there is no file."""
+        """Return the place up to which lines were handed out; None while there is no file."""
         if self._descriptor < 0:
             return None
         status = os.fstat(self._descriptor)
@@ -74,7 +74,7 @@ class Tail:
             self._resume(mark)
 
     def lines(self, bytes_max: int = 1 << 20) -> list[bytes]:
-        """The next whole lines without their ends; none where there are none yet."""
+        """Return the next whole lines without their ends; none where there are none yet."""
         if self._descriptor < 0 and not self._open(self.path, 0):
             return []
         size, head = min(HEAD_BYTES, self._position), self._head_now
@@ -155,7 +155,7 @@ class Tail:
         return []
 
     def _following(self, ours: os.stat_result) -> Path:
-        """The file written to after ours: several rotations may have passed."""
+        """Return the file written to after ours: several rotations may have passed."""
         later = []
         for path in self._siblings():
             status = path.stat()
@@ -210,7 +210,7 @@ def _head(descriptor: int, size: int) -> str:
 
 
 def _holds(path: Path, size: int, head: str, position: int) -> bool:
-    """Whether a file begins with what `head` is the digest of, and reaches to `position`."""
+    """Tell whether a file begins with what `head` is the digest of, and reaches to `position`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

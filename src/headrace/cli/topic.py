@@ -315,6 +315,6 @@ def _replicas(topic: TopicMetadata) -> int:
 
 
 def _named(error: ApiError, name: str) -> ApiError:
-    """The same error with the topic's name in its text."""
+    """Return the same error with the topic's name in its text."""
     text = error.message or error.code.name.lower().replace("_", " ")
     return error if name in text else ApiError(error.code, f"topic {name}: {text}")

@@ -65,7 +65,7 @@ class BrokerConfig(BrokerKeys):
 
 
 def variable(name: str) -> str:
-    """A key's environment variable: `log.dirs` → `HEADRACE_LOG_DIRS`."""
+    """Return a key's environment variable: `log.dirs` → `HEADRACE_LOG_DIRS`."""
     return VARIABLE_PREFIX + name.replace(".", "_").upper()
 
 
@@ -74,7 +74,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, str] | None = None,
 ) -> tuple[BrokerConfig, list[str]]:
-    """The configuration of a properties text, variables and flags; the later wins.
+    """Return the configuration of a properties text, variables and flags; the later wins.
 
     Returns it with warnings, a line each. ConfigError names all wrong values, a line each.
     """

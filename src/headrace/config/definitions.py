@@ -49,22 +49,22 @@ COARSER: Mapping[str, tuple[str, ...]] = {
 
 
 def known_but_unused(name: str) -> bool:
-    """Whether Kafka knows the broker's key `name` and Headrace makes no use of it."""
+    """Tell whether Kafka knows the broker's key `name` and Headrace makes no use of it."""
     return unused_definition(name) is not None
 
 
 def broker_definition(name: str) -> Definition | None:
-    """What clients may do with the broker's key `name`, used here or only known to Kafka."""
+    """Return what clients may do with the broker's key `name`, used here or only known to Kafka."""
     return BROKER.get(name) or unused_definition(name)
 
 
 def nearest_broker_key(name: str) -> str | None:
-    """The used key most like `name`, for whoever mistyped it; None where none is like it."""
+    """Return the used key most like `name`, for whoever mistyped it; None where none is like it."""
     return _nearest(name, BROKER, 0.75)
 
 
 def nearest_topic_key(name: str) -> str | None:
-    """The topic key most like `name`, the broker's name of a topic key being the likest."""
+    """Return the topic key most like `name`, the broker's name of a topic key being the likest."""
     if name in TOPIC_KEY_OF_BROKER_KEY:
         return TOPIC_KEY_OF_BROKER_KEY[name]
     return _nearest(name, TOPIC, 0.7)

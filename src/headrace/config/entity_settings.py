@@ -36,7 +36,7 @@ class EntityConfigs:
         """Called with each name whose settings changed."""
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
-        """From now on exactly this is set for `name`; nothing: it is forgotten."""
+        """Set exactly `config` for `name`; nothing: it is forgotten."""
         if config:
             self.texts[name] = dict(config)
         else:
@@ -53,18 +53,18 @@ class EntityConfigs:
         return self.default(key, broker)
 
     def default(self, key: str, broker: BrokerConfig) -> Value:
-        """The value of `key` where nothing is set."""
+        """Return the value of `key` where nothing is set."""
         synonym = self.synonym(key)
         return self.keys[key].default if synonym is None else broker.effective(synonym)
 
     def synonym(self, key: str) -> str | None:
-        """The broker's key that is the default of `key`, if the broker has it."""
+        """Return the broker's key that is the default of `key`, if the broker has it."""
         name = self.prefix + key
         return name if self.prefix and name in BROKER else None
 
 
 def group_configs() -> EntityConfigs:
-    """Those of groups, empty."""
+    """Make the settings of groups, none set."""
     return EntityConfigs(GROUP, GROUP_PREFIX)
 
 

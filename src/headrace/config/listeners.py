@@ -57,7 +57,7 @@ class Configured(NamedTuple):
 
 
 def configured(given: Mapping[str, Sequence[str]], *, insecure: bool) -> Configured:
-    """The listeners of a configuration, those that KRaft controllers would have left out.
+    """Return the listeners of a configuration, those that KRaft controllers would have left out.
 
     `insecure`: other machines may reach one without encryption and authentication.
     """
@@ -87,7 +87,7 @@ def _without(entries: Sequence[str], skipped: Collection[str]) -> list[str]:
 
 
 def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tuple[Listener, ...]:
-    """What clients are told of each listener; ValueError."""
+    """Return what clients are told of each listener; ValueError."""
     by_name = {advertised.name: advertised for advertised in given}
     for advertised in by_name.values():
         if advertised.name not in {listener.name for listener in listeners}:
@@ -101,7 +101,7 @@ def _advertised(listeners: Sequence[Listener], given: Sequence[Listener]) -> tup
 
 
 def _refusal(listener: Listener, *, insecure: bool) -> str | None:
-    """Why `listener` must not be opened, or None."""
+    """Tell why `listener` must not be opened, or None."""
     if listener.protocol != "PLAINTEXT":
         return f"{listener.protocol} is not served yet; only PLAINTEXT is"
     if insecure or listener.loopback:

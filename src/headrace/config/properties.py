@@ -30,7 +30,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def render(values: Mapping[str, str]) -> str:
-    """The text that `parse` reads back as `values`, a line each."""
+    """Return the text that `parse` reads back as `values`, a line each."""
     return "".join(f"{_escape_key(key)}={_escape_value(values[key])}\n" for key in values)
 
 

@@ -12,7 +12,7 @@ from headrace.model.errors import ConfigError
 
 
 def parse_topic_config(name: str, text: str) -> Value:
-    """The value of topic key `name` that `text` stands for; ConfigError: one line."""
+    """Return the value of topic key `name` that `text` stands for; ConfigError: one line."""
     definition = TOPIC.get(name)
     if definition is None:
         near = nearest_topic_key(name)

@@ -113,7 +113,7 @@ class Definition:
 
 
 def text_of(value: Value) -> str | None:
-    """A value as Kafka writes it: `true`, `1.5`, `a,b`."""
+    """Return a value as Kafka writes it: `true`, `1.5`, `a,b`."""
     if value is None:
         return None
     if isinstance(value, bool):

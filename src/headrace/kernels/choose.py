@@ -73,7 +73,7 @@ def numba_unwanted() -> bool:
 
 
 def has_crc32_instruction() -> bool:
-    """Whether this processor has SSE 4.2's crc32, as all x86-64 ones since 2008."""
+    """Tell whether this processor has SSE 4.2's crc32, as all x86-64 ones since 2008."""
     if platform.machine() not in {"x86_64", "AMD64"}:
         return False
     import llvmlite.binding as llvm

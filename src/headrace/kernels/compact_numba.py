@@ -105,7 +105,7 @@ def _siphash(src, at, size, seed):
 
 @njit
 def _find_slot(table, at, high, low):
-    """Where in `table` the key is, or would be, its slot being `at`."""
+    """Return where in `table` the key is, or would be, its slot being `at`."""
     while table[at + 2] != U(0) and (table[at] != high or table[at + 1] != low):
         at += 3
         if at == len(table):

@@ -83,7 +83,7 @@ class KernelRecords:
         return out[:size].tobytes()
 
     def _source(self, payload: Buffer, count: int) -> Array:
-        """The payload as an array, and room to work on so many records of it."""
+        """Return the payload as an array, and room to work on so many records of it."""
         if not 0 <= count * _RECORD_BYTES_MIN <= len(payload):
             raise CorruptBatch(f"{count} records announced in {len(payload)} bytes")
         if _NUMBERS * count > len(self._work):

@@ -27,7 +27,7 @@ def _candidates(name: str) -> list[Path]:
 
 
 def is_ours(directory: Path) -> bool:
-    """Whether it is (or now was made) a directory that only this user can write to."""
+    """Tell whether it is (or now was made) a directory that only this user can write to."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = os.lstat(directory)

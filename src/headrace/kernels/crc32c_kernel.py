@@ -67,7 +67,7 @@ def _power(exponent):
 
 
 def _factors(distance):
-    """What moves 128 bits by so many bytes, for each 128 bits of a vector."""
+    """Return what moves 128 bits by so many bytes, for each 128 bits of a vector."""
     bits = 8 * distance
     return [_power(bits + 32), _power(bits - 32)] * (LANE_BYTES // 16)
 
@@ -128,7 +128,7 @@ def _folded(typing_context, crc, address, count):
 
 
 def _behind_zeros(state):
-    """The CRC's state after PART_BYTES zeros more: how parts are put together."""
+    """Return the CRC's state after PART_BYTES zeros more: how parts are put together."""
     return library_crc32c(bytes(PART_BYTES), state ^ _ALL_ONES) ^ _ALL_ONES
 
 
@@ -163,7 +163,7 @@ def _by_parts(crc, at, end):
 
 @njit(inline="always")
 def _by_folding(crc, at, end):
-    """The same."""
+    """Go on over as many FOLD_BYTES as there are: (the state, where it stands)."""
     count = (end - at) // FOLD_BYTES
     if count > 0:
         crc = _folded(crc, at, count)
@@ -172,7 +172,7 @@ def _by_folding(crc, at, end):
 
 
 def folds():
-    """Whether this processor has what `_folded` is made of."""
+    """Tell whether this processor has what `_folded` is made of."""
     features = llvm.get_host_cpu_features()
     return bool(features.get("avx512f") and features.get("vpclmulqdq"))
 

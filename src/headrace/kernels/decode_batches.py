@@ -64,7 +64,7 @@ LZ4_STORED = 0x8000_0000
 
 @njit(inline="always")
 def _big_endian(src, at, size):
-    """An unsigned big-endian integer; eight bytes make a signed one."""
+    """Return an unsigned big-endian integer; eight bytes make a signed one."""
     value = np.int64(0)
     for place in range(size):
         value = (value << 8) | byte_at(src, at + place)
@@ -73,7 +73,7 @@ def _big_endian(src, at, size):
 
 @njit(inline="always")
 def _signed_32(src, at):
-    """A signed big-endian int32."""
+    """Return a signed big-endian int32."""
     return np.int64(np.int32(_big_endian(src, at, 4)))
 
 

@@ -42,7 +42,7 @@ UINT32_MAX = 0xFFFF_FFFF
 
 @njit(boundscheck=False, _nrt=False)
 def _long_varint(src, at, end):
-    """A zig-zag int32 of any length, as `read_varint`."""
+    """Return a zig-zag int32 of any length, as `read_varint`."""
     raw, shift = np.int64(0), np.int64(0)
     while True:
         if at >= end or shift > VARINT_SHIFT_MAX:
@@ -60,7 +60,7 @@ def _long_varint(src, at, end):
 
 @njit(boundscheck=False, _nrt=False)
 def _long_varlong(src, at, end):
-    """A zig-zag int64 of any length, as `read_varint`."""
+    """Return a zig-zag int64 of any length, as `read_varint`."""
     raw, shift = np.uint64(0), np.uint64(0)
     while True:
         if at >= end or shift > np.uint64(VARLONG_SHIFT_MAX):
@@ -78,7 +78,7 @@ def _long_varlong(src, at, end):
 
 @njit(inline="always")
 def read_varint(src, at, end):
-    """A zig-zag int32 at `at`: (value, position after), position -1 where it is none.
+    """Return a zig-zag int32 at `at`: (value, position after), position -1 where it is none.
 
     Most are of one byte or two: only those are looked at here.
     """
@@ -96,7 +96,7 @@ def read_varint(src, at, end):
 
 @njit(inline="always")
 def read_varlong(src, at, end):
-    """A zig-zag int64, the rest as `read_varint`."""
+    """Return a zig-zag int64, the rest as `read_varint`."""
     if at < end:
         byte = byte_at(src, at)
         if byte < 0x80:
@@ -238,7 +238,7 @@ def _record_fits(
     state, row, key_at, value_at, key_size, value_size, headers, offsets, key_ends, keys,
     value_ends, values, list_ends, header_key_ends, header_keys, header_values,
 ):  # fmt: skip
-    """Whether one record has room in all buffers that are wanted."""
+    """Tell whether one record has room in all buffers that are wanted."""
     count, header_key_size, header_value_size = headers
     return not (
         row >= offsets.shape[0]

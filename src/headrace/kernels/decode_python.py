@@ -150,7 +150,7 @@ class _Sink:
         self.micros: list[int] = []
 
     def fits(self, record: _Record) -> bool:
-        """Whether every buffer has room for this record."""
+        """Tell whether every buffer has room for this record."""
         if self.row + len(self.offsets) >= len(self.offset_room):
             return False
         if not self.keys.fits(len(record.key or b"")):

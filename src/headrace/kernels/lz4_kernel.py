@@ -71,7 +71,7 @@ def _short_sequence(at, to, low, tables):
 
 @njit(inline="always")
 def _long_length(at, limit, length):
-    """A length that goes on at `at`, and the address after it: at most `limit`, or -1."""
+    """Return a length that goes on at `at`, and the address after it: at most `limit`, or -1."""
     while at < limit:
         byte = load_8(at)
         at += 1

@@ -96,7 +96,7 @@ store_32, store_64 = _storer(32), _storer(64)
 
 @intrinsic
 def address_of(typing_context, array):
-    """Where the first number of an array lies. The array has to be kept alive by someone."""
+    """Return where the first number of an array lies. The array has to be kept alive by someone."""
 
     def generate(context, builder, signature, values):
         data = context.make_array(signature.args[0])(context, builder, values[0]).data

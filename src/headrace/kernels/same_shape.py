@@ -52,7 +52,7 @@ _SECOND = 0x7F << 7  # what the second byte of a varint says
 
 @njit(inline="always")
 def _width(word, place):
-    """Bytes of the varint at byte `place` of `word`: 1 or 2, and 9 where it takes more."""
+    """Count the bytes of the varint at byte `place` of `word`: 1 or 2; 9 where it takes more."""
     if word >> (8 * place) & _GOES_ON == 0:
         return np.int64(1)
     return np.int64(2) if word >> (8 * place + 8) & _GOES_ON == 0 else np.int64(9)
@@ -60,7 +60,7 @@ def _width(word, place):
 
 @njit(inline="always")
 def _number(word, shift, second):
-    """A zig-zag number of one byte or two, `shift` bits up in `word`."""
+    """Return a zig-zag number of one byte or two, `shift` bits up in `word`."""
     raw = word >> shift & 0x7F | word >> (shift + 1) & second
     return (raw >> 1) ^ -(raw & 1)
 

@@ -60,14 +60,14 @@ class Cluster:
         self._client.close()
 
     def ask(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result; SourceError for what the client could not do."""
+        """Return the result; SourceError for what the client could not do."""
         try:
             return run(work)
         except (ClientError, ApiError) as error:
             raise SourceError(str(error)) from error
 
     def topics(self, subscription: Subscription) -> dict[str, TopicMetadata]:
-        """The topics subscribed to, their partitions cut down to those assigned.
+        """Return the topics subscribed to, their partitions cut down to those assigned.
 
         SourceError where a topic named does not exist; a pattern may match none.
         """
@@ -95,7 +95,7 @@ class Cluster:
         return {partition: at.offset for partition, at in offsets.items()}
 
     def resolve(self, bound: Bound, partitions: Iterable[TopicPartition]) -> Ends:
-        """The offsets a `starting…` or `ending…` option means for these partitions."""
+        """Return the offsets a `starting…` or `ending…` option means for these partitions."""
         wanted = list(partitions)
         if bound.timestamp is not None:
             return self._by_time(dict.fromkeys(wanted, bound.timestamp), bound)
@@ -129,7 +129,7 @@ class Cluster:
         return self.ask(list_offsets(self._client, wanted, read_committed=committed))
 
     def record_bytes(self, begin: Ends) -> dict[TopicPartition, float]:
-        """What one offset weighs about, as stored, by a look at the records from `begin` on.
+        """Return what one offset weighs about, as stored, by a look at the records from `begin` on.
 
         For an estimate only: 1.0 where nothing could be seen.
         """
@@ -160,7 +160,7 @@ class Cluster:
 
 
 def partitions_of(topics: Mapping[str, TopicMetadata]) -> list[TopicPartition]:
-    """All their partitions, sorted."""
+    """List all partitions of the topics, sorted."""
     return sorted(
         TopicPartition(name, partition.partition)
         for name, topic in topics.items()

@@ -51,7 +51,7 @@ class Java(NamedTuple):
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Java:
-    """The Java to use; SourceError says what to install where there is none."""
+    """Return the Java to use; SourceError says what to install where there is none."""
     wish = environment.get("HEADRACE_JAVA", "")
     if wish not in ("", "bundled", "system"):
         raise SourceError(f"HEADRACE_JAVA: {wish!r} is neither bundled nor system")
@@ -81,7 +81,7 @@ def _system_java(environment: Mapping[str, str]) -> Java | None:
 
 
 def _major(home: Path) -> int | None:
-    """The Java's major version: from its `release` file, else by asking it."""
+    """Return the Java's major version: from its `release` file, else by asking it."""
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
         return None

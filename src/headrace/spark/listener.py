@@ -39,12 +39,12 @@ def attach(spark: "SparkSession") -> None:
 
 
 def group_of(position: Position, name: str | None, query_id: str) -> str:
-    """The group a query's offsets are shown under."""
+    """Return the group a query's offsets are shown under."""
     return position.group or name or f"spark-{query_id}"
 
 
 def positions_of(sources: Any) -> list[Position]:  # noqa: ANN401 - pyspark's SourceProgress
-    """Where the sources of ours ended, of one progress event."""
+    """Return where the sources of ours ended, of one progress event."""
     positions = []
     for source in sources:
         try:

@@ -33,7 +33,7 @@ class Position:
     added: Ends = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The same, in JSON's types, always in the same order: Spark compares the text."""
+        """Return the same, in JSON's types, always in the same order: Spark compares the text."""
         about: dict[str, Any] = {"bootstrap": self.bootstrap}
         if self.group:
             about["group"] = self.group
@@ -68,7 +68,7 @@ def nested(ends: Ends) -> dict[str, dict[str, int]]:
 
 
 def flat(said: Mapping[str, Mapping[str, int]]) -> Ends:
-    """The reverse of `nested`."""
+    """Return the reverse of `nested`."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, numbers in said.items()

@@ -281,7 +281,7 @@ def _is_count(value: object) -> bool:
 
 
 def _by_partition(name: str, text: str, least: int) -> Partitions:
-    """A JSON object of numbers by topic and partition."""
+    """Return a JSON object of numbers by topic and partition."""
     wanted = f'{name}: must be like {{"orders":{{"0":23,"1":-2}}}}'
     try:
         parsed = json.loads(text)

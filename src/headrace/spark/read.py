@@ -77,7 +77,7 @@ class RangeReader:
         self._progress_at = time.monotonic()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The records of the range in order."""
+        """Yield the records of the range in order."""
         try:
             while not self._decoder.done:
                 try:
@@ -153,7 +153,7 @@ class RangeReader:
         return answers[0]
 
     def _sound(self, fetched: Fetched) -> bool:
-        """Whether there are records to decode. False: look where to go on."""
+        """Tell whether there are records to decode. False: look where to go on."""
         if fetched.error_code == ErrorCode.NONE:
             return True
         code = error_code(fetched.error_code)
@@ -210,7 +210,7 @@ class RangeReader:
 
 
 def _following(fetched: Fetched, position: int) -> int:
-    """The offset after the last whole batch of an answer; `position` where there is none."""
+    """Return the offset after the last whole batch of an answer; `position` where there is none."""
     following = position
     try:
         for _, header in iterate(fetched.records):

@@ -30,7 +30,7 @@ _SHUFFLE_PARTITIONS_MAX = 8
 
 
 def session(app_name: str = "headrace", **settings: object) -> "SparkSession":
-    """A running session with `attach` done: its streaming queries show as consumer groups.
+    """Return a running session with `attach` done: its streaming queries show as consumer groups.
 
     `settings` are Spark's, with `_` for `.` where that is not part of the name, or given as
     `**{"spark.sql.session.timeZone": "UTC"}`. A session that already runs in this process is
@@ -42,7 +42,7 @@ def session(app_name: str = "headrace", **settings: object) -> "SparkSession":
 
 
 def builder(app_name: str = "headrace", **settings: object) -> "SparkSession.Builder":
-    """A session's builder with a Java found, workers that run this Python, local defaults.
+    """Return a session's builder with a Java found, workers that run this Python, local defaults.
 
     Defaults: `local[*]` unless a master is configured, loopback addresses, no UI (with
     `spark.ui.enabled=true` it listens on the loopback), errors only in the log.

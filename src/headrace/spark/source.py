@@ -65,7 +65,7 @@ def row_schema(columns: Sequence[str]) -> StructType:
 
 
 def chosen_columns(schema: StructType) -> tuple[str, ...]:
-    """The columns of a schema the user gave; OptionError where it is not made of ours.
+    """Return the columns of a schema the user gave; OptionError where it is not made of ours.
 
     This is how unneeded columns are left out: `.schema("value binary, offset long")`.
     """
@@ -83,11 +83,11 @@ class HeadraceSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """Return what `format` is given."""
         return "headrace"
 
     def schema(self) -> StructType:
-        """The connector's row, or the columns chosen."""
+        """Return the connector's row, or the columns chosen."""
         # Batch or stream is not known yet: columns and headers are the same for both.
         return row_schema(parse_options(_without_bounds(self.options), streaming=False).columns)
 
@@ -186,7 +186,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_cluster": None, "_target": None, "_latest": None}
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Where a query without a checkpoint starts."""
+        """Return where a query without a checkpoint starts."""
         options = self._options
         _warn_of_ignored(options)
         if options.group_prefix:
@@ -211,7 +211,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """Where the next batch ends. The same as `start` where there is nothing to read."""
+        """Return where the next batch ends. The same as `start` where there is nothing to read."""
         before = Position.of_json(start)
         self._group = before.group or self._group
         latest = self._target or self._look()
@@ -231,11 +231,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return after.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """The end of what can be read, for the query's progress."""
+        """Return the end of what can be read, for the query's progress."""
         return None if self._latest is None else self._latest.to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The tasks of a batch: the same whenever it is repeated."""
+        """Return the tasks of a batch: the same whenever it is repeated."""
         before, after = Position.of_json(start), Position.of_json(end)
         begin = {**before.offsets, **after.added}
         return _tasks(self._options, self._columns, begin, after.offsets)
@@ -278,7 +278,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._position(self._ask().ends(partitions_of(topics), LATEST), ids_of(topics))
 
     def _begin(self, before: Position, latest: Position) -> tuple[Ends, Ends]:
-        """Where each partition goes on, and those of them that come new with this batch.
+        """Return where each partition goes on, and those of them that come new with this batch.
 
         New partitions, and all of a topic that was made again, start at their earliest offset.
         """

@@ -141,7 +141,7 @@ CLIENT_METRICS: dict[str, Definition] = {
 
 
 def bounds_of_group_key(name: str) -> tuple[str, str]:
-    """The broker's keys that bound a group's key, whether or not the broker has them.
+    """Return the broker's keys that bound a group's key, whether or not the broker has them.
 
     `consumer.session.timeout.ms` → `group.consumer.min.session.timeout.ms` and `…max…`.
     """

@@ -85,7 +85,7 @@ class KafkaDump:
         self._gaps: dict[str, dict[int, int]] = {}
 
     def lines(self, path: str, shown: str) -> Iterator[str]:
-        """The lines of one file, which is called `shown` in them.
+        """Yield the lines of one file, which is called `shown` in them.
 
         CorruptLogError where Kafka's tool ends with a stack trace; OSError.
         """
@@ -106,14 +106,14 @@ class KafkaDump:
 
     @staticmethod
     def knows(name: str) -> bool:
-        """Whether DumpLogSegments opens a file of that name."""
+        """Tell whether DumpLogSegments opens a file of that name."""
         return name[name.rfind(".") :] in {
             file_names.LOG, ".checkpoint", file_names.INDEX, file_names.TIME_INDEX,
             file_names.SNAPSHOT, file_names.TXN_INDEX,
         }  # fmt: skip
 
     def remarks(self) -> Iterator[str]:
-        """What Kafka's tool says on standard error, after all files."""
+        """Yield what Kafka's tool says on standard error, after all files."""
         for path, wrong in self._index_mismatches.items():
             yield f"Mismatches in :{path}"
             for indexed in sorted(wrong, reverse=True):

@@ -81,7 +81,7 @@ def _record_rows(batch: Batch, path: str, decode: Decoder | None) -> Iterator[Ro
 
 
 def _control_row(record: Record) -> Row:
-    """A transaction's end in words; KRaft's own control records as they are."""
+    """Return a transaction's end in words; KRaft's own control records as they are."""
     try:
         marker = parse_control(record)
     except CorruptBatch:

@@ -58,7 +58,7 @@ def kind_of(path: str) -> str:
 def dump(
     path: str, size: int, read_at: ReadAt, *, records: bool = False, topic: str | None = None
 ) -> Iterator[Row]:
-    """The file's entries as dicts of plain values, read through `read_at(position, size)`.
+    """Return the file's entries as dicts of plain values, read through `read_at(position, size)`.
 
     `records`: a batch's row is followed by one for each of its records; those of the coordinators'
     topics come decoded (told by `topic`, or by the name of the directory). UnknownFile at once,

@@ -32,7 +32,7 @@ def text_of(data: bytes) -> str:
 
 
 def json_of(value: object) -> str:
-    """The value as Jackson writes a tree: no blanks, bytes as base64."""
+    """Return the value as Jackson writes a tree: no blanks, bytes as base64."""
     match value:
         case dict():
             inner = ",".join(f"{json_of(name)}:{json_of(part)}" for name, part in value.items())

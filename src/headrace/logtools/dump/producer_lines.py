@@ -8,12 +8,12 @@ SEQUENCE_MASK = 0x7FFF_FFFF
 
 
 def optional(value: int | None) -> str:
-    """A number that may not be there, as Java prints it."""
+    """Return a number that may not be there, as Java prints it."""
     return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
 
 
 def producer_line(entry: SnapshotEntry) -> str:
-    """A producer of a snapshot."""
+    """Return a producer of a snapshot."""
     first = entry.current_txn_first_offset
     line = (
         f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
@@ -32,7 +32,7 @@ def producer_line(entry: SnapshotEntry) -> str:
 
 
 def aborted_line(entry: AbortedTransaction) -> str:
-    """An entry of a transaction index."""
+    """Return an entry of a transaction index."""
     return (
         f"version: 0 producerId: {entry.producer_id} firstOffset: {entry.first_offset} "
         f"lastOffset: {entry.last_offset} lastStableOffset: {entry.last_stable_offset}"

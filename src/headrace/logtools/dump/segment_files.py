@@ -14,7 +14,7 @@ _CHUNK_ENTRIES = 4096
 
 
 def base_of(path: str) -> int:
-    """The base offset in a file's name."""
+    """Return the base offset in a file's name."""
     parsed = file_names.parse_segment_file(path.rpartition("/")[2])
     return parsed[0] if parsed else 0
 

@@ -8,7 +8,7 @@ from headrace.logtools.dump.row import Row
 
 
 def dump_offsets(path: str, content: bytes) -> Iterator[Row]:
-    """An `…-offset-checkpoint`, in the order of its lines."""
+    """Yield an `…-offset-checkpoint`, in the order of its lines."""
     for place, offset in text_files.read_offsets(content, path).items():
         yield {"topic": place.topic, "partition": place.partition, "offset": offset}
 

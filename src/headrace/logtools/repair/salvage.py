@@ -21,7 +21,7 @@ Stretch = tuple[int, int, int, int]
 
 
 def sound_stretches(file: DiskFile, size: int, first: int, limit: int) -> Iterator[Stretch]:
-    """All sound batches of a file as stretches, whatever lies between; offsets grow."""
+    """Yield all sound batches of a file as stretches, whatever lies between; offsets grow."""
     position, expected = 0, first
     while position < size:
         begin, begin_offset = position, None
@@ -50,7 +50,7 @@ def sound_stretches(file: DiskFile, size: int, first: int, limit: int) -> Iterat
 
 
 def _next_batch(file: DiskFile, start: int, size: int, expected: int, limit: int) -> int | None:
-    """Where the next sound batch begins, searched byte by byte; None where there is none."""
+    """Return where the next sound batch begins, searched byte by byte; None where there is none."""
     while start + HEADER_BYTES <= size:
         window = file.read(start, min(_WINDOW_BYTES, size - start))
         at = window.find(bytes((MAGIC,)), _MAGIC_AT)
@@ -120,7 +120,7 @@ def _copy(source: DiskFile, position: int, size: int, target: DiskFile, at: int)
 
 
 def _holes(stretches: list[Stretch], first: int, limit: int) -> str:
-    """The offsets between the sound stretches, in words."""
+    """Return the offsets between the sound stretches, in words."""
     holes, expected = [], first
     for _, _, begin, end in stretches:
         if begin > expected:

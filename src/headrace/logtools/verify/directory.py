@@ -30,7 +30,7 @@ Offsets = Mapping[TopicPartition, Offset]
 
 
 def is_log_directory(disk: Disk, path: str) -> bool:
-    """Whether `path` holds partitions, rather than being one."""
+    """Tell whether `path` holds partitions, rather than being one."""
     names = disk.list(path)
     return any(name in names for name in (file_names.META_PROPERTIES, *_OFFSET_FILES)) or any(
         file_names.parse_directory(name) and disk.is_directory(f"{path}/{name}") for name in names
@@ -38,7 +38,7 @@ def is_log_directory(disk: Disk, path: str) -> bool:
 
 
 def partitions_in(disk: Disk, path: str) -> dict[TopicPartition, str]:
-    """The partitions of a log directory and their paths; KRaft's own log is none."""
+    """Return the partitions of a log directory and their paths; KRaft's own log is none."""
     paths = {}
     for name in disk.list(path):
         place = file_names.parse_directory(name)
@@ -108,15 +108,15 @@ class Checkpoints:
         }
 
     def offset(self, name: str, place: TopicPartition) -> int | None:
-        """What the checkpoint `name` says of a partition."""
+        """Return what the checkpoint `name` says of a partition."""
         return self._offsets[name].get(place)
 
     def all_of(self, name: str) -> dict[TopicPartition, int]:
-        """All that the checkpoint `name` says."""
+        """Return all that the checkpoint `name` says."""
         return dict(self._offsets[name])
 
     def around(self, place: TopicPartition) -> Surroundings:
-        """What they say of one partition."""
+        """Return what the checkpoints say of one partition."""
         return Surroundings(
             clean=self.clean,
             recovery_point=self.offset(file_names.RECOVERY_POINTS, place) or 0,
@@ -226,7 +226,7 @@ def _check_against(
 
 
 def bounds_of(disk: Disk, path: str, report: Report) -> dict[durable_read_bounds.Key, Said]:
-    """What readers of the files were told."""
+    """Return what readers of the files were told."""
     where = f"{path}/{durable_read_bounds.NAME}"
     content = read_file(disk, where)
     try:

@@ -356,7 +356,7 @@ def _reason(error: CorruptLogError, path: str) -> str:
 
 
 def segment_files(disk: Disk, path: str) -> Iterator[tuple[str, int]]:
-    """The `.log` files of a partition's directory and their base offsets, in order."""
+    """Yield the `.log` files of a partition's directory and their base offsets, in order."""
     bases = sorted(
         parsed[0]
         for name in disk.list(path)

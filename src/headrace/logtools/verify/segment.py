@@ -67,7 +67,7 @@ class SegmentCheck:
         self._wrong_time: str | None = None
 
     def walk(self) -> Iterator[Batch]:
-        """The sound batches, one by one; what is wrong with the segment is reported."""
+        """Yield the sound batches, one by one; what is wrong with the segment is reported."""
         facts, report = self.facts, self._report
         self._load_indexes()
         with closing(self._disk.open(facts.path, writable=False)) as file:
@@ -96,7 +96,7 @@ class SegmentCheck:
         self._times = [(time, base + offset) for time, offset in times][::-1]
 
     def _entries(self, suffix: str, entry: Struct, kind: Kind) -> list[tuple[int, int]]:
-        """An index's entries without the preallocated rest; none where it is no index."""
+        """Return an index's entries without the preallocated rest; none where it is no index."""
         path = self._stem + suffix
         content = read_file(self._disk, path) or b""
         used = -(-len(content.rstrip(b"\0")) // entry.size) * entry.size
