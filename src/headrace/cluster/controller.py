@@ -337,7 +337,9 @@ class Controller:
             if validate_only:
                 return
             self.broker.check_writable()
-            result = await self._decided(TopicGrown(name, added))
+            result = await self._decided(
+                TopicGrown(name, len(image.topics[name].partitions), added)
+            )
             for code in (*result.refused.values(), *result.failed.values()):
                 raise ApiError(code)
 

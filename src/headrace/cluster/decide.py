@@ -74,6 +74,8 @@ def _(event: TopicGrown, facts: ClusterFacts) -> Decision:
     if topic is None or event.name in facts.deleting:
         refused = {TopicPartition(event.name, -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         return Decision(refused=refused)
+    if len(topic.node.partitions) != event.present:  # grown meanwhile: by us, or somebody else
+        return Decision(refused={TopicPartition(event.name, -1): ErrorCode.INVALID_PARTITIONS})
     return Decision((changes.growth(facts, topic, event.added),))
 
 

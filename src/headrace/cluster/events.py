@@ -32,9 +32,10 @@ class TopicsDeleted:
 
 @dataclass(frozen=True, slots=True)
 class TopicGrown:
-    """A topic is to have more partitions; `added` are their replicas."""
+    """A topic of `present` partitions is to have more; `added` are their replicas."""
 
     name: str
+    present: int
     added: Sequence[tuple[BrokerId, ...]]
 
 
