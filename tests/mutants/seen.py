@@ -2,8 +2,8 @@
 
 Each test file is run once, in a process of its own, under coverage with the running test as the
 context. Lines of brokers and commands that a test file starts as processes belong to all of its
-tests. A measurement holds for the tree it was made of; a tree that changed is measured anew, and
-what was measured before an interruption stays.
+tests. What a test file runs is measured anew once the file, or anything of ours that it imported or
+ran, has changed; nothing else is, and what was measured before an interruption stays.
 """
 
 import hashlib
@@ -15,15 +15,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from coverage import CoverageData
 
 from tests.mutants.runs import PYTEST, read_outcomes, run_bounded
-from tests.mutants.watch import OUTCOMES
+from tests.mutants.watch import IMPORTED, OUTCOMES
 
 TEST_FILES = (
-    "tests/unit/test_*.py",
+    "tests/unit/**/test_*.py",
     "tests/property/test_*.py",
     "tests/security/test_*.py",
     "tests/golden/test_*.py",
@@ -102,43 +103,57 @@ def _union(lines: dict[int, list[frozenset[str]]], wanted: range) -> set[str]:
     return {test for line in wanted for group in lines.get(line, ()) for test in group}
 
 
-def tree_hash(root: Path) -> str:
-    """Of the source and every test, but not of what plants faults and its lists."""
-    digest = hashlib.sha256()
-    for path in sorted([*root.glob("src/headrace/**/*.py"), *root.glob("tests/**/*.py")]):
-        name = path.relative_to(root).as_posix()
-        if not name.startswith(OURS):
-            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()[:16]
-
-
 def measure(root: Path, workers: int) -> Seen:
-    """The measurement of this tree: read where it was made already, else made."""
-    directory = root / "out" / "mutants" / tree_hash(root)
-    files = [
+    """The measurement of this tree: of each test file, read where it still holds, else made."""
+    directory = root / "out" / "mutants"
+    directory.mkdir(parents=True, exist_ok=True)
+    files = asked_files(root)
+    hashes = hashes_of(root)
+    missing = unmeasured(directory, files, hashes)
+    if missing:
+        print(f"measuring which lines {len(missing)} of {len(files)} test files run", flush=True)
+        with ThreadPoolExecutor(workers) as pool:
+            for _ in pool.map(partial(_measure_file, root, directory, hashes), missing):
+                pass
+    return _read(directory, files)
+
+
+def asked_files(root: Path) -> list[str]:
+    """The test files that are asked, but not those of what plants faults."""
+    names = [
         path.relative_to(root).as_posix()
         for pattern in TEST_FILES
         for path in sorted(root.glob(pattern))
-        if not path.relative_to(root).as_posix().startswith(OURS)
     ]
-    missing = [file for file in files if not _part(directory, file).exists()]
-    if missing:
-        print(f"measuring which lines {len(missing)} test files run", flush=True)
-        for other in (root / "out" / "mutants").glob("*"):
-            if other != directory:
-                shutil.rmtree(other, ignore_errors=True)
-        directory.mkdir(parents=True, exist_ok=True)
-        with ThreadPoolExecutor(workers) as pool:
-            for _ in pool.map(lambda file: _measure_file(root, directory, file), missing):
-                pass
-    return _read(directory, files)
+    return [name for name in names if not name.startswith(OURS)]
+
+
+def hashes_of(root: Path) -> dict[str, str]:
+    """The hash of every file of the source and of every test's, by name."""
+    return {
+        path.relative_to(root).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        for pattern in ("src/headrace/**/*.py", "tests/**/*.py")
+        for path in root.glob(pattern)
+    }
+
+
+def unmeasured(directory: Path, files: list[str], hashes: dict[str, str]) -> list[str]:
+    """Test files without a measurement, or of which something has changed since it was made."""
+
+    def holds(part: Path) -> bool:
+        if not part.exists():
+            return False
+        made_of = json.loads(part.read_text())["made_of"]
+        return all(hashes.get(name) == known for name, known in made_of.items())
+
+    return [file for file in files if not holds(_part(directory, file))]
 
 
 def _part(directory: Path, file: str) -> Path:
     return directory / (file.replace("/", "-") + ".json")
 
 
-def _measure_file(root: Path, directory: Path, file: str) -> None:
+def _measure_file(root: Path, directory: Path, hashes: dict[str, str], file: str) -> None:
     """Run one test file under coverage and write its part of the measurement."""
     part = _part(directory, file)
     work = part.with_suffix(".d")
@@ -149,6 +164,7 @@ def _measure_file(root: Path, directory: Path, file: str) -> None:
     settings.write_text(COVERAGE_SETTINGS.format(data=work / "data", source=source, file=file))
     environment = os.environ | {
         OUTCOMES: str(work / "outcomes"),
+        IMPORTED: str(work / "imported"),
         "HYPOTHESIS_STORAGE_DIRECTORY": str(work / "hypothesis"),
     }
     command = [sys.executable, "-m", "coverage", "run", f"--rcfile={settings}", "-m", *PYTEST, file]
@@ -160,15 +176,34 @@ def _measure_file(root: Path, directory: Path, file: str) -> None:
         print(f"    fails without a fault, is not asked: {name}", flush=True)
     seconds = {name: outcome.seconds for name, outcome in outcomes.items() if not outcome.failed}
     lines: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+    made_of = {file, *_imported(work / "imported", root)}
     for data in sorted(work.glob("data.*")):
         for name, line, test in _contexts(data, root):
+            made_of.add(name)
             if test in seconds or test == file:
                 lines[name, line].add(test)
-    kept = {"seconds": seconds, "groups": _grouped(file, lines, list(seconds))}
+    kept = {
+        "made_of": {name: hashes[name] for name in sorted(made_of) if name in hashes},
+        "seconds": seconds,
+        "groups": _grouped(file, lines, list(seconds)),
+    }
     beside = part.with_suffix(".new")
     beside.write_text(json.dumps(kept))
     beside.rename(part)
     shutil.rmtree(work, ignore_errors=True)
+
+
+def _imported(path: Path, root: Path) -> list[str]:
+    """The tree's own files among those that the tests' process imported."""
+    if not path.exists():
+        return []
+    found = [Path(name) for name in path.read_text().splitlines()]
+    ours = [root / "src", root / "tests"]
+    return [
+        name.relative_to(root).as_posix()
+        for name in found
+        if any(name.is_relative_to(directory) for directory in ours)
+    ]
 
 
 def _contexts(path: Path, root: Path) -> Iterator[tuple[str, int, str]]:

@@ -1,10 +1,12 @@
 """pytest's plugin for a run of `tests.mutants`: writes what each test came to, one JSON line each.
 
-Under coverage it names the running test as the context, so that each line knows its tests.
+Where that is asked for, it also writes which files the process imported, one line each. Under
+coverage it names the running test as the context, so that each line knows its tests.
 """
 
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import coverage
 import pytest
 
 OUTCOMES = "HEADRACE_MUTANTS_OUTCOMES"
+IMPORTED = "HEADRACE_MUTANTS_IMPORTED"
 
 
 def _note(node_id: str, outcome: str, seconds: float) -> None:
@@ -43,3 +46,11 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
     """Write that a file could not be collected."""
     if report.failed:
         _note(report.nodeid, "failed", 0.0)
+
+
+def pytest_sessionfinish() -> None:
+    """Write which files were imported."""
+    path = os.environ.get(IMPORTED)
+    if path:
+        files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+        Path(path).write_text("".join(f"{file}\n" for file in sorted(filter(None, files))))

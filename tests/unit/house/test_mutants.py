@@ -1,6 +1,7 @@
 """The parts of `make mutants`: what is drawn, where it is planted, how a run is judged."""
 
 import ast
+import json
 from pathlib import Path
 from textwrap import dedent
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.mutants.draw import draw, faults_of
 from tests.mutants.faults import NoSuchPlace, changed, equivalent, listed, with_drawn
-from tests.mutants.seen import Seen
+from tests.mutants.seen import Seen, asked_files, unmeasured
 from tests.mutants.table import Counts
 
 ROOT = Path(__file__).parents[3]
@@ -214,3 +215,42 @@ def test_a_line_run_outside_any_test_is_asked_of_those_that_run_the_rest_of_its_
     assert measured.choose(FILE, 1, 1, 10.0) == ["a.py::test_user"]
     nobody = Seen(seconds, {}, dict.fromkeys(tests, 0), {FILE: {1: [tests]}})
     assert set(nobody.choose(FILE, 1, 1, 10.0)) == tests
+
+
+def test_a_tests_lines_are_measured_anew_only_when_what_it_imports_has_changed(
+    tmp_path: Path,
+) -> None:
+    tests = {"tests/unit/room/test_a.py": ["src/a.py", "src/b.py"], "tests/test_b.py": ["src/b.py"]}
+    hashes = {name: name for name in [*tests, "src/a.py", "src/b.py", "src/c.py"]}
+    assert unmeasured(tmp_path, list(tests), hashes) == list(tests)
+    for test, imported in tests.items():
+        made_of = {name: name for name in [test, *imported]}
+        part = tmp_path / (test.replace("/", "-") + ".json")
+        part.write_text(json.dumps({"made_of": made_of}))
+    assert unmeasured(tmp_path, list(tests), hashes | {"src/c.py": "changed"}) == []
+    for changed_file, outdated in {
+        "src/a.py": ["tests/unit/room/test_a.py"],
+        "src/b.py": list(tests),
+        "tests/test_b.py": ["tests/test_b.py"],
+    }.items():
+        assert unmeasured(tmp_path, list(tests), hashes | {changed_file: "changed"}) == outdated
+        gone = {name: known for name, known in hashes.items() if name != changed_file}
+        assert unmeasured(tmp_path, list(tests), gone) == outdated
+
+
+def test_tests_are_asked_in_whatever_room_they_lie() -> None:
+    files = asked_files(ROOT)
+    rooms = {path.parent.name for path in (ROOT / "tests/unit").glob("*/test_*.py")}
+    assert rooms == {Path(file).parent.name for file in files if file.startswith("tests/unit/")}
+    assert "tests/unit/house/test_mutants.py" not in files
+
+
+def test_what_numba_compiles_is_not_drawn_from_and_its_twins_are() -> None:
+    kernels = {path.name for path in (ROOT / "src/headrace/kernels").glob("*.py")}
+    drawn_from = {fault.file for fault in draw(ROOT, 100_000, seed=1)}
+    compiled = {
+        name for name in kernels if "jit" in (ROOT / "src/headrace/kernels" / name).read_text()
+    }
+    assert not drawn_from & {f"src/headrace/kernels/{name}" for name in compiled}
+    for twin in ("decode_python.py", "choose.py"):
+        assert f"src/headrace/kernels/{twin}" in drawn_from
