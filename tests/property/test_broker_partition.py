@@ -55,9 +55,8 @@ class PartitionModel(RuleBasedStateMachine):
         log = self.directory.logs.get(key)
         if log is None:
             log = self.directory.create_log(key, bytes(range(16)), CONFIG)
-        self.partition = Partition(
-            log, leader_epoch=LeaderEpoch(self.epoch), flusher=self.directory.flusher
-        )
+        self.partition = Partition(log, flusher=self.directory.flusher)
+        self.partition.role.lead(LeaderEpoch(self.epoch))
         self.partition.watch(self.wake)
 
     def wake(self) -> None:

@@ -141,7 +141,7 @@ class Broker:
         if led is not None and led.topic_id == new.topic_id:
             if led.refusal is not None:
                 raise ApiError(led.refusal, f"{key}: its log directory has failed")
-            led.leader_epoch = leader_epoch
+            led.role.lead(leader_epoch)
             return led
         try:
             directory, log = self._log_for(*new)
@@ -150,11 +150,9 @@ class Broker:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._offline.discard((key.topic, key.partition))
         partition = Partition(
-            log,
-            leader_epoch=leader_epoch,
-            flusher=directory.flusher,
-            flush_on_ack=self.config.log_flush_on_ack,
+            log, flusher=directory.flusher, flush_on_ack=self.config.log_flush_on_ack
         )
+        partition.role.lead(leader_epoch)
         self.partitions[key.topic, key.partition] = partition
         for watcher in self.opened:
             watcher(partition)
@@ -282,7 +280,7 @@ class Broker:
         return sorted({key for one in self.directories for key in (*one.logs, *one.quarantined)})
 
     def _close(self, partition: Partition, because: ErrorCode) -> None:
-        if partition.refusal is not None:
+        if partition.role.closed:
             return
         partition.close(because)
         for watcher in self.closed:
@@ -328,7 +326,7 @@ class Broker:
         self.quotas.connections_rate_max = config.max_connection_creation_rate
         if changed:
             for partition in self.partitions.values():
-                partition.flush_on_ack(config.log_flush_on_ack)
+                partition.role.flush_on_ack(config.log_flush_on_ack)
         self._intervals.arm()
         for told in self.reconfigured:
             told(config)

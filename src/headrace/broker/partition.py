@@ -1,7 +1,9 @@
-"""One partition as its leader sees it: who may append, when that holds for good, what is readable.
+"""One partition: its log and its role; who may append, when that holds for good, what is readable.
 
+* A partition leads or follows, or does neither; nothing of the log goes when that changes.
 * The high watermark is the offset below which every in-sync replica holds the log on disk. With
   `flush_on_ack` (the default) it never passes `log.flushed_offset`; without, it is the log's end.
+  The log keeps it; the role says how far it may go, where there are other replicas.
 * `append` says what must become true before acks=all may be answered: `Appended.commit_offset`.
   `when_committed` calls back when it is, in the order of asking.
 * Readers see whole batches below the high watermark, or below the last stable offset.
@@ -11,7 +13,8 @@ Everything here runs on the one deciding thread and never waits.
 
 from typing import NamedTuple
 
-from headrace.broker.waiters import AwaitedPartition
+from headrace.broker.partition_role import PartitionRole
+from headrace.broker.watchable import Watched
 from headrace.config.log_config import LogConfig
 from headrace.log.append_run import append_run
 from headrace.log.flusher import Flusher
@@ -49,50 +52,60 @@ class Appended(NamedTuple):
 _new = tuple.__new__
 
 
-class Partition(AwaitedPartition):
-    """A partition led by this broker."""
+class Partition(Watched):
+    """A partition that this broker holds a replica of."""
 
     __slots__ = (
         "_flush_later",
-        "_flush_on_ack",
         "_flush_soon",
         "_internal",
-        "_isr_size",
-        "_too_few_replicas",
+        "_waiters",
         "inspected",
         "keys_needed",
-        "leader_epoch",
+        "log",
+        "role",
         "topic_partition",
+        "when_committed",
     )
 
-    def __init__(
-        self,
-        log: Log,
-        *,
-        leader_epoch: LeaderEpoch,
-        flusher: Flusher,
-        flush_on_ack: bool = True,
-        isr_size: int = 1,
-    ) -> None:
-        """Lead `log` from its end on under `leader_epoch`, which no append may have used before."""
-        super().__init__(log, log.flushed_offset if flush_on_ack else log.end_offset)
+    def __init__(self, log: Log, *, flusher: Flusher, flush_on_ack: bool = True) -> None:
+        """Hold `log`, in no role yet: NOT_LEADER_OR_FOLLOWER is answered."""
+        super().__init__()
+        self.log = log
         self.topic_partition: TopicPartition = log.topic_partition
-        self.leader_epoch = leader_epoch
+        self.role = PartitionRole(
+            log, flusher, self._watchers, self._wake, flush_on_ack=flush_on_ack
+        )
+        self._waiters = self.role.waiters
+        self.when_committed = self._waiters.when_committed
         self._flush_soon = flusher.flush_soon
         self._flush_later = flusher.flush_later
-        self._flush_on_ack = flush_on_ack
-        self._isr_size = isr_size
         self._internal = self.topic_partition.topic in INTERNAL_TOPICS
-        self._too_few_replicas = isr_size < log.config.min_insync_replicas
         self.keys_needed = False
         """Whether a client's record without a key is to be refused, which is for him who decodes
         the request: records are not looked at here. Internal topics take nothing from clients."""
         self.inspected = False
         """Whether that, or a codec of its own, has clients' records looked into."""
         self._look_into(log.config)
-        log.listen(self)
-        if flush_on_ack and self.high_watermark < log.end_offset:
-            self._flush_soon(log)
+
+    def close(self, because: ErrorCode) -> None:
+        """Serve nothing any more, for good; who waits is told `because`. The log is not touched."""
+        self.role.close(because)
+
+    @property
+    def refusal(self) -> ErrorCode | None:
+        """Why nothing is served, or None while the partition leads."""
+        return self._waiters.refusal
+
+    @property
+    def leader_epoch(self) -> LeaderEpoch:
+        """The epoch of the role; -1 before the first one."""
+        return self.role.leader_epoch
+
+    @property
+    def high_watermark(self) -> Offset:
+        """All in-sync replicas hold what is below it."""
+        return self.log.high_watermark
 
     @property
     def topic_id(self) -> bytes:
@@ -112,6 +125,14 @@ class Partition(AwaitedPartition):
     def readable_end(self, read_committed: bool) -> Offset:
         """The exclusive end of what a client with this isolation may see."""
         return self.last_stable_offset if read_committed else self.high_watermark
+
+    def check_end_known(self) -> None:
+        """Refuse to tell the end before all that earlier leaders committed is known (KIP-207).
+
+        ApiError: OFFSET_NOT_AVAILABLE until the high watermark has reached the term's start.
+        """
+        if not self.role.knows_end:
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
 
     def append(
         self,
@@ -135,9 +156,9 @@ class Partition(AwaitedPartition):
         and what `Log.append` refuses (MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, …).
         """
         log = self.log
-        if self._refusal is not None or self._internal:
-            raise ApiError(self._refusal or ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if self._too_few_replicas and required_acks == ACKS_ALL:
+        if self._waiters.refusal is not None or self._internal:
+            raise ApiError(self._waiters.refusal or ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if self.role.too_few_replicas and required_acks == ACKS_ALL:
             raise self._not_enough_replicas()
         if header[PRODUCER_ID] >= 0:
             if header[ATTRIBUTES] & TRANSACTIONAL:
@@ -147,7 +168,7 @@ class Partition(AwaitedPartition):
                 return self._duplicate(first, required_acks)
         try:
             base_offset, last_offset, append_time_ms = log.append(
-                batch, header, self.leader_epoch, now_ms, Origin.CLIENT
+                batch, header, self.role.leader_epoch, now_ms, Origin.CLIENT
             )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -170,23 +191,23 @@ class Partition(AwaitedPartition):
         Only those, from the first on, that need nothing else than to be written. The one behind
         them is as it was, and `append` says what is to be said of it. Refuses nothing.
         """
-        if self._refusal is not None or self._internal or self.inspected:
+        if self._waiters.refusal is not None or self._internal or self.inspected:
             return 0
-        if self._too_few_replicas:
+        if self.role.too_few_replicas:
             return 0
         log = self.log
         count = log.producers.new_of(headers, now_ms)
         if count < len(batches):
             batches, headers = batches[:count], headers[:count]
-        count = append_run(log, batches, headers, self.leader_epoch, now_ms) if count else 0
+        count = append_run(log, batches, headers, self.role.leader_epoch, now_ms) if count else 0
         if count:
             self._settle(required_acks)
         return count
 
     def _settle(self, required_acks: int) -> None:
         """Have what was just appended hold for good, and readable, as soon as somebody asks."""
-        if not self._flush_on_ack:
-            self._advance(self.log.end_offset)
+        if not self.role.flushes_on_ack:
+            self.role.settle_unflushed()
         elif required_acks == ACKS_ALL:
             self._flush_soon(self.log)
         else:
@@ -199,9 +220,9 @@ class Partition(AwaitedPartition):
         ApiError: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and
         INVALID_PRODUCER_EPOCH for a batch of a transaction whose producer is outdated.
         """
-        if self._refusal is not None:
-            raise ApiError(self._refusal)
-        if self._too_few_replicas:
+        if self._waiters.refusal is not None:
+            raise ApiError(self._waiters.refusal)
+        if self.role.too_few_replicas:
             raise self._not_enough_replicas()
         own = memoryview(bytearray(batch))
         header = parse_header(own)
@@ -210,14 +231,14 @@ class Partition(AwaitedPartition):
         now = header.max_timestamp if now_ms is None else now_ms
         try:
             base_offset, last_offset, append_time_ms = self.log.append(
-                own, header, self.leader_epoch, now, Origin.COORDINATOR
+                own, header, self.role.leader_epoch, now, Origin.COORDINATOR
             )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        if self._flush_on_ack:
+        if self.role.flushes_on_ack:
             self._flush_soon(self.log)
         else:
-            self._advance(self.log.end_offset)
+            self.role.settle_unflushed()
         return Appended(
             base_offset, last_offset, append_time_ms, Offset(last_offset + 1), duplicate=False
         )
@@ -236,7 +257,7 @@ class Partition(AwaitedPartition):
         ApiError: as `append_internal`, and TRANSACTION_COORDINATOR_FENCED where a later coordinator
         has written before.
         """
-        if self._refusal is None:
+        if self._waiters.refusal is None:
             self.log.producers.check_epoch(producer_id, epoch, coordinator_epoch)
         marker = build_marker(
             ControlType.COMMIT if commit else ControlType.ABORT,
@@ -287,9 +308,9 @@ class Partition(AwaitedPartition):
         return self.log.serve(offset, max_bytes, below=end, at_least_one=at_least_one)
 
     def _readable_end(self, read_committed: bool) -> Offset:
-        if self._refusal is not None:
-            raise ApiError(self._refusal)
-        return self.last_stable_offset if read_committed else self.high_watermark
+        if self._waiters.refusal is not None:
+            raise ApiError(self._waiters.refusal)
+        return self.last_stable_offset if read_committed else self.log.high_watermark
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
         """The largest epoch up to `epoch` and where it ends; (-1, -1) where that is not known."""
@@ -307,8 +328,8 @@ class Partition(AwaitedPartition):
         watermark, POLICY_VIOLATION where the topic is compacted only, INVALID_TOPIC_EXCEPTION for
         internal topics, KAFKA_STORAGE_ERROR.
         """
-        if self._refusal is not None or self._internal:
-            raise ApiError(self._refusal or ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if self._waiters.refusal is not None or self._internal:
+            raise ApiError(self._waiters.refusal or ErrorCode.INVALID_TOPIC_EXCEPTION)
         if "delete" not in self.log.config.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "the topic's cleanup.policy has no delete")
         wanted = self.high_watermark if before == TO_HIGH_WATERMARK else before
@@ -322,7 +343,7 @@ class Partition(AwaitedPartition):
     def reconfigure(self, config: LogConfig) -> None:
         """Take new settings of the topic at once."""
         self.log.config = config
-        self._too_few_replicas = self._isr_size < config.min_insync_replicas
+        self.role.reconfigured()
         self._look_into(config)
 
     def _look_into(self, config: LogConfig) -> None:
@@ -330,17 +351,9 @@ class Partition(AwaitedPartition):
         recompressed = config.compression_type != "producer" and not self._internal
         self.inspected = self.keys_needed or recompressed
 
-    def flush_on_ack(self, wanted: bool) -> None:
-        """Change what the high watermark means from now on; it never goes back."""
-        self._flush_on_ack = wanted
-        if wanted:
-            self._flush_soon(self.log)
-        else:
-            self._advance(self.log.end_offset)
-
     def _duplicate(self, first: Duplicate, required_acks: int) -> Appended:
         # The first attempt may still wait for its flush: so must this answer, and not for long.
-        unflushed = self._flush_on_ack and first.last_offset >= self.high_watermark
+        unflushed = self.role.flushes_on_ack and first.last_offset >= self.high_watermark
         if unflushed and required_acks == ACKS_ALL:
             self._flush_soon(self.log)
         stamped = self.log.config.log_append_time
@@ -356,11 +369,6 @@ class Partition(AwaitedPartition):
         needed = self.log.config.min_insync_replicas
         return ApiError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{self._isr_size} in-sync replicas of {self.topic_partition},"
+            f"{self.role.in_sync_count} in-sync replicas of {self.topic_partition},"
             f" min.insync.replicas is {needed}",
         )
-
-    def log_flushed(self, upto: Offset) -> None:
-        """`LogListener`."""
-        if self._flush_on_ack and upto > self.high_watermark:
-            self.high_watermark = self.log.high_watermark = upto

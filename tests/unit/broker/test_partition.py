@@ -9,7 +9,7 @@ from headrace.broker.partition import Partition
 from headrace.config.log_config import LogConfig
 from headrace.log.directory import durable_read_bounds
 from headrace.log.directory.log_directory import LogDirectory
-from headrace.log.log import ReadResult
+from headrace.log.log import Log, ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, LeaderEpoch, Offset, TopicPartition
 from headrace.record.batch import ControlType, Record, build, build_marker, parse_header
@@ -19,6 +19,13 @@ from tests.support.broker import append
 
 NOW = 1_780_000_000_000
 TOPIC_ID = bytes(range(16))
+
+
+def leading(log: Log, epoch: int, directory: LogDirectory, **how: Any) -> Partition:
+    """The partition of `log`, led without other replicas."""
+    partition = Partition(log, flusher=directory.flusher, **how)
+    partition.role.lead(LeaderEpoch(epoch))
+    return partition
 
 
 class Place:
@@ -32,9 +39,7 @@ class Place:
         )
         log = self.directory.create_log(TopicPartition(topic, 0), TOPIC_ID, config or LogConfig())
         self.flush()
-        self.partition = Partition(
-            log, leader_epoch=LeaderEpoch(5), flusher=self.directory.flusher, **how
-        )
+        self.partition = leading(log, 5, self.directory, **how)
 
     def flush(self) -> None:
         """End the turn and let the disk finish."""
@@ -100,7 +105,7 @@ def test_waiters_are_told_in_the_order_of_asking() -> None:
 def test_who_has_an_answer_finds_all_of_its_flush_in_the_files() -> None:
     place = Place()
     log = place.directory.create_log(TopicPartition("t", 1), TOPIC_ID, LogConfig())
-    second = Partition(log, leader_epoch=LeaderEpoch(5), flusher=place.directory.flusher)
+    second = leading(log, 5, place.directory)
     for partition in (place.partition, second):
         append(partition)  # the first one of an epoch writes the epochs, too
     place.flush()
@@ -255,9 +260,7 @@ def test_epochs_end_where_the_next_begins_even_before_anything_was_appended_unde
     append(place.partition)
     append(place.partition)
     place.flush()
-    later = Partition(
-        place.partition.log, leader_epoch=LeaderEpoch(8), flusher=place.directory.flusher
-    )
+    later = leading(place.partition.log, 8, place.directory)
     expected = {4: (4, 0), 5: (5, 2), 6: (5, 2), 7: (5, 2), 8: (8, 2), 9: (-1, -1), -1: (-1, -1)}
     for epoch, answer in expected.items():
         assert later.end_offset_for_epoch(LeaderEpoch(epoch)) == answer, epoch
@@ -359,9 +362,7 @@ def test_a_partition_opened_on_an_unflushed_log_flushes_it_and_shows_it_only_the
     append(place.partition)
     assert place.partition.log.flushed_offset == 0
     place.partition.close(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    careful = Partition(
-        place.partition.log, leader_epoch=LeaderEpoch(6), flusher=place.directory.flusher
-    )
+    careful = leading(place.partition.log, 6, place.directory)
     assert careful.high_watermark == 0
     place.flush()
     assert careful.high_watermark == 1
@@ -370,7 +371,7 @@ def test_a_partition_opened_on_an_unflushed_log_flushes_it_and_shows_it_only_the
 def test_turning_flush_on_ack_on_never_takes_the_high_watermark_back() -> None:
     place = Place(flush_on_ack=False)
     append(place.partition)
-    place.partition.flush_on_ack(wanted=True)
+    place.partition.role.flush_on_ack(wanted=True)
     assert place.partition.high_watermark == 1
     append(place.partition)
     assert place.partition.high_watermark == 1

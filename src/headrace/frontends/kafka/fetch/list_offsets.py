@@ -5,6 +5,7 @@
   nothing: offset -1.
 * A time is answered with the first record not older; one that this reader may not see yet counts as
   none. Times are looked up on a thread: they may need the disk.
+* OFFSET_NOT_AVAILABLE where that needs an end that a new leader does not know yet (KIP-207).
 """
 
 from typing import TYPE_CHECKING
@@ -71,6 +72,7 @@ def _end_of_log(
     if since is not None and version < since:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if timestamp == wire.LATEST:
+        partition.check_end_known()
         end = partition.readable_end(committed)
         return PartitionResponse(index, 0, -1, end, partition.leader_epoch)
     if timestamp in (wire.EARLIEST, wire.EARLIEST_LOCAL):
@@ -124,6 +126,8 @@ def _look_up(
                 answers[topic][at] = PartitionResponse(index, found.code)
             elif found is not None and found[1] < partition.readable_end(committed):
                 answers[topic][at] = PartitionResponse(index, 0, *found)
+            elif not partition.role.knows_end:
+                answers[topic][at] = PartitionResponse(index, ErrorCode.OFFSET_NOT_AVAILABLE)
         pending.resolve(_encode(version, request, answers))
 
     context.broker.disk.run(work, done)

@@ -1,0 +1,135 @@
+"""A broker's term as the leader of a partition: how far its replicas let the high watermark go."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange, ReplicaFetch, Replicas
+from headrace.log.log import Log
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId, Offset
+
+_NOWHERE = Offset(0)
+
+
+class Led(Protocol):
+    """The partition of a term."""
+
+    @property
+    def log(self) -> Log: ...
+    @property
+    def flushes_on_ack(self) -> bool: ...
+    def advance(self, upto: Offset) -> None: ...
+
+
+class LeaderTerm:
+    """What a leader knows of its followers. It ends with the partition's next role.
+
+    A partition without other replicas is not asked here: its own flush decides.
+    """
+
+    __slots__ = ("_isr", "_led", "_may_commit", "ended")
+
+    def __init__(
+        self, led: Led, replicas: Replicas, now: float, may_commit: Callable[[], bool]
+    ) -> None:
+        """Begin at the log's end. `may_commit`: whether the lease on leading holds."""
+        self._led = led
+        self._may_commit = may_commit
+        self._isr = InSyncReplicas(replicas, led.log.end_offset, now)
+        self.ended = False
+
+    @property
+    def start(self) -> Offset:
+        """The log's end when the term began."""
+        return self._isr.start
+
+    @property
+    def assigned(self) -> frozenset[BrokerId]:
+        """All that hold a replica, or are to hold one."""
+        return self._isr.assigned
+
+    @property
+    def in_sync(self) -> frozenset[BrokerId]:
+        """The committed ISR, which `min.insync.replicas` counts."""
+        return self._isr.in_sync
+
+    @property
+    def maximal(self) -> frozenset[BrokerId]:
+        """The committed ISR and those of a pending change, which the high watermark waits for."""
+        return self._isr.maximal
+
+    @property
+    def pending(self) -> IsrChange | None:
+        """The change that the controller is to be asked for, until it has answered."""
+        return self._isr.pending
+
+    @property
+    def partition_epoch(self) -> int:
+        """The partition's epoch as the controller wrote it last."""
+        return self._isr.partition_epoch
+
+    @property
+    def knows_end(self) -> bool:
+        """Whether the high watermark has reached the term's start (KIP-207)."""
+        return self._led.log.high_watermark >= self._isr.start
+
+    def committed_end(self) -> Offset:
+        """How far the high watermark may go now; 0 where it is to stand still.
+
+        It stands still while the committed ISR is too small, and where the leader is alone in the
+        maximal ISR while its lease is in doubt: another may lead by then.
+        """
+        isr, led = self._isr, self._led
+        log, flushed = led.log, led.flushes_on_ack
+        if len(isr.in_sync) < log.config.min_insync_replicas:
+            return _NOWHERE
+        if isr.alone and not self._may_commit():
+            return _NOWHERE
+        own = log.flushed_offset if flushed else log.end_offset
+        return isr.lowest_end(own, flushed=flushed)
+
+    def note_fetch(self, fetch: ReplicaFetch, now: float) -> IsrChange | None:
+        """Note where a follower is; an ISR to ask the controller for, where it may join.
+
+        ApiError: NOT_LEADER_OR_FOLLOWER where the term is over.
+        """
+        self._check()
+        led = self._led
+        if not self._isr.note_fetch(fetch, led.log.end_offset, now):
+            return None
+        led.advance(self.committed_end())
+        mark = led.log.high_watermark
+        return self._isr.join(fetch.replica, mark, flushed=led.flushes_on_ack)
+
+    def shrink(self, now: float, lag_seconds_max: float) -> IsrChange | None:
+        """An ISR to ask the controller for, without those that lag; they count until it answers."""
+        self._check()
+        return self._isr.shrink(self._led.log.end_offset, now, lag_seconds_max)
+
+    def isr_committed(self, in_sync: tuple[BrokerId, ...], partition_epoch: int) -> bool:
+        """Take the ISR that the controller has written; False where that is old news."""
+        self._check()
+        news = self._isr.committed(in_sync, partition_epoch)
+        if news:
+            self._led.advance(self.committed_end())
+        return news
+
+    def isr_answer_lost(self) -> None:
+        """Note that the pending change may have been written, or not. Ask for it again."""
+        self._isr.answer_lost()
+
+    def isr_refused(self) -> IsrChange | None:
+        """Note that the controller has refused the pending change; what to ask for instead."""
+        self._check()
+        instead = self._isr.refused()
+        self._led.advance(self.committed_end())
+        return instead
+
+    def lease_renewed(self) -> None:
+        """Let the high watermark go on where the lease had it stand still."""
+        self._check()
+        self._led.advance(self.committed_end())
+
+    def _check(self) -> None:
+        if self.ended:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self._led.log!r}: the term is over")
