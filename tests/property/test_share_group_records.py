@@ -13,9 +13,9 @@ from headrace.coordination.groups.share.model import (
     Standing,
     StatePartitions,
     Subscription,
+    TopicState,
 )
 from headrace.record.compression import CorruptBatch
-from headrace.wire.kafka.coordinator_records.share_groups import TopicState
 from tests.support.consumer_kit import topic_id
 
 EPOCHS = st.integers(0, 2**31 - 1)

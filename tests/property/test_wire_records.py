@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from headrace.record.batch import CorruptBatch
 from headrace.wire.kafka.coordinator_records import consumer_offsets as co
-from headrace.wire.kafka.coordinator_records import share_groups as sg
 from headrace.wire.kafka.coordinator_records import share_state as ss
 from headrace.wire.kafka.coordinator_records import transaction_state as ts
 from headrace.wire.kafka.coordinator_records.offsets_tables import CONSUMER_OFFSETS
-from headrace.wire.kafka.coordinator_records.state_tables import SHARE_STATE
+from headrace.wire.kafka.coordinator_records.state_tables import SHARE_STATE, TRANSACTION_STATE
 
 common = settings(max_examples=60, deadline=None, derandomize=True)
 int16 = st.integers(-(1 << 15), (1 << 15) - 1)
@@ -162,56 +161,6 @@ def test_share_states_come_back(
 
 
 indexes = st.lists(int32, max_size=3).map(tuple)
-assignments = st.dictionaries(ids, indexes, max_size=3)
-share_topics = st.dictionaries(ids, st.builds(sg.TopicState, texts, indexes), max_size=3)
-share_values = st.one_of(
-    st.tuples(
-        st.just(sg.MEMBER),
-        st.builds(
-            sg.MemberValue, st.none() | texts, texts, texts, st.lists(texts, max_size=3).map(tuple)
-        ),
-    ),
-    st.tuples(st.just(sg.GROUP), st.builds(sg.GroupValue, int32, int64)),
-    st.tuples(st.just(sg.TARGET), st.builds(sg.TargetValue, int32, int64)),
-    st.tuples(st.just(sg.TARGET_MEMBER), assignments),
-    st.tuples(
-        st.just(sg.CURRENT_MEMBER),
-        st.builds(sg.CurrentValue, int32, int32, st.integers(-128, 127), assignments),
-    ),
-    st.tuples(
-        st.just(sg.STATE_PARTITIONS),
-        st.builds(
-            sg.StatePartitionsValue,
-            share_topics,
-            share_topics,
-            st.dictionaries(ids, st.builds(sg.TopicState, texts), max_size=2),
-        ),
-    ),
-)
-
-
-@common
-@given(share_values, texts, texts)
-def test_share_groups_come_back(written: tuple[int, sg.Value], group: str, member: str) -> None:
-    kind, value = written
-    of_member = kind in (sg.MEMBER, sg.TARGET_MEMBER, sg.CURRENT_MEMBER)
-    key = sg.ShareGroupKey(kind, group, member if of_member else "")
-    assert sg.decode_key(sg.encode_key(key)) == key
-    assert sg.decode_value(kind, sg.encode_value(value)) == value
-
-
-@pytest.mark.parametrize("kind", sg.KEY_TYPES)
-def test_the_tables_of_tools_read_what_is_written_of_share_groups(kind: int) -> None:
-    samples: dict[int, sg.Value] = {
-        sg.MEMBER: sg.MemberValue("r", "c", "/h", ("t",)),
-        sg.GROUP: sg.GroupValue(3, 4),
-        sg.TARGET: sg.TargetValue(5, 6),
-        sg.TARGET_MEMBER: {bytes(16): (0, 1)},
-        sg.CURRENT_MEMBER: sg.CurrentValue(7, 6, 0, {bytes(16): (0,)}),
-        sg.STATE_PARTITIONS: sg.StatePartitionsValue({}, {bytes(16): sg.TopicState("t", (0,))}, {}),
-    }
-    read = CONSUMER_OFFSETS[kind][1].decode(sg.encode_value(samples[kind]), 0, 2)
-    assert read
 
 
 def test_the_tables_of_tools_read_share_state() -> None:
@@ -223,3 +172,153 @@ def test_the_tables_of_tools_read_share_state() -> None:
     ]
     update = ss.UpdateValue(1, 3, 4, [(7, 8, 0, 1)])
     assert SHARE_STATE[1][1].decode(ss.encode_update(update), 0, 2)["startOffset"] == 4
+
+
+# What is written by hand, because it is written often, is what the tables write.
+
+
+@common
+@given(st.integers(0, 4), int64, int32, texts, int64, int64, st.binary(min_size=16, max_size=16))
+def test_committed_offsets_are_written_as_by_their_table(
+    version: int, offset: int, epoch: int, metadata: str, at: int, expires: int, topic_id: bytes
+) -> None:
+    value = co.OffsetValue(offset, epoch, metadata, at, expires, topic_id, version)
+    fields = {
+        "offset": offset,
+        "leaderEpoch": epoch,
+        "metadata": metadata,
+        "commitTimestamp": at,
+        "expireTimestamp": expires,
+        "topicId": topic_id,
+    }
+    message = CONSUMER_OFFSETS[1][1]
+    assert message.encode(fields, version, head=version) == co.encode_offset_value(value)
+
+
+@common
+@given(texts, texts, int32)
+def test_keys_are_written_as_by_their_tables(group: str, topic: str, partition: int) -> None:
+    offset = {"group": group, "topic": topic, "partition": partition}
+    key = CONSUMER_OFFSETS[1][0].encode(offset, 0, head=1)
+    assert key == co.encode_key(co.OffsetKey(group, topic, partition))
+    key = CONSUMER_OFFSETS[2][0].encode({"group": group}, 0, head=2)
+    assert key == co.encode_key(co.GroupKey(group))
+    key = TRANSACTION_STATE[0][0].encode({"transactionalId": group}, 0, head=0)
+    assert key == ts.encode_key(ts.TransactionKey(group))
+    share = {"groupId": group, "topicId": b"u" * 16, "partition": partition}
+    for kind, (message, _) in SHARE_STATE.items():
+        key = message.encode(share, 0, head=kind)
+        assert key == ss.encode_key(ss.ShareKey(group, b"u" * 16, partition, kind))
+
+
+@common
+@given(
+    st.integers(0, 4), texts, int32, st.none() | texts, st.none() | texts, int64,
+    st.lists(members, max_size=4),
+)  # fmt: skip
+def test_groups_are_written_as_by_their_table(
+    version: int,
+    protocol_type: str,
+    generation: int,
+    protocol: str | None,
+    leader: str | None,
+    at: int,
+    inside: list[co.Member],
+) -> None:
+    value = co.GroupValue(protocol_type, generation, protocol, leader, at, inside, version)
+    fields = {
+        "protocolType": protocol_type,
+        "generation": generation,
+        "protocol": protocol,
+        "leader": leader,
+        "currentStateTimestamp": at,
+        "members": [
+            {
+                "memberId": member.member_id,
+                "groupInstanceId": member.group_instance_id,
+                "clientId": member.client_id,
+                "clientHost": member.client_host,
+                "rebalanceTimeout": member.rebalance_timeout_ms,
+                "sessionTimeout": member.session_timeout_ms,
+                "subscription": member.subscription,
+                "assignment": member.assignment,
+            }
+            for member in inside
+        ],
+    }
+    message = CONSUMER_OFFSETS[2][1]
+    assert message.encode(fields, version, head=version) == co.encode_group_value(value)
+
+
+@common
+@given(
+    st.integers(0, 1), int64, int16, int32, st.sampled_from(ts.TransactionStatus),
+    st.none() | st.lists(st.tuples(texts, st.lists(int32, max_size=3)), max_size=3),
+    int64, int64, int64, int64, int16,
+)  # fmt: skip
+def test_transactions_are_written_as_by_their_table(
+    version: int,
+    producer_id: int,
+    epoch: int,
+    timeout_ms: int,
+    status: ts.TransactionStatus,
+    topics: list[tuple[str, list[int]]] | None,
+    updated: int,
+    started: int,
+    before: int,
+    after: int,
+    client: int,
+) -> None:
+    partitions = None if topics is None else [ts.TopicPartitions(*topic) for topic in topics]
+    value = ts.TransactionValue(
+        producer_id, epoch, timeout_ms, status, partitions, updated, started, before, after,
+        client, version,
+    )  # fmt: skip
+    fields = {
+        "producerId": producer_id,
+        "previousProducerId": before,
+        "nextProducerId": after,
+        "producerEpoch": epoch,
+        "transactionTimeoutMs": timeout_ms,
+        "transactionStatus": status,
+        "transactionPartitions": None
+        if topics is None
+        else [{"topic": topic, "partitionIds": numbers} for topic, numbers in topics],
+        "transactionLastUpdateTimestampMs": updated,
+        "transactionStartTimestampMs": started,
+        "clientTransactionVersion": client,
+    }
+    message = TRANSACTION_STATE[0][1]
+    assert message.encode(fields, version, head=version) == ts.encode_value(value)
+
+
+@common
+@given(
+    int32, int32, int32, int64, int64, int64, int32,
+    st.lists(st.tuples(int64, int64, st.integers(-128, 127), int16), max_size=3),
+)  # fmt: skip
+def test_share_states_are_written_as_by_their_tables(
+    snapshot: int,
+    state: int,
+    leader: int,
+    start: int,
+    created: int,
+    written: int,
+    complete: int,
+    batches: list[ss.Batch],
+) -> None:
+    names = ("firstOffset", "lastOffset", "deliveryState", "deliveryCount")
+    fields = {
+        "snapshotEpoch": snapshot,
+        "stateEpoch": state,
+        "leaderEpoch": leader,
+        "startOffset": start,
+        "deliveryCompleteCount": complete,
+        "createTimestamp": created,
+        "writeTimestamp": written,
+        "stateBatches": [dict(zip(names, batch, strict=True)) for batch in batches],
+    }
+    whole = ss.SnapshotValue(snapshot, state, leader, start, created, written, batches, complete)
+    assert SHARE_STATE[0][1].encode(fields, 0, head=0) == ss.encode_snapshot(whole)
+    update = ss.UpdateValue(snapshot, leader, start, batches, complete)
+    assert SHARE_STATE[1][1].encode(fields, 0, head=0) == ss.encode_update(update)

@@ -9,12 +9,12 @@ import pytest
 from headrace.client.admin import create_partitions, create_topic, delete_topic
 from headrace.client.calls import ColdCall
 from headrace.client.sync import connect, run
+from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.coordination.groups.share import records
 from headrace.coordination.groups.share.group import ShareGroup
 from headrace.model.errors import ErrorCode
 from headrace.testing import BrokerThread
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.coordinator_records import share_groups
 from tests.support.share import ACCEPT, ShareMember, SharePlace, ack_error
 
 
@@ -203,9 +203,7 @@ def test_a_groups_epochs_begin_at_1(broker: BrokerThread) -> None:
 
 def test_a_group_kept_with_the_epoch_0_of_former_versions_is_at_1() -> None:
     group = ShareGroup("g")
-    key = share_groups.encode_key(share_groups.ShareGroupKey(share_groups.GROUP, "g"))
-    value = share_groups.encode_value(share_groups.GroupValue(0, 0))
-    group_id, change = records.decode(key, value)
+    group_id, change = records.decode(*records.encode("g", GroupEpoch(0)))
     assert group_id == "g"
     group.apply(change)
     assert (group.epoch, group.target_epoch) == (1, 1)

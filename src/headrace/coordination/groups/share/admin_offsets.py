@@ -14,11 +14,10 @@ from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.coordination.groups.modern.ending import bury
 from headrace.coordination.groups.modern.group_change import Turn
 from headrace.coordination.groups.share.group import ShareGroup, with_parts
-from headrace.coordination.groups.share.model import StatePartitions
+from headrace.coordination.groups.share.model import StatePartitions, TopicState
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done
-from headrace.wire.kafka.coordinator_records.share_groups import TopicState
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition

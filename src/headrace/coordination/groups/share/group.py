@@ -16,9 +16,9 @@ from headrace.coordination.groups.share.model import (
     OwnChange,
     ShareMember,
     StatePartitions,
+    TopicState,
 )
 from headrace.coordination.runtime.journal import KeyValue
-from headrace.wire.kafka.coordinator_records.share_groups import TopicState
 
 
 class ShareGroup(ModernGroup[Assigned, OwnChange]):

@@ -6,10 +6,17 @@ from typing import NamedTuple
 
 from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
 from headrace.coordination.groups.share.assignor import Part
-from headrace.wire.kafka.coordinator_records.share_groups import Partitions, TopicState
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """The partitions of one topic of which state is kept."""
+
+    name: str
+    partitions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +83,3 @@ def by_topic(parts: frozenset[Part]) -> dict[bytes, tuple[int, ...]]:
     for topic_id, index in sorted(parts):
         found.setdefault(topic_id, []).append(index)
     return {topic_id: tuple(indexes) for topic_id, indexes in found.items()}
-
-
-def as_parts(partitions: Partitions) -> frozenset[Part]:
-    """The other way round."""
-    return frozenset(
-        (topic_id, index) for topic_id, indexes in partitions.items() for index in indexes
-    )

@@ -1,6 +1,8 @@
 """Changes of a share group as records of `__consumer_offsets` (key types 10 to 15)."""
 
+from headrace.coordination.groups.modern import records as tables
 from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
+from headrace.coordination.groups.share.assignor import Part
 from headrace.coordination.groups.share.model import (
     Change,
     MemberStanding,
@@ -8,97 +10,118 @@ from headrace.coordination.groups.share.model import (
     Standing,
     StatePartitions,
     Subscription,
-    as_parts,
+    TopicState,
     by_topic,
 )
 from headrace.coordination.runtime.journal import KeyValue
-from headrace.record.compression import CorruptBatch
-from headrace.wire.kafka.coordinator_records import share_groups as wire
 
-KEY_TYPES = wire.KEY_TYPES
+_MEMBER, _GROUP, _TARGET, _TARGET_MEMBER, _CURRENT_MEMBER, _STATE = 10, 11, 12, 13, 14, 15
+KEY_TYPES = range(_MEMBER, _STATE + 1)
 _STABLE_MEMBER = 0
 """A member's state in its record: share groups' members are never anything else."""
 
 
 def encode(group_id: str, change: Change) -> KeyValue:
     """Key and value of the record that says `change`."""
-    value: wire.Value | None = None
-    member_id = ""
     match change:
         case MemberSubscription(member_id, subscription):
-            key_type = wire.MEMBER
-            if subscription is not None:
-                value = wire.MemberValue(
-                    subscription.rack_id,
-                    subscription.client_id,
-                    subscription.client_host,
-                    subscription.topics,
-                )
-        case GroupEpoch(epoch, metadata_hash):
-            key_type = wire.GROUP
-            value = None if epoch is None else wire.GroupValue(epoch, metadata_hash)
-        case TargetEpoch(epoch, timestamp_ms):
-            key_type = wire.TARGET
-            value = None if epoch is None else wire.TargetValue(epoch, timestamp_ms)
-        case MemberTarget(member_id, partitions):
-            key_type = wire.TARGET_MEMBER
-            value = None if partitions is None else by_topic(partitions)
+            value = None if subscription is None else _subscription(subscription)
+            return tables.encode(_MEMBER, (group_id, member_id), value)
+        case GroupEpoch(epoch, digest):
+            value = None if epoch is None else {"epoch": epoch, "metadataHash": digest}
+            return tables.encode(_GROUP, (group_id,), value)
+        case TargetEpoch(epoch, made_ms):
+            value = {"assignmentEpoch": epoch, "assignmentTimestamp": made_ms}
+            return tables.encode(_TARGET, (group_id,), None if epoch is None else value)
+        case MemberTarget(member_id, parts):
+            value = None if parts is None else {"topicPartitions": _partitions(parts)}
+            return tables.encode(_TARGET_MEMBER, (group_id, member_id), value)
         case MemberStanding(member_id, standing):
-            key_type = wire.CURRENT_MEMBER
-            if standing is not None:
-                told = by_topic(standing.assigned)
-                value = wire.CurrentValue(
-                    standing.epoch, standing.previous_epoch, _STABLE_MEMBER, told
-                )
-        case StatePartitions(topics):
-            key_type = wire.STATE_PARTITIONS
-            value = None if topics is None else wire.StatePartitionsValue({}, topics, {})
-    key = wire.encode_key(wire.ShareGroupKey(key_type, group_id, member_id))
-    return key, None if value is None else wire.encode_value(value)
+            value = None if standing is None else _standing(standing)
+            return tables.encode(_CURRENT_MEMBER, (group_id, member_id), value)
+        case StatePartitions():
+            return tables.encode(_STATE, (group_id,), _state(change))
+
+
+def _subscription(subscription: Subscription) -> tables.Fields:
+    return {
+        "rackId": subscription.rack_id,
+        "clientId": subscription.client_id,
+        "clientHost": subscription.client_host,
+        "subscribedTopicNames": subscription.topics,
+    }
+
+
+def _standing(standing: Standing) -> tables.Fields:
+    return {
+        "memberEpoch": standing.epoch,
+        "previousMemberEpoch": standing.previous_epoch,
+        "state": _STABLE_MEMBER,
+        "assignedPartitions": _partitions(standing.assigned),
+    }
+
+
+def _partitions(parts: frozenset[Part]) -> list[tables.Fields]:
+    return [
+        {"topicId": topic_id, "partitions": indexes}
+        for topic_id, indexes in by_topic(parts).items()
+    ]
+
+
+def _state(change: StatePartitions) -> tables.Fields | None:
+    if change.topics is None:
+        return None
+    initialized = [
+        {"topicId": topic_id, "topicName": topic.name, "partitions": topic.partitions}
+        for topic_id, topic in change.topics.items()
+    ]
+    return {"initializingTopics": (), "initializedTopics": initialized, "deletingTopics": ()}
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[str, Change]:
     """The group and the change a record speaks of; its key is of `KEY_TYPES`. CorruptBatch."""
-    about = wire.decode_key(key)
-    if about is None:
-        raise CorruptBatch("no key of a share group's record")
-    if value is None:
-        return about.group, _tombstone(about)
-    return about.group, _change(about.member_id, wire.decode_value(about.type, value))
+    key_type, names, read = tables.decode(key, value)
+    return names["groupId"], _change(key_type, names.get("memberId", ""), read)
 
 
-def _tombstone(about: wire.ShareGroupKey) -> Change:
-    match about.type:
-        case wire.MEMBER:
-            return MemberSubscription(about.member_id, None)
-        case wire.GROUP:
-            return GroupEpoch(None)
-        case wire.TARGET:
-            return TargetEpoch(None)
-        case wire.TARGET_MEMBER:
-            return MemberTarget(about.member_id, None)
-        case wire.CURRENT_MEMBER:
-            return MemberStanding(about.member_id, None)
+def _change(key_type: int, member_id: str, read: tables.Fields | None) -> Change:
+    gone = read is None
+    read = read or {}
+    match key_type:
+        case 10:
+            return MemberSubscription(member_id, None if gone else _read_subscription(read))
+        case 11:
+            return GroupEpoch(read.get("epoch"), read.get("metadataHash", 0))
+        case 12:
+            return TargetEpoch(read.get("assignmentEpoch"), read.get("assignmentTimestamp", 0))
+        case 13:
+            return MemberTarget(member_id, None if gone else _read_parts(read["topicPartitions"]))
+        case 14:
+            return MemberStanding(member_id, None if gone else _read_standing(read))
         case _:
-            return StatePartitions(None)
+            return StatePartitions(None if gone else _read_state(read["initializedTopics"]))
 
 
-def _change(member_id: str, value: wire.Value) -> Change:
-    match value:
-        case wire.MemberValue():
-            topics = tuple(sorted(value.topics))
-            subscription = Subscription(value.rack_id, value.client_id, value.client_host, topics)
-            return MemberSubscription(member_id, subscription)
-        case wire.GroupValue():
-            return GroupEpoch(value.epoch, value.metadata_hash)
-        case wire.TargetValue():
-            return TargetEpoch(value.epoch, value.timestamp)
-        case wire.CurrentValue():
-            told = as_parts(value.partitions)
-            return MemberStanding(member_id, Standing(value.epoch, value.previous_epoch, told))
-        case wire.StatePartitionsValue():
-            # What was being made or deleted when the record was written may be there or not: who
-            # subscribes has it made, and what is left over is nobody's.
-            return StatePartitions(value.initialized)
-        case _:
-            return MemberTarget(member_id, as_parts(value))
+def _read_subscription(read: tables.Fields) -> Subscription:
+    topics = tuple(sorted(read["subscribedTopicNames"]))
+    return Subscription(read["rackId"], read["clientId"], read["clientHost"], topics)
+
+
+def _read_standing(read: tables.Fields) -> Standing:
+    told = _read_parts(read["assignedPartitions"])
+    return Standing(read["memberEpoch"], read["previousMemberEpoch"], told)
+
+
+def _read_parts(topics: list[tables.Fields]) -> frozenset[Part]:
+    return frozenset(
+        (bytes(topic["topicId"]), index) for topic in topics for index in topic["partitions"]
+    )
+
+
+def _read_state(topics: list[tables.Fields]) -> dict[bytes, TopicState]:
+    # What was being made or deleted when the record was written may be there or not: who
+    # subscribes has it made, and what is left over is nobody's.
+    return {
+        bytes(topic["topicId"]): TopicState(topic["topicName"], tuple(topic["partitions"]))
+        for topic in topics
+    }

@@ -14,9 +14,10 @@ from headrace.wire.kafka.coordinator_records.schema import (
     int8,
     int16,
     int32,
+    int32s,
     int64,
-    nullable_array,
     nullable_binary,
+    nullable_int32s,
     nullable_string,
     nullable_struct,
     record,
@@ -39,15 +40,15 @@ _OFFSET = Message([Field("group", string), Field("topic", string), Field("partit
 _PARTITIONS = array(
     struct(
         Field("topicId", uuid),
-        Field("partitions", array(int32)),
-        Field("assignmentEpochs", nullable_array(int32), tag=0),
+        Field("partitions", int32s),
+        Field("assignmentEpochs", nullable_int32s, tag=0),
     )
 )
 _TASKS = array(
     struct(
         Field("subtopologyId", string),
-        Field("partitions", array(int32)),
-        Field("assignmentEpochs", nullable_array(int32), tag=0),
+        Field("partitions", int32s),
+        Field("assignmentEpochs", nullable_int32s, tag=0),
     )
 )
 _PAIRS = array(struct(Field("key", string), Field("value", string)))
@@ -69,7 +70,7 @@ _TARGET = record(
     Field("assignmentTimestamp", int64, tag=0, default=0),
 )
 _NAMED_TOPICS = array(
-    struct(Field("topicId", uuid), Field("topicName", string), Field("partitions", array(int32)))
+    struct(Field("topicId", uuid), Field("topicName", string), Field("partitions", int32s))
 )
 
 _OFFSET_VALUE = Message(
@@ -276,7 +277,7 @@ CONSUMER_OFFSETS: dict[int, tuple[Message, Message]] = {
     23: (_GROUP, _STREAMS_TOPOLOGY),
 }
 
-_OWNED = array(struct(Field("topic", string), Field("partitions", array(int32))))
+_OWNED = array(struct(Field("topic", string), Field("partitions", int32s)))
 _CONSUMER_PROTOCOL_LATEST = 3
 SUBSCRIPTION = Message(
     [

@@ -1,31 +1,39 @@
-"""Messages read by a table of their fields, for tools: any version, as Kafka's own JSON has them.
+"""Messages read and written by a table of their fields, in any version, as Kafka's JSON has them.
 
 Kafka's generated JsonConverters are the model: fields in the order of the schema, tagged ones only
-where they differ from their default, uuids as text. The hot records have readers of their own.
+where they differ from their default, uuids as text. The hot records have codecs of their own, held
+against these by tests.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.reader import Reader, reader_of
+from headrace.wire.kafka.writer import Writer, writer_of
 
-Read = Callable[[Reader, int], Any]
 _NEVER = 1 << 15
+
+
+class Type(NamedTuple):
+    """How a field's value is read and written; both are told the message's version."""
+
+    read: Callable[[Reader, int], Any]
+    write: Callable[[Writer, Any, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field: its name in JSON, how it is read, the versions that have it."""
+    """A field: its name in JSON, its type, the versions that have it."""
 
     name: str
-    read: Read
+    type: Type
     since: int = 0
     until: int = _NEVER
     tag: int | None = None
     default: Any = None
-    """Of a tagged field: the value that is not printed."""
+    """Of a tagged field: the value that is neither printed nor written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +45,18 @@ class Message:
     flexible_from: int = _NEVER
 
     def decode(self, data: "bytes | memoryview", version: int, at: int = 0) -> dict[str, Any]:
-        """The fields from byte `at` on. Malformed."""
+        """Read the fields from byte `at` on. Malformed."""
         if not 0 <= version <= self.latest:
             raise Malformed(f"version {version} is not known")
-        return _struct(
-            self.fields, reader_of(version >= self.flexible_from)(memoryview(data), at), version
-        )
+        reader = reader_of(version >= self.flexible_from)(memoryview(data), at)
+        return _read_struct(self.fields, reader, version)
+
+    def encode(self, fields: Mapping[str, Any], version: int, *, head: int) -> bytes:
+        """Write the fields behind an int16: a key's type, or a value's version."""
+        writer = writer_of(version >= self.flexible_from)()
+        writer.int16(head)
+        _write_struct(self.fields, writer, fields, version)
+        return bytes(writer.out)
 
 
 def record(*fields: Field) -> Message:
@@ -50,17 +64,17 @@ def record(*fields: Field) -> Message:
     return Message(fields, 0, 0)
 
 
-def _struct(fields: Sequence[Field], reader: Reader, version: int) -> dict[str, Any]:
+def _read_struct(fields: Sequence[Field], reader: Reader, version: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     tagged: dict[int, Field] = {}
     for field in fields:
         if field.tag is not None:
             tagged[field.tag] = field
         elif field.since <= version <= field.until:
-            found[field.name] = field.read(reader, version)
+            found[field.name] = field.type.read(reader, version)
     for tag, value in reader.tags():
         if tag in tagged:
-            found[tagged[tag].name] = tagged[tag].read(value, version)
+            found[tagged[tag].name] = tagged[tag].type.read(value, version)
     return {
         field.name: found[field.name]
         for field in fields
@@ -68,78 +82,126 @@ def _struct(fields: Sequence[Field], reader: Reader, version: int) -> dict[str, 
     }
 
 
-def array(read: Read) -> Read:
-    """A list of what `read` reads."""
-    return lambda reader, version: [read(reader, version) for _ in range(reader.count(1))]
+def _write_struct(
+    fields: Sequence[Field], writer: Writer, values: Mapping[str, Any], version: int
+) -> None:
+    tags: list[tuple[int, bytes]] = []
+    for field in fields:
+        if field.tag is None:
+            if field.since <= version <= field.until:
+                field.type.write(writer, values[field.name], version)
+            continue
+        value = values.get(field.name, field.default)
+        if value != field.default:
+            alone = type(writer)()
+            field.type.write(alone, value, version)
+            tags.append((field.tag, bytes(alone.out)))
+    writer.tags(sorted(tags))
 
 
-def nullable_array(read: Read) -> Read:
+def array(item: Type) -> Type:
+    """A list of values of one type."""
+
+    def read(reader: Reader, version: int) -> list[Any]:
+        return [item.read(reader, version) for _ in range(reader.count(1))]
+
+    def write(writer: Writer, values: Sequence[Any], version: int) -> None:
+        writer.count(len(values))
+        for value in values:
+            item.write(writer, value, version)
+
+    return Type(read, write)
+
+
+def nullable_array(item: Type) -> Type:
     """A list or None."""
+    plain = array(item)
 
-    def read_array(reader: Reader, version: int) -> list[Any] | None:
+    def read(reader: Reader, version: int) -> list[Any] | None:
         count = reader.nullable_count(1)
-        return None if count < 0 else [read(reader, version) for _ in range(count)]
+        return None if count < 0 else [item.read(reader, version) for _ in range(count)]
 
-    return read_array
+    def write(writer: Writer, values: Sequence[Any] | None, version: int) -> None:
+        if values is None:
+            writer.count(-1)
+        else:
+            plain.write(writer, values, version)
+
+    return Type(read, write)
 
 
-def struct(*fields: Field) -> Read:
+def struct(*fields: Field) -> Type:
     """Fields within fields."""
-    return lambda reader, version: _struct(fields, reader, version)
+    return Type(
+        lambda reader, version: _read_struct(fields, reader, version),
+        lambda writer, values, version: _write_struct(fields, writer, values, version),
+    )
 
 
-def nullable_struct(*fields: Field) -> Read:
+def nullable_struct(*fields: Field) -> Type:
     """A struct behind a byte that says whether there is one."""
     inner = struct(*fields)
-    return lambda reader, version: None if reader.int8() < 0 else inner(reader, version)
+
+    def write(writer: Writer, values: Mapping[str, Any] | None, version: int) -> None:
+        writer.int8(-1 if values is None else 1)
+        if values is not None:
+            inner.write(writer, values, version)
+
+    return Type(
+        lambda reader, version: None if reader.int8() < 0 else inner.read(reader, version), write
+    )
 
 
-def tagged_nullable_struct(*fields: Field) -> Read:
+def tagged_nullable_struct(*fields: Field) -> Type:
     """The same in a tagged field, where a varint says it: 0 for none."""
     inner = struct(*fields)
-    return lambda reader, version: inner(reader, version) if reader.uvarint() else None
 
+    def write(writer: Writer, values: Mapping[str, Any] | None, version: int) -> None:
+        writer.uvarint(0 if values is None else 1)
+        if values is not None:
+            inner.write(writer, values, version)
 
-def int8(reader: Reader, _version: int) -> int:
-    return reader.int8()
-
-
-def int16(reader: Reader, _version: int) -> int:
-    return reader.int16()
-
-
-def uint16(reader: Reader, _version: int) -> int:
-    return reader.int16() & 0xFFFF
-
-
-def int32(reader: Reader, _version: int) -> int:
-    return reader.int32()
-
-
-def int64(reader: Reader, _version: int) -> int:
-    return reader.int64()
-
-
-def uuid(reader: Reader, _version: int) -> "Uuid":
-    return Uuid(reader.uuid())
-
-
-def string(reader: Reader, _version: int) -> str:
-    return reader.string()
-
-
-def nullable_string(reader: Reader, _version: int) -> str | None:
-    return reader.nullable_string()
-
-
-def binary(reader: Reader, _version: int) -> bytes:
-    return bytes(reader.bytes())
-
-
-def nullable_binary(reader: Reader, _version: int) -> bytes | None:
-    found = reader.nullable_bytes()
-    return None if found is None else bytes(found)
+    return Type(
+        lambda reader, version: inner.read(reader, version) if reader.uvarint() else None, write
+    )
 
 
 class Uuid(bytes):
     """Sixteen bytes that are printed as Kafka prints a uuid."""
+
+
+def _read_nullable_binary(reader: Reader, _version: int) -> bytes | None:
+    found = reader.nullable_bytes()
+    return None if found is None else bytes(found)
+
+
+def _write_uint16(writer: Writer, value: int, _version: int) -> None:
+    writer.int16(value - (1 << 16) if value >= 1 << 15 else value)
+
+
+# By the names of their methods, not the methods: each encoding has its own.
+int8 = Type(lambda reader, _: reader.int8(), lambda writer, value, _: writer.int8(value))
+int16 = Type(lambda reader, _: reader.int16(), lambda writer, value, _: writer.int16(value))
+uint16 = Type(lambda reader, _: reader.int16() & 0xFFFF, _write_uint16)
+int32 = Type(lambda reader, _: reader.int32(), lambda writer, value, _: writer.int32(value))
+int64 = Type(lambda reader, _: reader.int64(), lambda writer, value, _: writer.int64(value))
+uuid = Type(lambda reader, _: Uuid(reader.uuid()), lambda writer, value, _: writer.uuid(value))
+string = Type(lambda reader, _: reader.string(), lambda writer, value, _: writer.string(value))
+nullable_string = Type(
+    lambda reader, _: reader.nullable_string(),
+    lambda writer, value, _: writer.nullable_string(value),
+)
+binary = Type(lambda reader, _: bytes(reader.bytes()), lambda writer, value, _: writer.bytes(value))
+nullable_binary = Type(_read_nullable_binary, lambda writer, value, _: writer.nullable_bytes(value))
+int32s = Type(lambda reader, _: reader.int32s(), lambda writer, value, _: writer.int32s(value))
+"""As `array(int32)`, all at once."""
+
+
+def _write_nullable_int32s(writer: Writer, values: Sequence[int] | None, _version: int) -> None:
+    if values is None:
+        writer.count(-1)
+    else:
+        writer.int32s(values)
+
+
+nullable_int32s = Type(nullable_array(int32).read, _write_nullable_int32s)

@@ -10,6 +10,7 @@ from headrace.wire.kafka.coordinator_records.schema import (
     int8,
     int16,
     int32,
+    int32s,
     int64,
     nullable_array,
     record,
@@ -32,9 +33,7 @@ TRANSACTION_STATE: dict[int, tuple[Message, Message]] = {
                 Field("transactionStatus", int8),
                 Field(
                     "transactionPartitions",
-                    nullable_array(
-                        struct(Field("topic", string), Field("partitionIds", array(int32)))
-                    ),
+                    nullable_array(struct(Field("topic", string), Field("partitionIds", int32s))),
                 ),
                 Field("transactionLastUpdateTimestampMs", int64),
                 Field("transactionStartTimestampMs", int64),
