@@ -189,3 +189,75 @@ def test_closed_deadlines_expire_no_answer() -> None:
     room.clock.advance(5)
     assert room.reached == []
     assert room.clock.timers == 0
+
+
+def test_a_deadline_that_was_reached_is_not_armed() -> None:
+    room = Room()
+    deadline = room.deadlines.deadline(lambda: room.reach("it"))
+    deadline.set(5)
+    room.clock.advance(6)
+    assert room.names() == ["it"]
+    assert deadline.at is None
+
+
+def test_a_deadline_moved_nearer_again_and_again_is_kept_once() -> None:
+    room = Room()
+    deadline = room.deadlines.deadline(lambda: room.reach("it"))
+    for _ in range(10):
+        deadline.set(50)
+        deadline.set(5)
+        room.clock.advance(5)
+    deadline.set(500)
+    room.clock.advance(60)
+    assert room.names() == ["it"] * 10
+    assert len(room.deadlines) == 1
+
+
+def test_answers_in_time_are_forgotten_at_each_look_and_not_only_at_the_first() -> None:
+    room = Room()
+    for _ in range(5):
+        many = [room.pending("many", 300) for _ in range(200)]
+        room.clock.advance(TICK_SECONDS)
+        for pending in many[:190]:
+            pending.resolve(b"")
+        room.pending("next", 0.01)
+        room.clock.advance(1)
+    assert len(room.deadlines) == 50
+
+
+def test_deadlines_reached_do_not_keep_answers_in_time_from_being_forgotten() -> None:
+    room = Room()
+    for _ in range(300):
+        room.deadlines.deadline(lambda: None).set(1)
+    room.clock.advance(2)
+    many = [room.pending("many", 300) for _ in range(200)]
+    room.clock.advance(TICK_SECONDS)
+    for pending in many[:190]:
+        pending.resolve(b"")
+    room.pending("next", 0.01)
+    room.clock.advance(1)
+    assert len(room.deadlines) == 10
+
+
+def test_closed_deadlines_keep_nothing() -> None:
+    room = Room()
+    room.pending("one", 1)
+    room.deadlines.deadline(lambda: None).set(1)
+    room.deadlines.close()
+    assert len(room.deadlines) == 0
+
+
+def test_an_answer_asked_for_while_another_expires_is_looked_at_a_tick_later() -> None:
+    room = Room()
+    first = Pending()
+
+    def expire() -> None:
+        first.resolve(b"")
+        room.pending("second", 30)
+        room.pending("third", 30)
+
+    room.deadlines.add(first, 1, expire)
+    room.clock.advance(1 + TICK_SECONDS / 2)
+    asked = room.clock.asked
+    room.clock.advance(20)
+    assert room.clock.asked == asked + 1

@@ -1,0 +1,285 @@
+"""Connections by a clock and a transport that the test holds: deadlines, mutes, what is held back."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headrace.config.value_types import Value
+from headrace.net.buffers import BufferPool
+from headrace.net.connection import Connection
+from headrace.net.limits import SCRATCH_BYTES, SWEEP_SECONDS
+from headrace.net.pending import Body, Pending
+from headrace.net.session import CloseConnection, Run
+from headrace.net.table import ConnectionTable
+from tests.support.groups_kit import HandClock
+from tests.support.net import framed, limits_with
+
+
+class HandTransport(asyncio.Transport):
+    """Keeps what is written to it; its peer is at the address it was made with."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self.address = address
+        self.written = b""
+        self.reads = True
+        self.ended = ""
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Answer `name` as a plain connection would."""
+        return (self.address, 4711) if name == "peername" else default
+
+    def pause_reading(self) -> None:
+        """Note that nothing is to be received."""
+        self.reads = False
+
+    def resume_reading(self) -> None:
+        """Note that more may be received."""
+        self.reads = True
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Keep no buffer, so that there is nothing to bound."""
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Take all of it."""
+        self.written += bytes(data)
+
+    def close(self) -> None:
+        """Note the end after all that was written."""
+        self.ended = self.ended or "closed"
+
+    def abort(self) -> None:
+        """Note the end at once."""
+        self.ended = self.ended or "aborted"
+
+    def is_closing(self) -> bool:
+        """Whether it has been ended."""
+        return bool(self.ended)
+
+
+class Echo:
+    """Answers with the frame itself; `wait` only when the test resolves it."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.pending: list[Pending] = []
+        self.refuses_pass = False
+        self.gone = False
+
+    def frame(self, frame: memoryview) -> Body | Pending:
+        """Answer one request."""
+        data = bytes(frame)
+        self.frames.append(data[:20])
+        if data.startswith(b"wait"):
+            self.pending.append(Pending())
+            return self.pending[-1]
+        return framed(data[:20])
+
+    def run(self, view: memoryview, at: int, filled: int) -> Run | None:
+        """Answer no run."""
+        return None
+
+    def pass_done(self) -> Pending | None:
+        """End the connection where that is wanted."""
+        if self.refuses_pass:
+            raise CloseConnection("nothing of this holds")
+        return None
+
+    def closed(self) -> None:
+        """Note it."""
+        self.gone = True
+
+
+class Client:
+    """One connection as its client sees it."""
+
+    def __init__(self, table: ConnectionTable, address: str) -> None:
+        self.transport = HandTransport(address)
+        self.connection = Connection(table, "PLAINTEXT")
+        self.connection.connection_made(self.transport)
+
+    def sends(self, data: bytes) -> None:
+        """Have the connection receive `data`, in as many reads as it takes."""
+        while data:
+            space = self.connection.get_buffer(-1)
+            size = min(len(space), len(data))
+            space[:size] = data[:size]
+            data = data[size:]
+            self.connection.buffer_updated(size)
+
+    def leaves(self) -> None:
+        """Lose the connection."""
+        self.connection.connection_lost(None)
+
+
+class Room:
+    """A table of connections on a clock that the test moves."""
+
+    def __init__(self, delay: Callable[[], float] | None = None, **settings: Value) -> None:
+        self.clock = HandClock()
+        self.sessions: list[Echo] = []
+        more = {} if delay is None else {"delay": delay}
+        self.table = ConnectionTable(
+            self.clock, limits_with(**settings), self._open, pytest.fail, **more
+        )
+
+    def _open(self, connection: Connection) -> Echo:
+        self.sessions.append(Echo())
+        return self.sessions[-1]
+
+    def client(self, address: str = "10.0.0.1") -> Client:
+        """Make a connection from `address`."""
+        return Client(self.table, address)
+
+
+def test_a_request_that_comes_drop_by_drop_is_given_up_at_its_deadline() -> None:
+    room = Room(connection_request_receive_ms=10_000)
+    client = room.client()
+    client.sends(framed(b"first"))
+    for byte in framed(b"second")[:3]:
+        client.sends(bytes([byte]))
+        room.clock.advance(4)
+    assert client.transport.ended == "aborted"
+
+
+def test_each_request_has_a_deadline_of_its_own() -> None:
+    room = Room(connection_request_receive_ms=10_000)
+    client = room.client()
+    half = framed(b"another")[:6]
+    client.sends(half)
+    for _ in range(5):
+        room.clock.advance(6)
+        client.sends(framed(b"another")[6:] + half)
+    assert client.transport.ended == ""
+    assert len(room.sessions[0].frames) == 5
+
+
+def test_a_longer_mute_outlasts_the_shorter_one_before_it() -> None:
+    room = Room()
+    client = room.client()
+    client.connection.mute(1)
+    client.connection.mute(3)
+    client.connection.mute(2)
+    client.sends(framed(b"held back"))
+    room.clock.advance(2.9)
+    assert room.sessions[0].frames == []
+    room.clock.advance(0.2)
+    assert room.sessions[0].frames == [b"held back"]
+
+
+def test_requests_held_back_for_those_that_wait_go_on_once_half_of_these_are_answered() -> None:
+    room = Room(connection_requests_max=4)
+    client = room.client()
+    session = room.sessions[0]
+    client.sends(b"".join(framed(b"wait %d" % number) for number in range(6)))
+    assert len(session.frames) == 4
+    session.pending[0].resolve(framed(b"0"))
+    room.clock.advance()
+    assert len(session.frames) == 4
+    session.pending[1].resolve(framed(b"1"))
+    room.clock.advance()
+    assert len(session.frames) == 6
+    assert client.transport.written == framed(b"0") + framed(b"1")
+
+
+def test_the_buffer_of_a_large_request_goes_back_when_it_was_not_used_for_two_sweeps() -> None:
+    room = Room()
+    client = room.client()
+    large = framed(bytes(4 * SCRATCH_BYTES))
+    client.sends(large)
+    assert room.table.pool.bytes_out > SCRATCH_BYTES
+    room.clock.advance(SWEEP_SECONDS)
+    client.sends(large)
+    room.clock.advance(SWEEP_SECONDS)
+    assert room.table.pool.bytes_out > SCRATCH_BYTES
+    room.clock.advance(SWEEP_SECONDS)
+    assert room.table.pool.bytes_out == 0
+
+
+def test_what_came_before_a_connection_was_let_in_is_handled_then() -> None:
+    room = Room(delay=iter([5.0, 0.0]).__next__)
+    client = room.client()
+    client.sends(framed(b"early")[:3])
+    client.sends(framed(b"early")[3:] + framed(b"too"))
+    assert room.sessions == []
+    room.clock.advance(5)
+    assert room.sessions[0].frames == [b"early", b"too"]
+    assert client.transport.written == framed(b"early") + framed(b"too")
+    assert client.transport.reads
+
+
+def test_a_pass_that_is_refused_sends_none_of_its_answers() -> None:
+    room = Room()
+    client = room.client()
+    client.sends(framed(b"first"))
+    room.sessions[0].refuses_pass = True
+    client.sends(framed(b"second") + framed(b"third"))
+    assert client.transport.written == framed(b"first")
+    assert client.transport.ended == "closed"
+
+
+def test_so_many_connections_are_taken_as_the_bounds_say_and_no_more() -> None:
+    room = Room(max_connections=3, max_connections_per_ip=2)
+    clients = [room.client("10.0.0.1") for _ in range(3)]
+    assert [client.transport.ended for client in clients] == ["", "", "aborted"]
+    others = [room.client("10.0.0.2") for _ in range(2)]
+    assert [client.transport.ended for client in others] == ["", "aborted"]
+    assert (len(room.table), room.table.accepted, room.table.refused) == (3, 3, 2)
+    clients[0].leaves()
+    assert room.sessions[0].gone
+    assert room.client("10.0.0.1").transport.ended == ""
+
+
+def test_of_many_refusals_a_second_a_few_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    room = Room(max_connections=1)
+    room.client()
+    for _ in range(20):
+        room.client()
+    assert caplog.text.count("refused") == 5
+    room.clock.advance(SWEEP_SECONDS)
+    room.client()
+    assert caplog.text.count("refused") == 6
+
+
+def test_an_idle_connection_is_dropped_after_its_time_and_one_that_speaks_is_not() -> None:
+    room = Room(connections_max_idle_ms=20_000)
+    silent, speaking = room.client(), room.client()
+    for client in (silent, speaking):
+        client.sends(framed(b"hello"))
+    for _ in range(3):
+        room.clock.advance(10)
+        speaking.sends(framed(b"again"))
+    assert (silent.transport.ended, speaking.transport.ended) == ("aborted", "")
+
+
+def test_buffers_nobody_used_for_half_a_minute_go_back_to_the_system() -> None:
+    room = Room()
+    pool = room.table.pool
+    buffer = pool.take(100_000)
+    pool.give(buffer)
+    room.clock.advance(20 * SWEEP_SECONDS)
+    assert pool.take(100_000) is buffer
+    pool.give(buffer)
+    room.clock.advance(31 * SWEEP_SECONDS)
+    assert pool.take(100_000) is not buffer
+
+
+def test_one_buffer_alone_is_taken_whatever_the_budget_is() -> None:
+    pool = BufferPool(bytes_max=1 << 16)
+    assert pool.fits(1 << 20)
+    first = pool.take(1 << 15)
+    assert pool.fits(1 << 15)
+    assert not pool.fits((1 << 15) + 1)
+    assert pool.fits(1 << 20, given_back=len(first))
+
+
+def test_only_the_first_answer_counts_and_none_once_the_client_has_gone() -> None:
+    pending, gone = Pending(), Pending()
+    pending.resolve(b"first")
+    pending.resolve(b"second")
+    assert pending.parts() == b"first"
+    gone.abandon()
+    gone.resolve(b"late")
+    assert gone.parts() is None
