@@ -148,12 +148,12 @@ def test_each_request_has_a_deadline_of_its_own() -> None:
     room = Room(connection_request_receive_ms=10_000)
     client = room.client()
     half = framed(b"another")[:6]
-    client.sends(half)
+    client.sends(framed(bytes(4 * SCRATCH_BYTES)) + half)
     for _ in range(5):
         room.clock.advance(6)
         client.sends(framed(b"another")[6:] + half)
     assert client.transport.ended == ""
-    assert len(room.sessions[0].frames) == 5
+    assert len(room.sessions[0].frames) == 6
 
 
 def test_a_longer_mute_outlasts_the_shorter_one_before_it() -> None:

@@ -1,0 +1,130 @@
+"""What a client does when something fails: which failures it tries again, how long, how often."""
+
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client
+from headrace.client.partitioner import StickyPartitioner
+from headrace.client.sync import run
+from headrace.client.transport import (
+    Address,
+    CannotConnect,
+    ConnectionLost,
+    Link,
+    TimedOut,
+    parse_bootstrap,
+)
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+
+LEADERLESS = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
+
+
+class HandTransport:
+    """Time passes only where the client sleeps; nobody can be connected to."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.slept: list[float] = []
+
+    async def connect(self, address: Address, seconds: float) -> Link:
+        """Nobody is there."""
+        raise CannotConnect(str(address))
+
+    async def sleep(self, seconds: float) -> None:
+        """Let the time pass."""
+        self.slept.append(seconds)
+        self.seconds += seconds
+
+    def now(self) -> float:
+        """Seconds slept."""
+        return self.seconds
+
+
+def failing(times: int, error: HeadraceError) -> Callable[[], Awaitable[str]]:
+    """An attempt that fails so many times."""
+    left = times
+
+    async def attempt() -> str:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise error
+        return "done"
+
+    return attempt
+
+
+def made(*, patient: bool = False) -> tuple[Client, HandTransport]:
+    """A client that tries for 30 seconds, and its transport."""
+    transport = HandTransport()
+    return Client(transport, [Address("h", 1)], retry_seconds=30, patient=patient), transport
+
+
+@pytest.mark.parametrize("error", [LEADERLESS, ConnectionLost("gone"), TimedOut("late")])
+def test_what_may_pass_is_tried_again_after_ever_longer_waits_up_to_a_second(
+    error: HeadraceError,
+) -> None:
+    client, transport = made()
+    assert run(client.retrying(failing(10, error))) == "done"
+    assert transport.slept[:3] == [BACKOFF_SECONDS_MIN * factor for factor in (1, 2, 4)]
+    assert transport.slept[-2:] == [BACKOFF_SECONDS_MAX] * 2
+
+
+@pytest.mark.parametrize("error", [LEADERLESS, ConnectionLost("gone"), TimedOut("late")])
+def test_it_is_given_up_when_the_next_try_would_come_too_late(error: HeadraceError) -> None:
+    client, transport = made()
+    with pytest.raises(type(error)):
+        run(client.retrying(failing(1000, error)))
+    assert 29 <= transport.seconds <= 30
+
+
+def test_what_will_not_pass_is_raised_at_once() -> None:
+    client, transport = made()
+    with pytest.raises(ApiError, match="INVALID_TOPIC"):
+        run(client.retrying(failing(1, ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION))))
+    assert transport.slept == []
+
+
+@pytest.mark.parametrize(("patient", "tries"), [(False, 0), (True, 3)])
+def test_only_a_patient_client_waits_for_brokers_that_are_not_there(
+    patient: bool, tries: int
+) -> None:
+    client, transport = made(patient=patient)
+    attempt = failing(3, CannotConnect("nobody"))
+    if patient:
+        assert run(client.retrying(attempt)) == "done"
+    else:
+        with pytest.raises(CannotConnect):
+            run(client.retrying(attempt))
+    assert len(transport.slept) == tries
+
+
+def test_coordinators_are_asked_for_anew_after_a_failure() -> None:
+    client, _ = made()
+    client._coordinators[0, "group"] = Address("h", 2)
+    run(client.retrying(failing(1, ApiError(ErrorCode.NOT_COORDINATOR))))
+    assert client._coordinators == {}
+
+
+def test_a_shorter_patience_for_one_question_is_not_kept_for_the_next() -> None:
+    client, _ = made()
+    with pytest.raises(CannotConnect):
+        run(client.leaders(["t"], retry_seconds=1))
+    assert client.retry_seconds == 30
+
+
+def test_batches_without_keys_go_to_another_partition_each() -> None:
+    partitioner = StickyPartitioner(random.Random(1))
+    for partitions in (2, 3, 7):
+        for _ in range(50):
+            before = partitioner.choose(None, partitions)
+            partitioner.next_batch(partitions)
+            assert partitioner.choose(None, partitions) != before
+
+
+@pytest.mark.parametrize("port", ["0", "65536"])
+def test_a_port_that_is_none_is_refused(port: str) -> None:
+    with pytest.raises(ValueError, match="host:port"):
+        parse_bootstrap(f"h:{port}")
