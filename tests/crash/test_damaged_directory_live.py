@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
@@ -101,6 +102,16 @@ def tried() -> list[tuple[str, str]]:
     return sorted(first.values(), reverse=True)
 
 
+def wait_for_checkpoints(log: Path) -> None:
+    """Wait until the checkpoints tell of the records: they are written every 200 ms."""
+    deadline = monotonic() + 30
+    for name in (file_names.RECOVERY_POINTS, file_names.HIGH_WATERMARKS):
+        path = log / name
+        while not (path.exists() and b"one 0 " in path.read_bytes()):
+            assert monotonic() < deadline, f"{name} was not written"
+            sleep(0.05)
+
+
 @pytest.fixture(scope="module")
 def left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A log directory that a broker left."""
@@ -111,6 +122,8 @@ def left(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         fill(broker, TOPICS)
         if request.param == "stopped":
             assert broker.stop() == 0
+        else:
+            wait_for_checkpoints(place / "log")
     finally:
         broker.kill()
     return place / "log"
