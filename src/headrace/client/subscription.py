@@ -1,29 +1,20 @@
-"""What members of a group tell each other: subscriptions and assignments (ConsumerProtocol).
-
-Non-flexible structures behind a version: the broker passes them on as bytes.
-"""
+"""What members of a group tell each other, as the client has it: topics and partitions by name."""
 
 from collections.abc import Mapping, Sequence
 
 from headrace.model.nouns import TopicPartition
-from headrace.wire.kafka.reader import Reader
-from headrace.wire.kafka.writer import Writer
+from headrace.model.ranges import split_into_ranges
+from headrace.wire.kafka import consumer_protocol
 
 
 def encode_subscription(topics: Sequence[str]) -> bytes:
     """A subscription, version 0."""
-    writer = Writer()
-    writer.int16(0)
-    writer.strings(list(topics))
-    writer.nullable_bytes(None)
-    return bytes(writer.out)
+    return consumer_protocol.subscription(topics)
 
 
 def decode_subscription(data: bytes) -> list[str]:
     """The topics a member wants, of any version; Malformed."""
-    reader = Reader(memoryview(data))
-    reader.int16()
-    return reader.strings()
+    return consumer_protocol.read_topics(data)
 
 
 def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
@@ -31,25 +22,16 @@ def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
-    writer = Writer()
-    writer.int16(0)
-    writer.count(len(by_topic))
-    for topic, numbers in by_topic.items():
-        writer.string(topic)
-        writer.int32s(numbers)
-    writer.nullable_bytes(None)
-    return bytes(writer.out)
+    return consumer_protocol.assignment(0, by_topic)
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
     """The partitions a member was given, of any version; Malformed."""
-    reader = Reader(memoryview(data))
-    reader.int16()
-    found = []
-    for _ in range(reader.count(6)):
-        topic = reader.string()
-        found += [TopicPartition(topic, partition) for partition in reader.int32s()]
-    return found
+    return [
+        TopicPartition(topic, partition)
+        for topic, numbers in consumer_protocol.read_assignment(data)
+        for partition in numbers
+    ]
 
 
 def assign_ranges(
@@ -64,10 +46,6 @@ def assign_ranges(
         wanting = sorted(member for member, topics in members.items() if topic in topics)
         if not wanting:
             continue
-        each, more = divmod(partitions[topic], len(wanting))
-        at = 0
-        for place, member in enumerate(wanting):
-            count = each + (place < more)
-            given[member] += [TopicPartition(topic, one) for one in range(at, at + count)]
-            at += count
+        for member, numbers in split_into_ranges(partitions[topic], wanting):
+            given[member] += [TopicPartition(topic, number) for number in numbers]
     return given

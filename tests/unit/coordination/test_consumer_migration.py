@@ -6,9 +6,9 @@ import pytest
 
 from headrace.config.value_types import Value
 from headrace.coordination.groups.classic.states import GroupState
-from headrace.coordination.groups.consumer import consumer_protocol
 from headrace.coordination.groups.messages import Leaver
 from headrace.model.errors import ErrorCode
+from headrace.wire.kafka import consumer_protocol
 from tests.support.consumer_kit import (
     Consumer,
     all_owned,

@@ -6,6 +6,7 @@ instance ids: a restart under a new member id changes nothing.
 """
 
 from headrace.coordination.groups.assignors.spec import Assignment, GroupSpec
+from headrace.model.ranges import split_into_ranges
 
 
 def assign(spec: GroupSpec) -> Assignment:
@@ -18,14 +19,8 @@ def assign(spec: GroupSpec) -> Assignment:
     in_order = sorted(spec.members, key=place)
     given: dict[str, dict[bytes, frozenset[int]]] = {one: {} for one in spec.members}
     for topic, member_ids in _readers(spec, in_order).items():
-        quota, extra = divmod(spec.partitions[topic], len(member_ids))
-        start = 0
-        for at, member_id in enumerate(member_ids):
-            end = start + quota + (1 if at < extra else 0)
-            if end == start:
-                break  # nothing is left for those who follow
-            given[member_id][topic] = frozenset(range(start, end))
-            start = end
+        for member_id, numbers in split_into_ranges(spec.partitions[topic], member_ids):
+            given[member_id][topic] = frozenset(numbers)
     return dict(given)
 
 

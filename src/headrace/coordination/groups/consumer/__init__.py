@@ -17,7 +17,6 @@ target assignment was made for; a member's epoch is the target epoch it has been
     leaving            leaving, being fenced, and the timers that do it
     classic_members    members that still speak the classic protocol inside such a group
     migration          a classic group becomes one of these, and back, while its members go on
-    consumer_protocol  subscriptions and assignments in the bytes of classic consumers
     offset_access      who may commit and fetch offsets, and when they end
     describe           what administrators see
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL
 from headrace.coordination.groups.consumer import (
     advance_member,
-    consumer_protocol,
     find_members,
     leaving,
     migration,
@@ -37,6 +36,7 @@ from headrace.coordination.groups.modern.group_change import Turn
 from headrace.coordination.groups.modern.timers import JOIN, SYNC
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.ports.callbacks import Done
+from headrace.wire.kafka import consumer_protocol
 
 _M = MemberState
 

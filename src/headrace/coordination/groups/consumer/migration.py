@@ -12,7 +12,6 @@ from headrace.coordination.groups.classic.group import ClassicGroup
 from headrace.coordination.groups.classic.member import Member as ClassicMember
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.classic.subscription import CONSUMER_PROTOCOL
-from headrace.coordination.groups.consumer import consumer_protocol
 from headrace.coordination.groups.consumer.group import NOTHING, ConsumerGroup
 from headrace.coordination.groups.consumer.model import (
     ClassicPart,
@@ -26,6 +25,7 @@ from headrace.coordination.groups.modern import ending
 from headrace.coordination.groups.modern.changes import GroupEpoch, MemberTarget, TargetEpoch
 from headrace.coordination.groups.modern.group_change import Turn
 from headrace.model.errors import ApiError, ErrorCode, Malformed
+from headrace.wire.kafka import consumer_protocol
 
 BIDIRECTIONAL, UPGRADE, DOWNGRADE = "bidirectional", "upgrade", "downgrade"
 

@@ -1,12 +1,11 @@
 """What classic consumers say inside JoinGroup and SyncGroup (ConsumerProtocol, versions 0 to 3)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headrace.model.errors import Malformed
 from headrace.wire.kafka.coordinator_records.offsets_tables import ASSIGNMENT, SUBSCRIPTION
 from headrace.wire.kafka.coordinator_records.schema import Message
-from headrace.wire.kafka.writer import Writer
 
 TopicNumbers = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -41,6 +40,12 @@ def read_subscription(metadata: bytes) -> EmbeddedSubscription:
     )
 
 
+def read_topics(metadata: bytes) -> list[str]:
+    """The topics the member asks for, as it named them. Malformed."""
+    topics: list[str] = _read(SUBSCRIPTION, metadata)[1]["topics"]
+    return topics
+
+
 def read_assignment(data: bytes) -> TopicNumbers:
     """What the member was given; nothing where it was given nothing. Malformed."""
     return _numbers(_read(ASSIGNMENT, data)[1]["assignedPartitions"]) if data else ()
@@ -48,14 +53,15 @@ def read_assignment(data: bytes) -> TopicNumbers:
 
 def assignment(version: int, topics: Mapping[str, Iterable[int]]) -> bytes:
     """An assignment in the member's own version."""
-    writer = Writer()
-    writer.int16(max(0, min(version, ASSIGNMENT.latest)))
-    writer.count(len(topics))
-    for topic in sorted(topics):
-        writer.string(topic)
-        writer.int32s(sorted(topics[topic]))
-    writer.nullable_bytes(None)
-    return bytes(writer.out)
+    version = max(0, min(version, ASSIGNMENT.latest))
+    partitions = [{"topic": topic, "partitions": sorted(topics[topic])} for topic in sorted(topics)]
+    fields = {"assignedPartitions": partitions, "userData": None}
+    return ASSIGNMENT.encode(fields, version, head=version)
+
+
+def subscription(topics: Sequence[str]) -> bytes:
+    """A subscription, version 0."""
+    return SUBSCRIPTION.encode({"topics": topics, "userData": None}, 0, head=0)
 
 
 def version_of(metadata: bytes) -> int:
