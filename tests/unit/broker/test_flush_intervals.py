@@ -46,10 +46,8 @@ class Place:
         self.settings = Settings()
         self.clock.turn()
         self.disk.settle()
-        self.partition = Partition(
-            self.log, leader_epoch=LeaderEpoch(0), flusher=self.directory.flusher,
-            flush_on_ack=False,
-        )  # fmt: skip
+        self.partition = Partition(self.log, flusher=self.directory.flusher, flush_on_ack=False)
+        self.partition.role.lead(LeaderEpoch(0))
         self.clock.advance(1)
         self.rounds = FlushIntervals(
             self.clock, [self.directory], lambda: cast("Any", self.settings)
