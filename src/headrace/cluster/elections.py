@@ -48,7 +48,7 @@ def without(
     if state.leader in gone:
         return elected(facts, topic, index)
     isr = tuple(broker for broker in state.isr if broker not in gone)
-    if state.leader == NO_LEADER or not isr or len(isr) == len(state.isr):
+    if state.leader == NO_LEADER or len(isr) == len(state.isr):  # a leader stays in it
         return None
     return replace(state, isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
 
