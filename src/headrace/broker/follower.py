@@ -30,7 +30,7 @@ class Following(Protocol):
 class Follower:
     """One leader followed in one epoch. It ends with the partition's next role."""
 
-    __slots__ = ("_compared", "_following", "ended", "leader", "leader_high_watermark", "unclean")
+    __slots__ = ("_following", "ended", "leader", "leader_high_watermark", "unclean")
 
     def __init__(self, following: Following, leader: BrokerId, *, unclean: bool) -> None:
         """`unclean`: the leader was elected though it may lack committed records."""
@@ -38,17 +38,12 @@ class Follower:
         self.leader = leader
         self.unclean = unclean
         self.leader_high_watermark = _NOWHERE
-        self._compared = False
+        """0 until the leader has said that it has all that is here: what an earlier leader left at
+        the end may lie below the new one's high watermark, and is not what was committed."""
         self.ended = False
 
     def committed_end(self) -> Offset:
-        """How far the own high watermark may go: the leader's, as far as it is flushed here.
-
-        0 until the leader has said that it has all that is here: what an old leader left at the end
-        may lie below the new one's high watermark, and is not what was committed.
-        """
-        if not self._compared:
-            return _NOWHERE
+        """How far the own high watermark may go: the leader's, as far as it is flushed here."""
         log = self._following.log
         own = log.flushed_offset if self._following.flushes_on_ack else log.end_offset
         return min(self.leader_high_watermark, own)
@@ -64,7 +59,6 @@ class Follower:
         if data:
             append_as_follower(following.log, data, now_ms)
             following.flush()
-        self._compared = True
         self.leader_high_watermark = leader_high_watermark
         following.advance(self.committed_end())
         return following.log.end_offset

@@ -1,0 +1,94 @@
+"""Three replicas through leaders, kills and lost messages keep what was acknowledged (G1 G3 G6 G7
+G12); and each rule of replication that is left out is found by the same histories."""
+
+import pytest
+
+from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange
+from headrace.broker.leader_term import LeaderTerm
+from headrace.model.nouns import BrokerId, Offset
+from tests.support.three_replicas import ThreeReplicas, Violation, run
+
+STEPS = 600
+SEEDS = 100
+SEEDS_MAX = 1500
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_what_was_acknowledged_and_shown_holds_through_every_change_of_role(block: int) -> None:
+    clusters = [run(block * SEEDS + seed, STEPS) for seed in range(SEEDS)]
+    assert sum(len(cluster.acked) for cluster in clusters) > 3 * SEEDS
+    assert sum(cluster.controller.epoch for cluster in clusters) > 4 * SEEDS
+    assert sum(cluster.cuts for cluster in clusters) > SEEDS / 2
+
+
+def assert_found(kind: type[ThreeReplicas] = ThreeReplicas) -> None:
+    for seed in range(SEEDS_MAX):
+        try:
+            run(seed, STEPS, kind)
+        except Violation:
+            return
+    pytest.fail("no history shows it")
+
+
+def test_a_follower_that_begins_by_cutting_to_its_high_watermark_is_found() -> None:
+    class Planted(ThreeReplicas):
+        truncates_to_high_watermark = True
+
+    assert_found(Planted)
+
+
+def test_a_cut_below_the_high_watermark_is_found() -> None:
+    class Planted(ThreeReplicas):
+        cuts_below_high_watermark = True
+
+    assert_found(Planted)
+
+
+def ask_for_without_union(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
+    """Have a change of the ISR count at once (a shrink) or only when it is written (a join)."""
+    ask_for = InSyncReplicas._ask_for
+
+    def planted(self: InSyncReplicas, wanted: frozenset[BrokerId]) -> IsrChange:
+        change = ask_for(self, wanted)
+        if joins is not (wanted <= self.in_sync):
+            self.maximal = self.in_sync if joins else wanted
+        return change
+
+    monkeypatch.setattr(InSyncReplicas, "_ask_for", planted)
+
+
+def test_an_acknowledgement_before_a_shrink_is_committed_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask_for_without_union(monkeypatch, joins=False)
+    assert_found()
+
+
+def test_a_high_watermark_beyond_a_pending_joiner_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask_for_without_union(monkeypatch, joins=True)
+    assert_found()
+
+
+def test_a_join_below_the_start_of_the_term_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    join = InSyncReplicas.join
+
+    def planted(
+        self: InSyncReplicas, replica: BrokerId, high_watermark: Offset, *, flushed: bool
+    ) -> IsrChange | None:
+        start, self.start = self.start, Offset(0)
+        try:
+            return join(self, replica, high_watermark, flushed=flushed)
+        finally:
+            self.start = start
+
+    monkeypatch.setattr(InSyncReplicas, "join", planted)
+    assert_found()
+
+
+def test_an_end_told_before_the_high_watermark_reached_the_term_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(LeaderTerm, "knows_end", True)
+    assert_found()

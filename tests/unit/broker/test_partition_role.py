@@ -1,0 +1,375 @@
+"""What a change of role does, and how far a leader and a follower let the high watermark go."""
+
+from dataclasses import replace
+
+import pytest
+
+from headrace.broker.in_sync_replicas import IsrChange, ReplicaFetch, Replicas
+from headrace.broker.leader_term import LeaderTerm
+from headrace.broker.partition import Partition
+from headrace.frontends.kafka.fetch import list_offsets
+from headrace.log.log import Log
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
+from headrace.record.batch import Record, build
+from headrace.wire.kafka.hot.list_offsets import LATEST, PartitionRequest
+from tests.support.broker import append
+from tests.support.log import CONFIG, NOW_MS, World, batch_of, values
+from tests.support.log import append as append_to_log
+
+A, B, C = BrokerId(0), BrokerId(1), BrokerId(2)
+LAG = 30.0
+
+
+class Lead:
+    """A partition of three replicas, led by A."""
+
+    def __init__(
+        self, *in_sync: BrokerId, min_insync_replicas: int = 1, flush_on_ack: bool = True
+    ) -> None:
+        self.world = World(config=replace(CONFIG, min_insync_replicas=min_insync_replicas))
+        self.partition = Partition(
+            self.world.log(), flusher=self.world.directory.flusher, flush_on_ack=flush_on_ack
+        )
+        self.lease = True
+        self.lead(5, *in_sync)
+
+    def lead(self, epoch: int, *in_sync: BrokerId, partition_epoch: int = 0) -> None:
+        replicas = Replicas(A, (A, B, C), in_sync or (A, B, C), partition_epoch)
+        self.partition.role.lead(
+            LeaderEpoch(epoch), replicas, now=0.0, may_commit=lambda: self.lease
+        )
+
+    @property
+    def log(self) -> Log:
+        return self.partition.log
+
+    @property
+    def term(self) -> LeaderTerm:
+        assert self.partition.role.term is not None
+        return self.partition.role.term
+
+    def write(self, count: int = 1) -> None:
+        for _ in range(count):
+            append(self.partition)
+        self.world.settle()
+
+    def fetch(self, broker: BrokerId, end: int, *, flushed: int | None = None, now: float = 1.0,
+              epoch: int = 1) -> IsrChange | None:  # fmt: skip
+        flushed_end = Offset(end if flushed is None else flushed)
+        return self.term.note_fetch(ReplicaFetch(broker, Offset(end), flushed_end, epoch), now)
+
+
+def brokers(change: IsrChange | None) -> list[int]:
+    assert change is not None
+    return [broker for broker, _ in change.in_sync]
+
+
+def test_the_high_watermark_is_the_lowest_flushed_end_of_the_isr() -> None:
+    lead = Lead()
+    lead.write(5)
+    assert lead.partition.high_watermark == 0
+    lead.fetch(B, 5, flushed=2)
+    assert lead.partition.high_watermark == 0, "C has said nothing yet"
+    lead.fetch(C, 4)
+    assert lead.partition.high_watermark == 2
+    lead.fetch(B, 3)
+    assert lead.partition.high_watermark == 3
+    lead.fetch(B, 1)
+    assert lead.partition.high_watermark == 3
+
+
+def test_without_flush_on_ack_log_ends_count() -> None:
+    lead = Lead(flush_on_ack=False)
+    append(lead.partition)
+    lead.fetch(B, 1, flushed=0)
+    lead.fetch(C, 1, flushed=0)
+    assert lead.partition.high_watermark == 1
+    assert lead.log.flushed_offset == 0
+
+
+def test_a_follower_that_reaches_everything_releases_who_waits_and_wakes_who_watches() -> None:
+    lead = Lead(A, B)
+    heard: list[ApiError | None] = []
+    woken: list[int] = []
+    lead.partition.watch(lambda: woken.append(lead.partition.high_watermark))
+    lead.partition.when_committed(append(lead.partition).commit_offset, heard.append)
+    lead.world.settle()
+    assert (heard, woken) == ([], [])
+    lead.fetch(B, 1)
+    assert (heard, woken) == ([None], [1])
+
+
+def test_a_committed_isr_below_the_minimum_has_the_high_watermark_stand_still() -> None:
+    lead = Lead(A, min_insync_replicas=2)
+    view = build([Record(0, NOW_MS, None, b"v", ())])
+    with pytest.raises(ApiError, match="NOT_ENOUGH_REPLICAS"):
+        lead.partition.append_internal(view)
+    append_to_log(lead.log, b"v", epoch=5)
+    lead.world.directory.flusher.flush_soon(lead.log)
+    lead.world.settle()
+    assert brokers(lead.fetch(B, 1)) == [A, B]
+    assert lead.partition.high_watermark == 0, "a pending join is not counted"
+    lead.partition.role.isr_committed((A, B), 1)
+    assert lead.partition.high_watermark == 1
+    append(lead.partition)
+
+
+def test_a_leader_alone_in_its_isr_commits_by_its_lease_only() -> None:
+    lead = Lead(A)
+    lead.lease = False
+    lead.write()
+    assert lead.partition.high_watermark == 0
+    lead.lease = True
+    lead.term.lease_renewed()
+    assert lead.partition.high_watermark == 1
+    lead.lease = False
+    lead.fetch(B, 1)
+    lead.write()
+    lead.fetch(B, 2)
+    assert lead.partition.high_watermark == 2, "B may be in the ISR: nobody else leads without it"
+
+
+def test_a_partition_without_other_replicas_asks_for_no_lease() -> None:
+    world = World()
+    partition = Partition(world.log(), flusher=world.directory.flusher)
+    partition.role.lead(LeaderEpoch(1))
+    append(partition)
+    world.settle()
+    assert partition.high_watermark == 1
+    assert partition.role.term is None
+
+
+def test_a_replica_joins_from_the_high_watermark_and_the_start_of_the_term_on() -> None:
+    lead = Lead(A, B)
+    lead.write(4)
+    lead.fetch(B, 2)
+    lead.lead(6, A, B)
+    assert (lead.term.start, lead.partition.high_watermark) == (4, 2)
+    assert lead.fetch(C, 3) is None
+    assert brokers(lead.fetch(C, 4)) == [A, B, C]
+    assert lead.term.maximal == {A, B, C}
+    assert lead.fetch(C, 4) is None, "asked for already"
+    lead.write()
+    lead.fetch(B, 5)
+    assert lead.partition.high_watermark == 4, "the pending joiner counts"
+
+
+def test_a_joiners_end_counts_as_far_as_it_is_flushed() -> None:
+    lead = Lead(A, B)
+    lead.write(2)
+    lead.fetch(B, 2)
+    assert lead.fetch(C, 2, flushed=1) is None
+    assert brokers(lead.fetch(C, 2)) == [A, B, C]
+
+
+def test_a_broker_without_a_replica_never_joins() -> None:
+    lead = Lead(A, B)
+    assert lead.fetch(BrokerId(9), 0) is None
+    assert lead.term.maximal == {A, B}
+
+
+def test_who_lags_leaves_and_counts_until_that_is_written() -> None:
+    lead = Lead()
+    lead.write(3)
+    lead.fetch(B, 3, now=20.0)
+    lead.fetch(C, 1, now=20.0)
+    assert lead.term.shrink(30.0, LAG) is None
+    assert brokers(lead.term.shrink(30.1, LAG)) == [A, B]
+    assert lead.partition.high_watermark == 1
+    assert lead.term.shrink(99.0, LAG) is None, "one change at a time"
+    lead.partition.role.isr_committed((A, B), 1)
+    assert lead.partition.high_watermark == 3
+    assert lead.term.in_sync == lead.term.maximal == {A, B}
+
+
+def test_who_reaches_where_the_leader_was_at_its_last_fetch_was_caught_up_then() -> None:
+    lead = Lead(A, B)
+    lead.write(2)
+    lead.fetch(B, 0, now=10.0)
+    lead.write(2)
+    lead.fetch(B, 2, now=20.0)
+    assert lead.term.shrink(40.0, LAG) is None
+    assert brokers(lead.term.shrink(40.1, LAG)) == [A]
+
+
+def test_a_replica_at_the_leaders_end_does_not_lag_however_long_it_was_silent() -> None:
+    lead = Lead(A, B)
+    lead.write()
+    lead.fetch(B, 1, now=1.0)
+    assert lead.term.shrink(1e6, LAG) is None
+
+
+def test_a_lost_answer_leaves_the_union_and_older_news_is_not_taken() -> None:
+    lead = Lead(A, B)
+    asked = lead.fetch(C, 0)
+    lead.term.isr_answer_lost()
+    assert lead.term.pending == asked
+    assert lead.term.maximal == {A, B, C}
+    assert not lead.term.isr_committed((A,), 0)
+    assert lead.term.maximal == {A, B, C}
+    lead.lead(5, A, C, partition_epoch=1)
+    assert lead.term.maximal == {A, C}
+    assert lead.term.pending is None
+
+
+def test_a_refusal_ends_the_union_unless_an_earlier_answer_was_lost() -> None:
+    lead = Lead(A, B)
+    lead.fetch(C, 0)
+    assert lead.term.isr_refused() is None
+    assert lead.term.maximal == {A, B}
+    assert lead.term.pending is None
+    lead.fetch(C, 0)
+    lead.term.isr_answer_lost()
+    assert brokers(lead.term.isr_refused()) == [A, B], "a write that outdates the one in doubt"
+    assert lead.term.maximal == {A, B, C}
+    lead.partition.role.isr_committed((A, B), 1)
+    assert lead.term.maximal == {A, B}
+
+
+def test_an_earlier_life_of_a_follower_is_not_believed() -> None:
+    lead = Lead(A, B)
+    lead.write(3)
+    lead.fetch(B, 1, epoch=7)
+    lead.fetch(B, 3, epoch=6)
+    assert lead.partition.high_watermark == 1
+    lead.fetch(B, 3, epoch=8)
+    assert lead.partition.high_watermark == 3
+
+
+def test_a_lower_minimum_lets_the_high_watermark_go_on() -> None:
+    lead = Lead(A, min_insync_replicas=2)
+    append_to_log(lead.log, b"v", epoch=5)
+    lead.world.directory.flusher.flush_soon(lead.log)
+    lead.world.settle()
+    assert lead.partition.high_watermark == 0
+    lead.partition.reconfigure(CONFIG)
+    assert lead.partition.high_watermark == 1
+
+
+def test_the_end_is_not_told_before_the_high_watermark_reaches_the_term() -> None:
+    lead = Lead(A, B)
+    lead.write(2)
+    lead.lead(6, A, B)
+    asked = PartitionRequest(0, LATEST, 6)
+    with pytest.raises(ApiError, match="OFFSET_NOT_AVAILABLE"):
+        list_offsets._end_of_log(5, lead.partition, asked, False)
+    lead.fetch(B, 2)
+    found = list_offsets._end_of_log(5, lead.partition, asked, False)
+    assert found is not None
+    assert found.offset == 2
+
+
+def test_a_resigned_leader_tells_all_who_wait_and_takes_nothing_of_a_coordinator() -> None:
+    lead = Lead(A, B)
+    batch = build([Record(0, NOW_MS, b"k", b"v", ())])
+    heard: list[ApiError | None] = []
+    woken: list[bool] = []
+    lead.partition.watch(lambda: woken.append(True))
+    lead.partition.when_committed(lead.partition.append_internal(batch).commit_offset, heard.append)
+    term = lead.term
+    lead.partition.role.resign()
+    assert [error.code for error in heard if error] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert woken == [True]
+    for call in (
+        lambda: lead.partition.append_internal(batch),
+        lambda: lead.partition.read(Offset(0), 100),
+        lambda: term.note_fetch(ReplicaFetch(B, Offset(1), Offset(1)), 1.0),
+        lambda: term.shrink(1.0, LAG),
+        lambda: term.isr_committed((A,), 9),
+    ):
+        with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+            call()
+    lead.world.settle()
+    assert (lead.log.end_offset, lead.partition.high_watermark) == (1, 0)
+
+
+def test_roles_come_and_go_over_the_same_log() -> None:
+    lead = Lead(A, B)
+    lead.write(2)
+    lead.fetch(B, 2)
+    follower = lead.partition.role.follow(B, LeaderEpoch(6))
+    assert lead.partition.role.follow(B, LeaderEpoch(6)) is follower
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        append(lead.partition)
+    with pytest.raises(ApiError, match="FENCED_LEADER_EPOCH"):
+        lead.lead(5)
+    lead.lead(7, A, B)
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        follower.append(memoryview(b""), Offset(9), NOW_MS)
+    lead.write()
+    assert lead.log.epochs.entries == [(5, 0), (7, 2)]
+    assert (lead.log.end_offset, lead.partition.high_watermark) == (3, 2)
+    lead.partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+    with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
+        lead.lead(8)
+
+
+def test_an_order_repeated_changes_nothing_and_more_replicas_begin_a_new_term() -> None:
+    world = World()
+    partition = Partition(world.log(), flusher=world.directory.flusher)
+    partition.role.lead(LeaderEpoch(1))
+    append(partition)
+    partition.role.lead(LeaderEpoch(1))
+    append(partition)
+    partition.role.lead(LeaderEpoch(1), Replicas(A, (A, B), (A,), 3))
+    term = partition.role.term
+    partition.role.lead(LeaderEpoch(1), Replicas(A, (A, B), (A,), 3))
+    assert partition.role.term is term is not None
+    assert term.start == 2
+
+
+def test_a_follower_commits_what_its_leader_has_and_itself_has_flushed() -> None:
+    world = World()
+    partition = Partition(world.log(), flusher=world.directory.flusher)
+    append_to_log(partition.log, b"old", epoch=1)
+    follower = partition.role.follow(B, LeaderEpoch(2))
+    world.settle()
+    assert partition.high_watermark == 0, "the leader has not said that it has this"
+    batch = batch_of(b"new")
+    leader = World()
+    append_to_log(leader.log(), b"old", epoch=1)
+    append_to_log(leader.log(), b"new", epoch=2)
+    found = leader.log().read_from_disk(Offset(1), len(batch) + 99, below=Offset(2))
+    assert follower.append(memoryview(bytes(found.data)), Offset(9), NOW_MS) == 2
+    assert partition.high_watermark == 1, "not flushed yet"
+    world.settle()
+    assert partition.high_watermark == 2
+    follower.append(memoryview(b""), Offset(1), NOW_MS)
+    assert partition.high_watermark == 2
+
+
+@pytest.mark.parametrize(
+    ("diverging", "cut"),
+    [
+        ((4, 3), 3),  # the leader's epoch 4 ended earlier
+        ((4, 9), 4),  # ours did
+        ((3, 9), 2),  # an epoch that is not known here: where ours below it ended
+        ((0, 1), 0),  # before all that is known here
+    ],
+)
+def test_where_a_log_is_cut_follows_from_the_epochs(diverging: tuple[int, int], cut: int) -> None:
+    world = World()
+    partition = Partition(world.log(), flusher=world.directory.flusher)
+    for epoch in (2, 2, 4, 4, 5):
+        append_to_log(partition.log, b"v", epoch=epoch)
+    follower = partition.role.follow(B, LeaderEpoch(6))
+    assert follower.offset_to_cut(LeaderEpoch(diverging[0]), Offset(diverging[1])) == cut
+
+
+@pytest.mark.parametrize("unclean", [False, True])
+def test_committed_records_go_after_an_unclean_election_only(unclean: bool) -> None:
+    world = World()
+    partition = Partition(world.log(), flusher=world.directory.flusher)
+    for value in (b"a", b"b", b"c"):
+        append_to_log(partition.log, value, epoch=1)
+    world.flush(partition.log)
+    follower = partition.role.follow(B, LeaderEpoch(2), unclean=unclean)
+    cut = follower.offset_to_cut(LeaderEpoch(1), Offset(2))
+    assert cut == (2 if unclean else None)
+    assert partition.role.closed is not unclean
+    assert values(partition.log) == {0: b"a", 1: b"b", 2: b"c"}
+    if not unclean:
+        assert partition.refusal is ErrorCode.KAFKA_STORAGE_ERROR
+        with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
+            partition.role.lead(LeaderEpoch(3))
