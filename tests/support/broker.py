@@ -14,6 +14,7 @@ from headrace.ports.network import ListenOptions, Network
 from headrace.ports.store import SessionEvents
 from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.record.batch import Record, build, parse_header
+from headrace.security.identity import Identity
 from headrace.server.assembly import Server
 from headrace.testing.clock import SimClock, SimRandom
 from headrace.testing.disk import SimDisk
@@ -99,8 +100,7 @@ class Room:
             api_key=key,
             version=version,
             client_id="test",
-            client_host="127.0.0.1",
-            listener="PLAINTEXT",
+            identity=Identity("127.0.0.1", "PLAINTEXT"),
         )
 
     async def ask(

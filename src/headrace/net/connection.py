@@ -14,6 +14,7 @@ from headrace.model.invariant import InvariantError
 from headrace.net.answering import Answers, Turns
 from headrace.net.buffers import BufferPool
 from headrace.net.inbox import LENGTH_BYTES, Inbox
+from headrace.net.limits import AUTHENTICATION_FRAME_BYTES_MAX
 from headrace.net.pending import Pending
 from headrace.net.session import CloseConnection, InTurn, Session
 from headrace.ports.clock import Timer
@@ -65,6 +66,9 @@ class Connection(BufferedProtocol):
         self.opened = self.answers.last_moved
         self.frame_since: float | None = None
         """When the frame being received began, for its deadline."""
+        self.authenticated = True
+        """False from its session's making until it is known who is at the other end, where that
+        must be known: narrower limits hold until then."""
         self._inbox = Inbox(table.scratch, table.pool)
         self._session: Session | None = None
         self._in_turn = False
@@ -218,6 +222,8 @@ class Connection(BufferedProtocol):
         view, filled = self._inbox.view, self._inbox.filled
         limits, answers = self._table.limits, self.answers
         frame_max, waiting_max = limits.frame_bytes_max, limits.waiting_answers_max
+        if not self.authenticated:
+            frame_max = min(frame_max, AUTHENTICATION_FRAME_BYTES_MAX)
         held_max = limits.write_buffer_bytes_high
         waiting, out, handle = answers.waiting, answers.out, session.frame
         while filled - at >= LENGTH_BYTES:

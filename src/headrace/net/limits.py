@@ -21,6 +21,13 @@ class Limits:
         self.slow_reader_seconds_max = config.connection_slow_reader_ms / 1000
 
 
+AUTHENTICATION_FRAME_BYTES_MAX = 512 << 10
+"""The longest frame of whoever has not authenticated yet, where he must; Kafka's
+sasl.server.max.receive.size."""
+
+AUTHENTICATION_SECONDS_MAX = 10.0
+"""How long he may take for it, from his connection's beginning."""
+
 SCRATCH_BYTES = 256 << 10
 """The receive buffer shared by all connections, and what one read brings at most through it."""
 

@@ -8,7 +8,13 @@ from functools import partial
 from headrace.net.answering import Answers
 from headrace.net.buffers import BufferPool
 from headrace.net.connection import Connection
-from headrace.net.limits import PIECE_BYTES, SCRATCH_BYTES, SWEEP_SECONDS, Limits
+from headrace.net.limits import (
+    AUTHENTICATION_SECONDS_MAX,
+    PIECE_BYTES,
+    SCRATCH_BYTES,
+    SWEEP_SECONDS,
+    Limits,
+)
 from headrace.net.session import Session
 from headrace.ports.clock import Clock, Timer
 
@@ -208,6 +214,8 @@ class ConnectionTable:
         limits = self.limits
         if connection.frames == 0 and now - connection.opened > limits.first_frame_seconds_max:
             return f"no whole request within {limits.first_frame_seconds_max:g} s"
+        if not connection.authenticated and now - connection.opened > AUTHENTICATION_SECONDS_MAX:
+            return f"not authenticated within {AUTHENTICATION_SECONDS_MAX:g} s"
         since = connection.frame_since
         if since is not None and now - since > limits.frame_seconds_max:
             return f"a request not whole within {limits.frame_seconds_max:g} s"

@@ -37,6 +37,7 @@ from headrace.frontends.kafka.groups import (
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, BrokerId, LeaderEpoch
 from headrace.net.pending import Pending
+from headrace.security.identity import Identity
 from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.hot import heartbeat as heartbeat_codec
 from headrace.wire.kafka.hot import offset_commit as commit_codec
@@ -92,9 +93,8 @@ class Wire:
         broker: Any = self.broker
         coordinators: Any = self.coordinators
         controller: Any = self.controller
-        return RequestContext(
-            broker, coordinators, controller, api.key, version, "client", "127.0.0.1", "PLAINTEXT"
-        )
+        who = Identity("127.0.0.1", "PLAINTEXT")
+        return RequestContext(broker, coordinators, controller, api.key, version, "client", who)
 
     def ask(self, api: Api, version: int, **values: Any) -> Any:
         """Handle a request of kio's, encoded and decoded again; the answer likewise."""

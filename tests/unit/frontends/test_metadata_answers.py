@@ -7,10 +7,11 @@ from headrace.frontends.kafka.metadata.kept_answers import (
     KeptAnswers,
     Question,
 )
+from headrace.security.identity import ANONYMOUS
 
 
 def question(text: str) -> Question:
-    return (12, "PLAINTEXT", text.encode())
+    return (12, "PLAINTEXT", ANONYMOUS, text.encode())
 
 
 def kept() -> KeptAnswers:
@@ -44,8 +45,8 @@ def test_what_comes_or_goes_costs_all_answers() -> None:
 
 def test_few_answers_are_kept_and_none_for_long_questions() -> None:
     answers = kept()
-    answers.keep((12, "PLAINTEXT", b"x" * (REQUEST_BYTES_MAX + 1)), b"", [])
-    assert answers.get((12, "PLAINTEXT", b"x" * (REQUEST_BYTES_MAX + 1))) is None
+    answers.keep(question("x" * (REQUEST_BYTES_MAX + 1)), b"", [])
+    assert answers.get(question("x" * (REQUEST_BYTES_MAX + 1))) is None
     for number in range(ANSWERS_MAX):
         answers.keep(question(str(number)), b"x", ["t"])
     assert left(answers) == set()

@@ -16,7 +16,9 @@ from headrace.model.errors import ErrorCode
 def client_of(context: RequestContext) -> Client:
     """Who asks."""
     name, version = context.client_software
-    return Client(context.client_id or "", name, version, context.client_host, context.client_port)
+    return Client(
+        context.client_id or "", name, version, context.identity.host, context.client_port
+    )
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:

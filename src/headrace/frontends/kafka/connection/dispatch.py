@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from headrace.frontends.kafka.connection import api_versions, cold_calls
+from headrace.frontends.kafka.connection import api_versions, authentication_stage, cold_calls
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.hot_state import Shared
@@ -29,6 +29,7 @@ from headrace.model.errors import Malformed
 from headrace.net.pending import Body, Pending
 from headrace.net.session import InTurn, Run
 from headrace.observe.metrics import Metrics
+from headrace.security.identity import Identity
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_request
 
@@ -70,6 +71,10 @@ class Dispatcher:
             for api in self.apis
             for version in range(api.min_version, api.max_version + 1)
         }
+        self.first_routes = authentication_stage.routes_in(self.routes)
+        """Those of connections that have not authenticated yet."""
+        self.authenticating = authentication_stage.listeners_with(broker.config.listeners)
+        """The listeners whose connections must."""
         self.shared = Shared(
             broker.clock,
             broker.random,
@@ -118,12 +123,12 @@ class KafkaSession:
     def __init__(self, dispatcher: Dispatcher, connection: "Connection") -> None:
         self._dispatcher = dispatcher
         self._routes = dispatcher.routes
+        if connection.listener in dispatcher.authenticating:
+            self._routes = dispatcher.first_routes
+            connection.authenticated = False
         self._pass = dispatcher.shared.request_pass
-        self._runs = ProduceRuns(dispatcher.broker, self._pass, dispatcher.routes)
-        self._commits = OffsetCommitRuns(
-            dispatcher.broker, dispatcher.coordinators, dispatcher.shared, dispatcher.routes
-        )
         self._connection = connection
+        self._begin_runs()
         self._quotas = dispatcher.broker.quotas
         self._client_raw = b""
         self._context = RequestContext(
@@ -133,12 +138,28 @@ class KafkaSession:
             api_key=ApiKey.API_VERSIONS,
             version=0,
             client_id="",
-            client_host=connection.address,
-            listener=connection.listener,
+            identity=Identity(connection.address, connection.listener),
             shared=dispatcher.shared,
             client_port=connection.port,
             offset_commits=self._commits,
         )
+
+    def _begin_runs(self) -> None:
+        dispatcher = self._dispatcher
+        self._runs = ProduceRuns(dispatcher.broker, self._pass, self._routes)
+        self._commits = OffsetCommitRuns(
+            dispatcher.broker, dispatcher.coordinators, dispatcher.shared, self._routes
+        )
+
+    def authenticated(self, identity: Identity) -> None:
+        """It is known who asks: from now on everything may be asked, as that one, for the first
+        time or after another.
+        """
+        self._routes = self._dispatcher.routes
+        self._begin_runs()
+        context = self._context
+        context.identity, context.offset_commits, context.throttle = identity, self._commits, None
+        self._connection.authenticated = True
 
     def frame(self, frame: memoryview) -> Body | Pending:
         """Answer one request."""
@@ -150,7 +171,8 @@ class KafkaSession:
         """Answer one request, count it, and have its client wait where it is over a quota."""
         throttle = self._context.throttle
         if throttle is None:
-            throttle = self._context.throttle = Throttle(self._quotas, self._connection)
+            user = self._context.identity.principal.name
+            throttle = self._context.throttle = Throttle(self._quotas, self._connection, user)
         header = parse_request(frame)
         route = self._routes.get(header.api_key << 16 | header.version)
         if route is None:
@@ -264,6 +286,8 @@ class KafkaSession:
         name = f"API {header.api_key}"
         if header.api_key in ApiKey.__members__.values():
             name = ApiKey(header.api_key).name
+        if self._routes is not self._dispatcher.routes:
+            raise Malformed(f"{name} v{header.version} before authentication")
         raise Malformed(f"{name} v{header.version} is not served")
 
     def _cold(
@@ -277,8 +301,7 @@ class KafkaSession:
             api_key=route.key,
             version=route.version,
             client_id=shared.client_id,
-            client_host=shared.client_host,
-            listener=shared.listener,
+            identity=shared.identity,
             shared=shared.shared,
             client_port=shared.client_port,
             client_software=shared.client_software,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from headrace.frontends.kafka.connection.hot_state import Shared
     from headrace.frontends.kafka.connection.throttle import Throttle
     from headrace.frontends.kafka.groups.offset_commit_run import OffsetCommitRuns
+    from headrace.security.identity import Identity
 
 Answer = Body | Pending
 
@@ -59,10 +60,9 @@ class RequestContext:
     api_key: ApiKey
     version: int
     client_id: str | None
-    client_host: str
-    """The peer's address as text, without port (from the socket, never from the request)."""
-    listener: str
-    """Name of the listener the request came through: Metadata answers with that one's addresses."""
+    identity: "Identity"
+    """Who asks, from where, and through which listener: Metadata answers with that one's addresses.
+    """
     shared: "Shared" = _NOT_SET
     """What hot handlers keep between requests; set by the dispatcher."""
     client_port: int = -1

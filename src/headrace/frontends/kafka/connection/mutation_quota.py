@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from headrace.broker.quotas import QuotaKey
-from headrace.frontends.kafka.connection.throttle import ANONYMOUS, milliseconds
+from headrace.frontends.kafka.connection.throttle import milliseconds
 
 if TYPE_CHECKING:
     from headrace.broker.quotas import Mutations
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def mutations(context: "RequestContext", strict_since: int) -> "Mutations":
     """What the request may change of topics; strict in versions that can tell a refusal."""
     client, strict = context.client_id or "", context.version >= strict_since
-    return context.broker.quotas.mutations(ANONYMOUS, client, strict=strict)
+    user = context.identity.principal.name
+    return context.broker.quotas.mutations(user, client, strict=strict)
 
 
 def throttled(context: "RequestContext", spent: "Mutations") -> timedelta:

@@ -13,16 +13,15 @@ if TYPE_CHECKING:
     from headrace.broker.quotas import ClientQuota, Quotas
     from headrace.net.connection import Connection
 
-ANONYMOUS = "ANONYMOUS"
-"""The user of whoever is not authenticated."""
 _WAIT_MS_MAX = (1 << 31) - 1
 
 
 class Throttle:
     """The quotas of one connection's client."""
 
-    def __init__(self, quotas: "Quotas", connection: "Connection") -> None:
+    def __init__(self, quotas: "Quotas", connection: "Connection", user: str) -> None:
         self._quotas = quotas
+        self._user = user
         self._connection = connection
         self._client = ""
         self._version = -1
@@ -33,7 +32,7 @@ class Throttle:
         """A request comes; of a Produce request its size. Answers to it ask `seconds_of`."""
         client = client_id or ""
         if self._version != self._quotas.version or client != self._client:
-            self._quota = self._quotas.of(ANONYMOUS, client)
+            self._quota = self._quotas.of(self._user, client)
             self._client, self._version = client, self._quotas.version
         self._seconds = 0.0
         if produced_bytes is not None:

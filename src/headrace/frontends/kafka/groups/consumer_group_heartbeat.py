@@ -32,7 +32,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         member_id=request.member_id,
         epoch=request.member_epoch,
         client_id=context.client_id or "",
-        client_host=f"/{context.client_host}",
+        client_host=f"/{context.identity.host}",
         instance_id=request.instance_id,
         rack_id=request.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout // _MILLISECOND,

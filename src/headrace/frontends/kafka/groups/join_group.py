@@ -35,7 +35,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         member_id=request.member_id,
         instance_id=getattr(request, "group_instance_id", None),
         client_id=context.client_id or "",
-        client_host=f"/{context.client_host}",
+        client_host=f"/{context.identity.host}",
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=session_ms if rebalance is None else _milliseconds(rebalance),
         protocol_type=request.protocol_type,

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 
 from headrace.broker.metadata_image import ImageDelta
+from headrace.security.identity import Principal
 
 ANSWERS_MAX = 256
 REQUEST_BYTES_MAX = 1024
 
-Question = tuple[int, str, bytes]
-"""A Metadata request: its version, the listener it came through, its body."""
+Question = tuple[int, str, Principal, bytes]
+"""A Metadata request: its version, the listener it came through, who asks, its body."""
 
 
 class KeptAnswers:
@@ -23,7 +24,7 @@ class KeptAnswers:
 
     def keep(self, question: Question, answer: bytes, topics: Iterable[str]) -> None:
         """Keep an answer that tells of these topics, which are there, and of no other."""
-        if len(question[2]) > REQUEST_BYTES_MAX:
+        if len(question[3]) > REQUEST_BYTES_MAX:
             return
         if len(self._answers) >= ANSWERS_MAX:
             self._forget_all()

@@ -47,7 +47,8 @@ _NO_ID = bytes(16)
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one Metadata request."""
     image, shared = context.broker.image, context.shared
-    question = (context.version, context.listener, bytes(body))
+    identity = context.identity
+    question = (context.version, identity.listener, identity.principal, bytes(body))
     known = shared.metadata_answers.get(question)
     if known is not None:
         return known
@@ -55,11 +56,11 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     missing = _missing(image, request) if request.allow_auto_topic_creation else []
     if missing:
         pending = Pending(alone=True)
-        asked = context.version, context.listener
+        asked = context.version, identity.listener
         creating = context.controller.auto_create(missing, spend=mutations(context, 0).spend)
         shared.spawn(_answer_created(context.broker, creating, asked, request, pending))
         return pending
-    response = _response(image, context.listener, request, {})
+    response = _response(image, identity.listener, request, {})
     answer = encode_response(context.version, response)
     if all(topic.error_code == 0 for topic in response.topics):
         shared.metadata_answers.keep(question, answer, (one.name or "" for one in response.topics))

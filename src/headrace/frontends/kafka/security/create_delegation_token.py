@@ -5,12 +5,12 @@ v2 flexible · v3 the owner may be another than who asks (KIP-373)
 
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
-from headrace.frontends.kafka.security.security_disabled import ANYBODY, NO_TIME, NO_TOKENS
+from headrace.frontends.kafka.security.security_disabled import NO_TIME, NO_TOKENS
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Refuse it, and tell for whom the token would have been."""
-    kind, name = ANYBODY
+    kind, name = context.identity.principal
     owner = getattr(request, "owner_principal_name", None)
     return maker(context)(
         None,

@@ -10,7 +10,5 @@ from headrace.model.errors import ApiError, ErrorCode
 NO_AUTHORIZER = ApiError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured on the broker.")
 NO_TOKENS = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 """Tokens are given to who has authenticated, and nobody does so here (KIP-48)."""
-ANYBODY = ("User", "ANONYMOUS")
-"""Type and name of the principal that every client is."""
 NO_TIME = datetime.fromtimestamp(0, UTC)
 """Of a token that there is none of. -1 at Kafka, which kio could not read back."""

@@ -32,7 +32,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         request.rack_id,
         None if topics is None else tuple(topics),
         context.client_id or "",
-        f"/{context.client_host}",
+        f"/{context.identity.host}",
     )
     if one.epoch == JOIN_EPOCH:
         try:

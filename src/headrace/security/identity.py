@@ -1,0 +1,33 @@
+"""Who asks: the same for every frontend, and what authorisation and quotas are about."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+USER = "User"
+
+
+class Principal(NamedTuple):
+    """Who somebody is, by kind and name: `User:alice`."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+ANONYMOUS = Principal(USER, "ANONYMOUS")
+"""Whoever is not authenticated, as Kafka calls him."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The other end of one connection, as the broker knows it and not as it says of itself."""
+
+    host: str
+    """The peer's address as text, without port (from the socket, never from a request)."""
+    listener: str
+    """Name of the listener that it came through."""
+    principal: Principal = ANONYMOUS
+    tags: frozenset[str] = frozenset()
+    """What whoever authenticated it says it may be taken for."""

@@ -1,0 +1,55 @@
+"""Connections that must authenticate: what holds for them until they have."""
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+
+from headrace.net import connection as connection_module
+from headrace.net import table as table_module
+from tests.support.net import framed, limits_with, until
+from tests.unit.net.test_connection import World, on_loop, read_frame
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_frame_that_is_long_for_a_stranger_is_taken_from_whoever_is_known(
+    known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "AUTHENTICATION_FRAME_BYTES_MAX", 1000)
+
+    async def test(world: World) -> None:
+        async with world.client() as (reader, writer):
+            writer.write(framed(b"a"))
+            assert await read_frame(reader) == b"a"
+            world.sessions[0].connection.authenticated = known
+            writer.write(framed(b"x" * 1000))
+            assert await read_frame(reader) == b"x" * 1000
+            writer.write(framed(b"x" * 1001))
+            if known:
+                assert await read_frame(reader) == b"x" * 1001
+            else:
+                with suppress(ConnectionResetError):
+                    assert await reader.read() == b""
+
+    on_loop(test)
+
+
+def test_a_stranger_is_dropped_when_its_time_is_over_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(table_module, "AUTHENTICATION_SECONDS_MAX", 0.3)
+
+    async def test(world: World) -> None:
+        async with world.client() as (reader, writer), world.client() as (other, its):
+            for one, sends in ((reader, writer), (other, its)):
+                sends.write(framed(b"a"))
+                assert await read_frame(one) == b"a"
+            world.sessions[0].connection.authenticated = False
+            await until(lambda: world.table.dropped == 1)
+            assert world.sessions[0].gone or world.sessions[1].gone
+            strangers = [one for one in world.sessions if not one.connection.authenticated]
+            assert [one.gone for one in strangers] == [True]
+            await asyncio.sleep(0)
+            assert len(world.table) == 1
+
+    on_loop(test, limits_with())
