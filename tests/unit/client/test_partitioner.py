@@ -56,3 +56,11 @@ def test_one_partition_is_always_it() -> None:
     for _ in range(3):
         assert partitioner.choose(None, 1) == 0
         partitioner.next_batch(1)
+
+
+def test_a_hash_beyond_31_bits_gives_javas_partition() -> None:
+    # Java has -973932308 for it, and takes the sign off before it divides.
+    assert murmur2(b"21") == 0x1_0000_0000 - 973932308
+    assert [partition_of(b"21", count) for count in (3, 5, 7)] == [
+        (0x7FFF_FFFF & -973932308) % count for count in (3, 5, 7)
+    ]

@@ -1,4 +1,4 @@
-"""Connections by a clock and a transport a test holds: deadlines, mutes, what is held back."""
+"""Connections by a clock and a transport that the test holds: deadlines, mutes, held requests."""
 
 import asyncio
 from collections.abc import Callable
@@ -120,12 +120,9 @@ class Room:
     def __init__(self, delay: Callable[[], float] | None = None, **settings: Value) -> None:
         self.clock = HandClock()
         self.sessions: list[Echo] = []
+        more = {} if delay is None else {"delay": delay}
         self.table = ConnectionTable(
-            self.clock,
-            limits_with(**settings),
-            self._open,
-            lambda error: pytest.fail(str(error)),
-            delay=delay or (lambda: 0.0),
+            self.clock, limits_with(**settings), self._open, pytest.fail, **more
         )
 
     def _open(self, connection: Connection) -> Echo:

@@ -251,3 +251,37 @@ def test_a_write_of_the_thread_that_fails_is_acknowledged_to_nobody(gate: Gate, 
         two.flush(30)
         assert told != []
         assert all(one is not None for one in told)  # KafkaError cannot be compared with None
+
+
+def test_while_the_thread_has_not_done_the_next_passes_are_its_too(
+    tmp_path: Path, gate: Gate
+) -> None:
+    async def story(disk: RealDisk) -> None:
+        file = opened(disk, tmp_path / "a")
+        told = one_pass(disk, file, 0, b"one")
+        disk.writer._slow_until = 0.0
+        assert disk.writer.busy
+        assert disk.writer.wanted
+        assert file.pins > 0
+        gate.opened.set()
+        assert await told == []
+        assert not disk.writer.busy
+        assert disk.writer.last is None
+        assert file.pins == 0
+
+    on_loop(story)
+
+
+def test_behind_a_write_that_failed_nothing_is_written_though_the_disk_would_take_it(
+    tmp_path: Path, gate: Gate
+) -> None:
+    async def story(disk: RealDisk) -> None:
+        file = opened(disk, tmp_path / "a")
+        gate.broken = file.fileno()
+        gate.opened.set()
+        assert await one_pass(disk, file, 0, b"lost") != []
+        gate.broken = -1
+        assert await one_pass(disk, file, 4, b"behind") != []
+        assert (tmp_path / "a").stat().st_size == 0
+
+    on_loop(story)

@@ -11,7 +11,8 @@ from kio.schema.index import api_key_map, schema_name_map
 from headrace.model.errors import ErrorCode, Malformed
 from headrace.wire.kafka import api, frame, kio_codec
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.hot import api_versions
+from headrace.wire.kafka.hot import api_versions, produce
+from headrace.wire.kafka.primitives import NO_UUID
 from headrace.wire.kafka.reader import ELEMENTS_MAX, CompactReader, Reader
 from headrace.wire.kafka.writer import CompactWriter, Writer
 
@@ -196,3 +197,45 @@ def test_importing_the_wire_brings_neither_kio_nor_codecs(module: str) -> None:
 def test_tags_must_ascend() -> None:
     with pytest.raises(Malformed, match="tag 1 after tag 1"):
         CompactReader(memoryview(b"\x02\x01\x00\x01\x00")).skip_tags()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        struct.pack(">hhih", ApiKey.PRODUCE, 8, 1, 3) + b"ab",
+        struct.pack(">hhih", ApiKey.PRODUCE, 8, 1, -2) + b"ab",
+        struct.pack(">hhih", ApiKey.PRODUCE, 8, 1, 1) + b"\xff",
+    ],
+    ids=["longer", "negative", "no-utf8"],
+)
+def test_a_client_id_that_is_none_is_malformed(head: bytes) -> None:
+    with pytest.raises(Malformed, match="client id"):
+        frame.parse_request(memoryview(head))
+
+
+def test_short_lengths_beyond_the_end_are_malformed_too() -> None:
+    with pytest.raises(Malformed):
+        CompactReader(memoryview(b"\x05ab")).string()
+    with pytest.raises(Malformed, match="4 elements announced"):
+        CompactReader(memoryview(b"\x05ab")).count(1)
+    with pytest.raises(Malformed, match="5 tags announced"):
+        CompactReader(memoryview(b"\x05\x00\x00")).skip_tags()
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+@pytest.mark.parametrize("transactional_id", [None, "", "t"])
+def test_one_batch_for_one_partition_keeps_its_transactional_id(
+    version: int, transactional_id: str | None
+) -> None:
+    topics = [produce.TopicData("topic", NO_UUID, [produce.PartitionData(3, b"records")])]
+    request = produce.ProduceRequest(transactional_id, -1, 1000, topics)
+    body = memoryview(bytearray(produce.encode_request(version, request)))
+    back = produce.decode_request(version, body)
+    assert back.transactional_id == transactional_id
+    assert (back.acks, back.timeout_ms) == (-1, 1000)
+    (partition,) = back.topics[0].partitions
+    assert (partition.partition, bytes(partition.records or b"")) == (3, b"records")
+    usual = produce.decode_usual(version, body)
+    assert (usual is None) == (transactional_id is not None)
+    tail = produce.tail_bytes(version)
+    assert bytes(body[len(body) - tail - 7 :]) == b"records" + bytes(tail)

@@ -1,0 +1,65 @@
+"""Parts of commands: what flags add to JSON lines, places in a topic, copies of index files."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.copying import Copier
+from headrace.cli.offset_positions import Place, resolve_places
+from headrace.cli.record_lines import LineParser
+from headrace.client.producer import Producer
+from headrace.client.sync import connect, run
+from headrace.model.nouns import TopicPartition
+from headrace.testing import BrokerThread
+
+WHERE = TopicPartition("t", 0)
+
+
+def test_a_key_and_headers_of_the_flags_go_before_those_of_a_json_line() -> None:
+    parser = LineParser(key=b"flag", headers=[("a", b"1")], json=True)
+    line = parser.parse(b'{"key":"line","value":"v","headers":[{"key":"b","value":"2"}]}', 1)
+    assert (line.key, list(line.headers)) == (b"flag", [("a", b"1"), ("b", b"2")])
+
+
+@pytest.mark.parametrize(("said", "read"), [("0", 0), ("-1", None), ("true", None), ('"5"', None)])
+def test_a_time_in_json_is_a_number_not_below_zero(said: str, read: int | None) -> None:
+    line = LineParser(json=True).parse(f'{{"value":"v","timestamp":{said}}}'.encode(), 1)
+    assert line.timestamp == read
+
+
+def test_a_place_beyond_a_partition_is_its_start_or_its_end() -> None:
+    with BrokerThread() as broker, connect(broker.bootstrap) as client:
+        producer = Producer(client)
+
+        async def send() -> None:
+            for number in range(10):
+                await producer.send("t", b"x", timestamp=1000 + number, partition=0)
+            await producer.flush()
+
+        def at(place: Place, current: int | None = None) -> int:
+            known = None if current is None else {WHERE: current}
+            return run(resolve_places(client, place, [WHERE], known))[WHERE]
+
+        run(send())
+        assert at(Place("offset", 4)) == 4
+        assert at(Place("offset", 99)) == 10
+        assert at(Place("before_end", 3)) == 7
+        assert at(Place("before_end", 99)) == 0
+        assert at(Place("before_end", 3), current=6) == 3
+        assert at(Place("ahead", 3)) == 3
+        assert at(Place("ahead", 3), current=6) == 9
+        assert at(Place("time", 1004)) == 4
+        assert at(Place("time", 5000)) == 10
+
+
+def test_an_index_with_room_left_is_copied_to_the_byte_and_its_room_stays_a_hole(
+    tmp_path: Path,
+) -> None:
+    source, target = tmp_path / "00.index", tmp_path / "copy.index"
+    source.write_bytes(b"entries" + bytes(10 << 20))
+    told: list[int] = []
+    Copier("copy", told.append)(str(source), str(target), False)
+    assert target.read_bytes() == source.read_bytes()
+    assert sum(told) == source.stat().st_size
+    assert target.stat().st_blocks * 512 < 1 << 20
+    assert target.stat().st_mtime_ns == source.stat().st_mtime_ns
