@@ -395,18 +395,3 @@ def test_deleted_records_are_out_of_range_and_nothing_beyond_the_high_watermark_
     place.partition.reconfigure(LogConfig(cleanup_policy=frozenset({"compact"})))
     with pytest.raises(ApiError, match="POLICY_VIOLATION"):
         place.partition.delete_records(3)
-
-
-def test_who_asks_from_a_callback_is_told_behind_those_who_asked_before() -> None:
-    place = Place()
-    order: list[str] = []
-
-    def first(_: ApiError | None) -> None:
-        order.append("first")
-        place.partition.when_committed(Offset(1), lambda _: order.append("asked by the first"))
-
-    append(place.partition)
-    place.partition.when_committed(Offset(1), first)
-    place.partition.when_committed(Offset(1), lambda _: order.append("second"))
-    place.flush()
-    assert order == ["first", "second", "asked by the first"]

@@ -1,7 +1,6 @@
 """Connections by a clock and a transport that the test holds: deadlines, mutes, held requests."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -117,13 +116,18 @@ class Client:
 class Room:
     """A table of connections on a clock that the test moves."""
 
-    def __init__(self, delay: Callable[[], float] | None = None, **settings: Value) -> None:
+    def __init__(self, delays: tuple[float, ...] = (), **settings: Value) -> None:
+        """`delays`: how long the first connections wait to be let in."""
         self.clock = HandClock()
         self.sessions: list[Echo] = []
-        more = {} if delay is None else {"delay": delay}
+        self.fatal: list[Exception] = []
+        self._delays = list(delays)
         self.table = ConnectionTable(
-            self.clock, limits_with(**settings), self._open, pytest.fail, **more
+            self.clock, limits_with(**settings), self._open, self.fatal.append, delay=self._delay
         )
+
+    def _delay(self) -> float:
+        return self._delays.pop(0) if self._delays else 0.0
 
     def _open(self, connection: Connection) -> Echo:
         self.sessions.append(Echo())
@@ -199,7 +203,7 @@ def test_the_buffer_of_a_large_request_goes_back_when_it_was_not_used_for_two_sw
 
 
 def test_what_came_before_a_connection_was_let_in_is_handled_then() -> None:
-    room = Room(delay=iter([5.0, 0.0]).__next__)
+    room = Room(delays=(5.0,))
     client = room.client()
     client.sends(framed(b"early")[:3])
     client.sends(framed(b"early")[3:] + framed(b"too"))

@@ -260,14 +260,10 @@ def test_while_the_thread_has_not_done_the_next_passes_are_its_too(
         file = opened(disk, tmp_path / "a")
         told = one_pass(disk, file, 0, b"one")
         disk.writer._slow_until = 0.0
-        assert disk.writer.busy
-        assert disk.writer.wanted
-        assert file.pins > 0
+        assert (disk.writer.busy, disk.writer.wanted, file.pins > 0) == (True, True, True)
         gate.opened.set()
         assert await told == []
-        assert not disk.writer.busy
-        assert disk.writer.last is None
-        assert file.pins == 0
+        assert (disk.writer.busy, disk.writer.last, file.pins) == (False, None, 0)
 
     on_loop(story)
 
