@@ -50,17 +50,22 @@ class Writer:
         reached; what `outcome` holds has been written.
         """
         outcome.taken += await self._read_uncertain()
+        own: list[Change] = []
         for _ in range(ATTEMPTS_MAX):
             decision = decide(self._facts, event)
-            done = {(change.topic, index) for change in outcome.taken for index, _ in change.states}
-            made = {change.topic for change in outcome.taken if change.created or change.deleted}
+            done = {(change.topic, index) for change in own for index, _ in change.states}
+            made = {change.topic for change in own if change.created or change.deleted}
             outcome.refused = {
                 partition: code
                 for partition, code in decision.refused.items()
                 if tuple(partition) not in done and partition.topic not in made
             }
-            if await self.write(decision.changes, outcome.taken):
-                return
+            before = len(own)
+            try:
+                if await self.write(decision.changes, own):
+                    return
+            finally:
+                outcome.taken += own[before:]
             outcome.taken += await self._read_uncertain()
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "the metadata store keeps changing")
 
