@@ -150,11 +150,12 @@ class TransactionMachine(RuleBasedStateMachine):
 
     def verified(self, client: Client | None, batch: Late, code: ErrorCode) -> None:
         if code is ErrorCode.NONE:
-            try:
-                self.room.transactions.verify(ID, batch.who, batch.partition)
+            refused: dict[TopicPartition, ApiError] = {}
+            self.room.transactions.verify(ID, batch.who, [batch.partition], refused.update)
+            if refused:
+                code = refused[batch.partition].code
+            else:
                 batch.transaction.added.add(batch.partition)
-            except ApiError as error:
-                code = error.code
         self.append(client, batch, Begins.VERIFIED, code)
 
     def append(self, client: Client | None, batch: Late, begins: Begins, code: ErrorCode) -> None:

@@ -283,7 +283,10 @@ class Room:
         data = self.participants.partitions[partition]
         begins = Begins.NO
         if not data.producers.is_open(*who):
-            self.transactions.verify(ID, who, partition)
+            refused: dict[TopicPartition, ApiError] = {}
+            self.transactions.verify(ID, who, [partition], refused.update)
+            if refused:
+                raise refused[partition]
             begins = Begins.VERIFIED
         data.write(who, value, seq, begins)
 

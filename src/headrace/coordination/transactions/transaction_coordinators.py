@@ -160,9 +160,21 @@ class TransactionCoordinators:
 
         self._change(transactional_id, decision, partial(_code, done))
 
-    def verify(self, transactional_id: str, who: ProducerEpoch, partition: TopicPartition) -> None:
-        """ApiError unless the producer may write to `partition` in its open transaction."""
-        self.led.of(transactional_id).verify(transactional_id, who, partition)
+    def verify(
+        self,
+        transactional_id: str,
+        who: ProducerEpoch,
+        partitions: Collection[TopicPartition],
+        done: Done[dict[TopicPartition, ApiError]],
+    ) -> None:
+        """Tell which partitions the producer may not write to in its open transaction, and why."""
+        refused: dict[TopicPartition, ApiError] = {}
+        for partition in partitions:
+            try:
+                self.led.of(transactional_id).verify(transactional_id, who, partition)
+            except ApiError as error:
+                refused[partition] = error
+        done(refused)
 
     def end(
         self,

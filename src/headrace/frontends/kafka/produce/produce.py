@@ -69,13 +69,10 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         ):
             return _later(context, body)
         checked = record_validation.check_all(todo, len(body)) if todo else {}
-        begun = NONE_BEGUN
         first = list(_first_ones(context, request)) if transactional_id is not None else []
-        if first and transactional_id is not None:
-            if version >= transaction_begin.ADDS_SINCE:
-                return _later(context, body)
-            begun = transaction_begin.verify(context, transactional_id, first)
-        return _several(context, request, checked, begun, Pending())
+        if first:
+            return _later(context, body)
+        return _several(context, request, checked, NONE_BEGUN, Pending())
     # The usual request: one batch, outside of a transaction or in one that is open there already.
     # What follows is this API's whole cost for small batches.
     name, topic_id, ((index, records),) = topics[0]
@@ -159,7 +156,7 @@ def _named(
 
 
 def _later(context: RequestContext, body: memoryview) -> Pending:
-    """Have a thread look into the records, and the coordinator begin a transaction, then go on.
+    """Have a thread look into the records, and the coordinator asked about its transaction.
 
     The connection hands nothing over until then. So a client's batches stay in order, and no client
     has more than one request copied here.
@@ -171,6 +168,7 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
     context = replace(context)
     limit = broker.config.record_batch_inflated_bytes_max
     todo = list(_to_check(context, request))
+    problems: list[CloseConnection] = []
 
     def checked(
         result: "dict[record_validation.Place, record_validation.Outcome] | BaseException",
@@ -191,6 +189,7 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
             answer = _several(context, request, looked_into, begun, pending)
         except CloseConnection as closed:
             pending.fail(closed)
+            problems.append(closed)
             return
         if not isinstance(answer, Pending):
             pending.resolve(answer)
@@ -199,6 +198,8 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
         broker.disk.run(lambda: record_validation.check_all(todo, limit), checked)
     else:
         checked({})
+    if problems:  # met before anybody waits for the answer
+        raise problems[0]
     return pending
 
 
@@ -208,10 +209,12 @@ def _begin(context: RequestContext, request: ProduceRequest, done: "Done[Begun]"
     first = list(_first_ones(context, request)) if transactional_id is not None else []
     if not first or transactional_id is None:
         done(NONE_BEGUN)
-    elif context.version >= transaction_begin.ADDS_SINCE:
-        transaction_begin.add(context, transactional_id, first, done)
-    else:
-        done(transaction_begin.verify(context, transactional_id, first))
+        return
+    version = context.version
+    ask = transaction_begin.add
+    if version < transaction_begin.ADDS_SINCE:
+        ask = transaction_begin.verify
+    ask(context.coordinators.transactions, version, transactional_id, first, done)
 
 
 def _first_ones(context: RequestContext, request: ProduceRequest) -> "Iterator[First]":

@@ -6,14 +6,15 @@ Produce v11 the transaction's coordinator must know the partition already (AddPa
 v12 on it is taken in by this very batch, and written once that is committed.
 """
 
-from typing import NamedTuple
+from collections.abc import Collection
+from functools import partial
+from typing import NamedTuple, Protocol
 
 from headrace.coordination.transactions.producers import TV2, ProducerEpoch
-from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.log.producers.producer_states import Begins
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, when_all
 
 ADDS_SINCE = 12
 _ABORTABLE_SINCE = 11
@@ -45,20 +46,60 @@ class Begun(NamedTuple):
 NONE_BEGUN = Begun({}, {})
 
 
-def verify(context: RequestContext, transactional_id: str, batches: list[First]) -> Begun:
+class TransactionPartitions(Protocol):
+    """What the coordinator of a transaction is asked about its partitions, here or elsewhere."""
+
+    def verify(
+        self,
+        transactional_id: str,
+        who: ProducerEpoch,
+        partitions: Collection[TopicPartition],
+        done: Done[dict[TopicPartition, ApiError]],
+    ) -> None:
+        """Tell which of them the producer may not write to in its open transaction, and why."""
+
+    def add(
+        self,
+        transactional_id: str,
+        who: ProducerEpoch,
+        partitions: Collection[TopicPartition],
+        version: int,
+        done: Done[ApiError | None],
+    ) -> None:
+        """Take them into the transaction, which begins with the first ones."""
+
+
+def verify(
+    coordinator: TransactionPartitions,
+    version: int,
+    transactional_id: str,
+    batches: list[First],
+    done: Done[Begun],
+) -> None:
     """Ask the coordinator whether the transaction reaches their partitions."""
     found = Begun({}, {})
-    for one in batches:
-        try:
-            context.coordinators.transactions.verify(transactional_id, one.producer, one.partition)
-            found.begins[one.place] = Begins.VERIFIED
-        except ApiError as error:
-            found.refused[one.place] = _refusal(context.version, error)
-    return found
+    by_producer: dict[ProducerEpoch, list[First]] = {}
+    for batch in batches:
+        by_producer.setdefault(batch.producer, []).append(batch)
+    answered = when_all(len(by_producer), lambda: done(found))
+
+    def verified(asked: list[First], refused: dict[TopicPartition, ApiError]) -> None:
+        for batch in asked:
+            error = refused.get(batch.partition)
+            if error is None:
+                found.begins[batch.place] = Begins.VERIFIED
+            else:
+                found.refused[batch.place] = _refusal(version, error)
+        answered()
+
+    for producer, asked in by_producer.items():
+        partitions = [batch.partition for batch in asked]
+        coordinator.verify(transactional_id, producer, partitions, partial(verified, asked))
 
 
 def add(
-    context: RequestContext,
+    coordinator: TransactionPartitions,
+    version: int,
     transactional_id: str,
     batches: list[First],
     done: Done[Begun],
@@ -78,11 +119,11 @@ def add(
             if error is None:
                 found.begins[one.place] = Begins.FRESH
             else:
-                found.refused[one.place] = _refusal(context.version, error)
+                found.refused[one.place] = _refusal(version, error)
         done(found)
 
     partitions = [one.partition for one in mine]
-    context.coordinators.transactions.add(transactional_id, producer, partitions, TV2, added)
+    coordinator.add(transactional_id, producer, partitions, TV2, added)
 
 
 def _refusal(version: int, error: ApiError) -> ApiError:

@@ -64,7 +64,7 @@ def _several(context: RequestContext, request: Entity, pending: Pending) -> None
     done = gather(len(request.transactions), answer)
     for at, one in enumerate(request.transactions):
         if one.verify_only:
-            done(at, _verified(context, one))
+            _verify(context, one, partial(done, at))
         else:
             _add(context, one.transactional_id, producer_of(one), one.topics, partial(done, at))
 
@@ -97,18 +97,21 @@ def _add(
     context.coordinators.transactions.add(transactional_id, who, partitions, TV0, added)
 
 
-def _verified(context: RequestContext, asked: Entity) -> Codes:
-    codes: Codes = {}
-    verify, producer = context.coordinators.transactions.verify, producer_of(asked)
-    for one in _partitions(asked.topics):
-        try:
-            verify(asked.transactional_id, producer, one)
-            codes[one] = ErrorCode.NONE
-        except ApiError as error:
-            abortable = context.version >= _ABORTABLE_SINCE
-            refused = error.code is ErrorCode.INVALID_TXN_STATE and abortable
-            codes[one] = ErrorCode.TRANSACTION_ABORTABLE if refused else error.code
-    return codes
+def _verify(context: RequestContext, asked: Entity, done: Done[Codes]) -> None:
+    partitions = _partitions(asked.topics)
+
+    def code_of(error: ApiError | None) -> ErrorCode:
+        if error is None:
+            return ErrorCode.NONE
+        abortable = context.version >= _ABORTABLE_SINCE
+        refused = error.code is ErrorCode.INVALID_TXN_STATE and abortable
+        return ErrorCode.TRANSACTION_ABORTABLE if refused else error.code
+
+    def verified(refused: dict[TopicPartition, ApiError]) -> None:
+        done({partition: code_of(refused.get(partition)) for partition in partitions})
+
+    transactions = context.coordinators.transactions
+    transactions.verify(asked.transactional_id, producer_of(asked), partitions, verified)
 
 
 def _partitions(topics: Iterable[Entity]) -> list[TopicPartition]:

@@ -55,12 +55,11 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     if context.version >= _ADDS_SINCE:
         coordinators.transactions.add(request.transactional_id, who, [place], TV2, added)
         return pending
-    try:
-        coordinators.transactions.verify(request.transactional_id, who, place)
-    except ApiError as error:
-        done(error.code)
-    else:
-        added(None)
+
+    def verified(errors: dict[TopicPartition, ApiError]) -> None:
+        added(errors.get(place))
+
+    coordinators.transactions.verify(request.transactional_id, who, [place], verified)
     return pending
 
 
