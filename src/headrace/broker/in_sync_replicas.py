@@ -137,7 +137,7 @@ class InSyncReplicas:
         That is all below the high watermark, and all below the term's start: a new leader's own
         high watermark lags, and records above it may have been acknowledged by the one before.
         """
-        if self.pending is not None or replica in self.maximal or replica not in self._progress:
+        if self.pending is not None or replica in self.maximal:
             return None
         if self._end_of(replica, flushed=flushed) < max(high_watermark, self.start):
             return None

@@ -92,12 +92,10 @@ class PartitionRole:
         ApiError: FENCED_LEADER_EPOCH for an older epoch; why it is closed.
         """
         alone, log = len(replicas.assigned) == 1, self.log
-        if self._repeats(leader_epoch):
-            if self._alone and alone:
-                return
-            if self.term is not None and self.term.assigned == frozenset(replicas.assigned):
-                self.isr_committed(replicas.in_sync, replicas.partition_epoch)
-                return
+        repeated, term = self._repeats(leader_epoch), self.term
+        if repeated and term is not None and term.assigned == frozenset(replicas.assigned):
+            self.isr_committed(replicas.in_sync, replicas.partition_epoch)
+            return
         self._end_role()
         self.leader_epoch = leader_epoch
         self.waiters.refusal = None

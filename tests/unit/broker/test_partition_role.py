@@ -109,6 +109,7 @@ def test_a_committed_isr_below_the_minimum_has_the_high_watermark_stand_still() 
     lead.world.directory.flusher.flush_soon(lead.log)
     lead.world.settle()
     assert brokers(lead.fetch(B, 1)) == [A, B]
+    lead.fetch(B, 1)
     assert lead.partition.high_watermark == 0, "a pending join is not counted"
     lead.partition.role.isr_committed((A, B), 1)
     assert lead.partition.high_watermark == 1
@@ -176,6 +177,7 @@ def test_who_lags_leaves_and_counts_until_that_is_written() -> None:
     lead.fetch(C, 1, now=20.0)
     assert lead.term.shrink(30.0, LAG) is None
     assert brokers(lead.term.shrink(30.1, LAG)) == [A, B]
+    lead.fetch(B, 3, now=30.2)
     assert lead.partition.high_watermark == 1
     assert lead.term.shrink(99.0, LAG) is None, "one change at a time"
     lead.partition.role.isr_committed((A, B), 1)
@@ -235,6 +237,15 @@ def test_an_earlier_life_of_a_follower_is_not_believed() -> None:
     assert lead.partition.high_watermark == 1
     lead.fetch(B, 3, epoch=8)
     assert lead.partition.high_watermark == 3
+
+
+def test_nobody_joins_while_another_change_is_pending() -> None:
+    lead = Lead(A, B)
+    lead.write()
+    shrunk = lead.term.shrink(LAG + 1, LAG)
+    assert lead.fetch(C, 1) is None
+    assert lead.term.pending == shrunk
+    assert lead.term.maximal == {A, B}
 
 
 def test_a_lower_minimum_lets_the_high_watermark_go_on() -> None:
