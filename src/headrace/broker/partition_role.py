@@ -228,7 +228,9 @@ class PartitionRole:
         if self._announced == mark and self._announced_start == start:
             return
         self._announced, self._announced_start = mark, start
-        self.waiters.release()
+        waiters = self.waiters
+        if waiters.waiting:
+            waiters.release()
         if self._watchers:
             self._wake()
 

@@ -11,11 +11,11 @@ from headrace.ports.callbacks import Done
 class CommitWaiters:
     """The callers that wait for a log's high watermark, in the order of asking."""
 
-    __slots__ = ("_log", "_waiting", "refusal")
+    __slots__ = ("_log", "refusal", "waiting")
 
     def __init__(self, log: Log, refusal: ErrorCode) -> None:
         self._log = log
-        self._waiting: deque[tuple[Offset, Done[ApiError | None]]] = deque()
+        self.waiting: deque[tuple[Offset, Done[ApiError | None]]] = deque()
         self.refusal: ErrorCode | None = refusal
         """Why nothing is served, or None while something is."""
 
@@ -28,22 +28,22 @@ class CommitWaiters:
         """
         if self.refusal is not None:
             callback(ApiError(self.refusal))
-        elif commit_offset <= self._log.high_watermark and not self._waiting:
+        elif commit_offset <= self._log.high_watermark and not self.waiting:
             callback(None)
         else:
-            self._waiting.append((commit_offset, callback))
+            self.waiting.append((commit_offset, callback))
             if commit_offset <= self._log.high_watermark:
                 self.release()
 
     def release(self) -> None:
         """Tell those whose offset the high watermark has reached."""
         # A callback may append and ask again: the queue is read afresh each time.
-        while self._waiting and self._waiting[0][0] <= self._log.high_watermark:
-            self._waiting.popleft()[1](None)
+        while self.waiting and self.waiting[0][0] <= self._log.high_watermark:
+            self.waiting.popleft()[1](None)
 
     def refuse(self, because: ErrorCode) -> None:
         """Tell those who wait, and all who ask from now on, `because`."""
         self.refusal = because
-        waiting, self._waiting = self._waiting, deque()
+        waiting, self.waiting = self.waiting, deque()
         for _, callback in waiting:
             callback(ApiError(because))
