@@ -7,6 +7,7 @@ from headrace.frontends.kafka.metadata.kept_answers import (
     KeptAnswers,
     Question,
 )
+from headrace.frontends.kafka.metadata.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
 from headrace.security.identity import ANONYMOUS
 
 
@@ -51,3 +52,8 @@ def test_few_answers_are_kept_and_none_for_long_questions() -> None:
         answers.keep(question(str(number)), b"x", ["t"])
     assert left(answers) == set()
     assert sum(answers.get(question(str(one))) == b"x" for one in range(ANSWERS_MAX)) > 3
+
+
+def test_who_asks_may_do_everything_in_kafkas_bits() -> None:
+    # What a Kafka without an authorizer answers.
+    assert (TOPIC_OPERATIONS, CLUSTER_OPERATIONS) == (3576, 8096)

@@ -339,3 +339,16 @@ def test_a_single_file_is_judged_by_itself() -> None:
         report = Report()
         verify_file(disk, path, report)
         assert not report.sound, path
+
+
+def test_an_index_that_names_a_place_twice_does_not_grow() -> None:
+    disk = written()
+    path = segments(disk, ".index")[0]
+    entries = content(disk, path).rstrip(b"\0")
+    entries = entries[: len(entries) // 8 * 8]
+    offset, position = struct.unpack(">ii", entries[-8:])
+    overwrite(disk, path, entries + struct.pack(">ii", offset + 1, position))
+    (finding,) = verified(disk).findings
+    assert (finding.damage, finding.kind, finding.text) == (
+        True, Kind.INDEX, "its entries do not grow",
+    )  # fmt: skip

@@ -1,0 +1,83 @@
+"""The connection on a loop: answers that are cut, too small, not asked for, or do not come."""
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+
+from headrace.client.events import EventLink, EventTransport
+from headrace.client.transport import Address, ConnectionLost, TimedOut
+from tests.support.net import framed, until
+
+
+def told(answer: bytes, story: Callable[[EventLink], Awaitable[None]]) -> None:
+    """Tell a story to a link whose other end answers the first bytes it gets with `answer`."""
+
+    async def main() -> None:
+        served = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with suppress(OSError):
+                await reader.read(1)
+                writer.write(answer)
+                await reader.read()
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+            served.set()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        link = await EventTransport().connect(Address("127.0.0.1", port), 10)
+        try:
+            await asyncio.wait_for(story(link), 20)
+        finally:
+            link.close()
+            await asyncio.wait_for(served.wait(), 20)
+            server.close()
+            await server.wait_closed()
+
+    asyncio.run(main())
+
+
+def test_answers_that_come_byte_by_byte_are_whole_and_in_order() -> None:
+    async def story(link: EventLink) -> None:
+        first, second = link.send([b"a"]), link.send([b"b"])
+        for byte in framed(b"first") + framed(b"the second"):
+            link.data_received(bytes([byte]))
+        assert bytes(await first.wait(10)) == b"first"
+        assert bytes(await second.wait(10)) == b"the second"
+        assert not link.closed
+
+    told(b"", story)
+
+
+@pytest.mark.parametrize("size", [-1, 0, 3, (256 << 20) + 1])
+def test_a_size_that_no_answer_has_ends_the_connection(size: int) -> None:
+    async def story(link: EventLink) -> None:
+        with pytest.raises(ConnectionLost, match=f"{size} bytes announced"):
+            await link.send([b"a"]).wait(10)
+        assert link.closed
+
+    told(struct.pack(">i", size) + bytes(8), story)
+
+
+def test_an_answer_that_does_not_come_in_time_ends_the_connection() -> None:
+    async def story(link: EventLink) -> None:
+        with pytest.raises(TimedOut):
+            await link.send([b"a"]).wait(0.05)
+        assert link.closed
+        with pytest.raises(ConnectionLost):
+            link.send([b"b"])
+
+    told(b"", story)
+
+
+def test_an_answer_to_nothing_ends_the_connection() -> None:
+    async def story(link: EventLink) -> None:
+        link.send([b"a"], answered=False)
+        await until(lambda: link.closed)
+
+    told(framed(b"nobody asked"), story)

@@ -1,0 +1,71 @@
+"""A member of a group: when it is told to join again, and what it says of lost commits."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.client import admin
+from headrace.client.client import Client
+from headrace.client.groups import Committed
+from headrace.client.member import Member
+from headrace.client.sync import connect, run
+from headrace.model.nouns import TopicPartition
+from headrace.testing import BrokerThread
+
+OFFSETS = {TopicPartition("t", 0): Committed(0)}
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    with BrokerThread() as broker, connect(broker.bootstrap) as connected:
+        run(admin.create_topic(connected, "t", partitions=2))
+        yield connected
+
+
+async def put_out(member: Member) -> None:
+    """Have the coordinator forget the member, which hears nothing of it."""
+    other = Member(member.client, member.group, member.topics)
+    other.member_id = member.member_id
+    await other.leave()
+
+
+def test_a_member_that_was_put_out_is_told_by_its_next_heartbeat_and_joins_as_new(
+    client: Client,
+) -> None:
+    async def story() -> None:
+        member = Member(client, "g", ["t"], session_seconds=10)
+        assert len(await member.join()) == 2
+        before = member.member_id
+        await put_out(member)
+        assert await member.heartbeat(), "it is not time to ask yet"
+        member._beat_at -= 5
+        assert not await member.heartbeat()
+        assert member.member_id == ""
+        assert len(await member.join()) == 2
+        assert member.member_id != before
+
+    run(story())
+
+
+def test_commits_of_a_generation_that_is_over_are_said_not_to_be_made(client: Client) -> None:
+    async def story() -> None:
+        member = Member(client, "g", ["t"])
+        await member.join()
+        assert await member.commit(OFFSETS)
+        await put_out(member)
+        assert not await member.commit(OFFSETS)
+
+    run(story())
+
+
+def test_a_static_member_that_leaves_keeps_its_place(client: Client) -> None:
+    async def story() -> None:
+        member = Member(client, "g", ["t"], instance_id="i", session_seconds=10)
+        await member.join()
+        before = member.member_id
+        await member.leave()
+        assert member.member_id == before
+        member._beat_at -= 5
+        assert await member.heartbeat()
+
+    run(story())
