@@ -228,7 +228,7 @@ class Log:
         try:
             segment.file.truncate(segment.size)
         except OSError:
-            _logger.error("%s: could not be cut back to %d bytes", path, segment.size)
+            _logger.error("%s: the next start cuts it back to %d bytes", path, segment.size)
         return self.context.fail(error, path)
 
     def index_abort(

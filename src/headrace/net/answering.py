@@ -233,8 +233,11 @@ class Answers:
         elif isinstance(problem, HeadraceError):
             self.abort(str(problem))
         else:
-            log.error("%s on %s: a bug", self.address, self.listener, exc_info=problem)
-            self.abort("its answer met a bug")
+            log.error(
+                "%s on %s: an answer met a bug of Headrace: please report it with this trace",
+                self.address, self.listener, exc_info=problem,
+            )  # fmt: skip
+            self.abort("its answer met a bug of Headrace")
 
     # ends
 
@@ -254,9 +257,12 @@ class Answers:
         """Log why the connection ends, and close it."""
         where = f"{self.address} on {self.listener}"
         if isinstance(problem, Malformed | CloseConnection):
-            log.warning("%s: closed: %s", where, problem)
+            log.warning("%s: the connection is closed: %s", where, problem)
         else:
-            log.error("%s: closed, its request met a bug", where, exc_info=problem)
+            log.error(
+                "%s: the connection is closed: a request of it met a bug of Headrace: please report"
+                " it with this trace", where, exc_info=problem,
+            )  # fmt: skip
         self.close()
 
     def close(self) -> None:
@@ -273,7 +279,9 @@ class Answers:
     def abort(self, because: str) -> None:
         """End the connection now; what is unsent is lost."""
         if self.transport is not None:
-            log.warning("%s on %s: dropped: %s", self.address, self.listener, because)
+            log.warning(
+                "%s on %s: the connection is dropped: %s", self.address, self.listener, because
+            )
             self.transport.abort()
 
 

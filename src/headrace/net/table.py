@@ -100,7 +100,7 @@ class ConnectionTable:
                 return False
             self.call_later(seconds, self._let_in)
         elif len(self) + len(self._queue) >= self.limits.connections_max:
-            self._log_refusal(connection, "too many wait to be let in (max.connections)")
+            self._log_refusal(connection, "as many wait already as max.connections allows")
             self.call_later(0, connection.close)
             return True
         self._queue.append(connection)
@@ -149,16 +149,18 @@ class ConnectionTable:
     def _log_refusal(self, connection: Connection, reason: str) -> None:
         self.refused += 1
         if self.refused - self._refused_at_sweep <= _REFUSALS_LOGGED_PER_SWEEP:
-            log.warning("%s refused: %s", connection.address, reason)
+            log.warning("a connection from %s is refused: %s", connection.address, reason)
 
     def _refusal(self, connection: Connection) -> str | None:
         if self._closed:
-            return "stopping"
+            return "the broker is stopping"
         if len(self._connections) >= self.limits.connections_max:
-            return f"{self.limits.connections_max} connections are open (max.connections)"
+            return f"{self.limits.connections_max} are open, as many as max.connections allows"
         per_address_max = self.limits.connections_per_address_max
         if self._per_address[connection.address] >= per_address_max:
-            return f"{per_address_max} connections from there (max.connections.per.ip)"
+            return (
+                f"{per_address_max} from there are open, as many as max.connections.per.ip allows"
+            )
         return None
 
     def leave(self, connection: Connection) -> None:
@@ -213,15 +215,15 @@ class ConnectionTable:
     def _overdue(self, connection: Connection, now: float) -> str | None:
         limits = self.limits
         if connection.frames == 0 and now - connection.opened > limits.first_frame_seconds_max:
-            return f"no whole request within {limits.first_frame_seconds_max:g} s"
+            return f"no whole request came within {limits.first_frame_seconds_max:g} s"
         if not connection.authenticated and now - connection.opened > AUTHENTICATION_SECONDS_MAX:
             return f"not authenticated within {AUTHENTICATION_SECONDS_MAX:g} s"
         since = connection.frame_since
         if since is not None and now - since > limits.frame_seconds_max:
-            return f"a request not whole within {limits.frame_seconds_max:g} s"
+            return f"a request did not come whole within {limits.frame_seconds_max:g} s"
         since = connection.answers.write_blocked_since
         if since is not None and now - since > limits.slow_reader_seconds_max:
-            return f"answers unread for {limits.slow_reader_seconds_max:g} s"
+            return f"its client left answers unread for {limits.slow_reader_seconds_max:g} s"
         if now - connection.answers.last_moved > limits.idle_seconds_max and connection.idle:
             return f"idle for {limits.idle_seconds_max:g} s (connections.max.idle.ms)"
         return None
@@ -248,4 +250,4 @@ class ConnectionTable:
     def abort(self) -> None:
         """End what `close` has not: clients that read nothing."""
         for connection in list(self._connections):
-            connection.abort("stopping")
+            connection.abort("the broker is stopping")

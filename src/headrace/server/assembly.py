@@ -107,7 +107,11 @@ class Server:
                 await listener.accept()
             waited = self.clock.monotonic() - bound
             if waited > EARLY_SECONDS_MAX:
-                log.warning("clients that came early have waited for up to %.1f s", waited)
+                log.warning(
+                    "clients that came early have waited for up to %.1f s, while the logs were"
+                    " loaded: a clean stop or more num.recovery.threads.per.data.dir shorten that",
+                    waited,
+                )  # fmt: skip
             await self._open_http()
         except BaseException:
             await self._undo()

@@ -19,7 +19,7 @@ def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
     for path in config.log_dirs:
         other = named.setdefault(disk.real_path(path), path)
         if other != path:
-            raise ConfigError(f"log.dirs={path}: the same directory as {other}")
+            raise ConfigError(f"log.dirs={path}: the same directory as {other}, name it once")
         try:
             found = read_identity(disk, path)
         except FileNotFoundError:

@@ -57,7 +57,12 @@ async def _serve(config: BrokerConfig, started: Callable[[Server], None] | None)
             ended.set_result(code)
 
     def fatal(broken: Exception) -> None:
-        log.critical("stopping at once, the broker's own reasoning is broken", exc_info=broken)
+        log.critical(
+            "stopping at once rather than serve doubtful data: an invariant of the broker does not"
+            " hold, which is a bug: please report it with this trace. The next start recovers the"
+            " logs",
+            exc_info=broken,
+        )
         end(EXIT_BROKEN)
 
     def unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -65,7 +70,10 @@ async def _serve(config: BrokerConfig, started: Callable[[Server], None] | None)
         if isinstance(error, InvariantError):
             fatal(error)
         else:
-            log.error("%s", context.get("message", "unexpected"), exc_info=error)
+            log.error(
+                "a callback met a bug of Headrace, the broker goes on: please report it with this"
+                " trace: %s", context.get("message", "no message"), exc_info=error,
+            )  # fmt: skip
 
     loop.set_exception_handler(unexpected)
     for number in (signal.SIGTERM, signal.SIGINT):

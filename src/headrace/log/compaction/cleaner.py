@@ -98,7 +98,10 @@ class LogCleaner:
 
         def have_read(result: BaseException | None) -> None:
             if isinstance(result, BaseException):
-                _logger.error("no log will be compacted: %s", result)
+                _logger.error(
+                    "no log is compacted until the broker is started again: how far they were"
+                    " compacted cannot be read: %s", result,
+                )  # fmt: skip
             elif not self._closed:
                 self._rest()
 
@@ -179,7 +182,10 @@ class LogCleaner:
 
     def _mark_uncleanable(self, place: TopicPartition, reason: str) -> None:
         self.uncleanable[place] = reason
-        _logger.error("%s cannot be compacted and is left as it is: %s", place, reason)
+        _logger.error(
+            "%s is damaged and cannot be compacted, it is left as it is until the broker is started"
+            " again: %s", place, reason,
+        )  # fmt: skip
 
     # --- one compaction ----------------------------------------------------------------------
 
@@ -205,7 +211,10 @@ class LogCleaner:
             elif isinstance(result, FileNotFoundError) or not self._goes_on(run):
                 self._finish(run)
             elif isinstance(result, OSError):
-                _logger.warning("%s: not compacted: %s", run.log.topic_partition, result)
+                _logger.warning(
+                    "%s is not compacted this time, it is tried again later: %s",
+                    run.log.topic_partition, result,
+                )  # fmt: skip
                 self._finish(run)
             elif isinstance(result, BaseException):
                 raise result
@@ -245,7 +254,10 @@ class LogCleaner:
                 case Stopped():
                     run.working = False
                     reason = run.given_up or event.reason
-                    _logger.warning("%s: compaction given up: %s", run.log, reason)
+                    _logger.warning(
+                        "%s: this compaction is given up, it is tried again later: %s",
+                        run.log, reason,
+                    )  # fmt: skip
                     self._clean_up(run)
 
     def _swap(self, run: _Run, cleaned: Cleaned) -> None:
@@ -334,7 +346,10 @@ class LogCleaner:
 
         def removed(result: BaseException | None) -> None:
             if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
-                _logger.warning("%s: %s", directory, result)
+                _logger.warning(
+                    "%s: what a compaction left could not be removed, the next start does that: %s",
+                    directory, result,
+                )  # fmt: skip
             elif isinstance(result, BaseException) and not isinstance(result, OSError):
                 raise result
             self._finish(run)

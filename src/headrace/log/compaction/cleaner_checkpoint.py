@@ -29,7 +29,10 @@ class CleanerOffsets:
             if content is not None:
                 self.entries = text_files.read_offsets(content, self._path)
         except CorruptLogError as error:
-            _logger.warning("%s; all logs count as not compacted", error)
+            _logger.warning(
+                "%s; all logs count as not compacted: they are compacted again from their starts",
+                error,
+            )
 
     def content(self, present: Container[TopicPartition]) -> bytes:
         """What the file should hold: the entries of partitions that are `present`."""

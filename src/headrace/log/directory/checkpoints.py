@@ -65,7 +65,9 @@ class Checkpoints:
         path = f"{self._path}/{file_names.RECOVERY_POINTS}"
         if used_before and not self._context.disk.exists(path):
             self._lost.add(file_names.RECOVERY_POINTS)
-            _logger.warning("%s: missing", path)
+            _logger.warning(
+                "%s: the file is missing: this start reads more of the logs and takes longer", path
+            )
 
     def _read(self, name: str) -> dict[TopicPartition, Offset]:
         path = f"{self._path}/{name}"
@@ -78,7 +80,9 @@ class Checkpoints:
             return found
         except CorruptLogError as error:
             self._lost.add(name)
-            _logger.warning("%s; taken for lost", error)
+            _logger.warning(
+                "%s; taken for lost: this start reads more of the logs and takes longer", error
+            )
             return {}
 
     def of(self, partition: TopicPartition) -> tuple[Offset, Offset, Offset, Offset]:

@@ -95,7 +95,7 @@ class DirectoryLoader:
                 continue
             partition = file_names.parse_directory(name)
             if partition is None:
-                _logger.warning("%s: not a partition's directory, left alone", path)
+                _logger.warning("%s: the name is no partition's, the directory is left alone", path)
                 continue
             partitions.append(partition)
         self._forget_what_is_gone(partitions, deleted)
@@ -128,7 +128,10 @@ class DirectoryLoader:
             for name in deleted:
                 self._disk.remove_tree(f"{self._path}/{name}")
         except OSError as error:
-            _logger.warning("%s: deleted logs are left for the next start: %s", self._path, error)
+            _logger.warning(
+                "%s: deleted logs could not be removed, the next start tries again: %s",
+                self._path, error,
+            )  # fmt: skip
 
     def refused(self, partition: TopicPartition, topic_id: bytes) -> CorruptLogError | None:
         """Why a partition that is to be served is out of service here; None: it is not."""
@@ -181,7 +184,10 @@ class DirectoryLoader:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise
             # To serve what is there takes no space; the next start does all of this again.
-            _logger.warning("%s: the start is not noted: %s", self._path, error)
+            _logger.warning(
+                "%s: there is no room to note what this start has recovered, the next one does it"
+                " again; make room: %s", self._path, error,
+            )  # fmt: skip
 
     def _make_durable(self, paths: Sequence[str]) -> None:
         if len(paths) > _SYNCED_SINGLY_MAX:

@@ -126,7 +126,7 @@ class LogDirectory:
         try:
             self._unlock = disk.lock(f"{path}/{file_names.LOCK}")
         except BlockingIOError:
-            raise ConfigError(f"log.dirs={path}: in use by another process") from None
+            raise ConfigError(f"log.dirs={path}: in use by another process, stop it") from None
         try:
             self.identity = Identity.claim(disk, path, broker_id, cluster_id)
             marker = f"{path}/{file_names.CLEAN_SHUTDOWN}"
@@ -167,7 +167,7 @@ class LogDirectory:
 
     def failed(self, error: OSError, path: str) -> None:
         """`LogDirectoryEvents`."""
-        _logger.critical("%s: %s; the log directory %s is fenced", path, error, self.path)
+        _logger.critical("%s: %s; directory %s is fenced until a restart", path, error, self.path)
         if self.context.unflushed:
             self.disk.run(self.loader.doubt, lambda _: None)
         for told in self._failure_listeners:
@@ -313,7 +313,7 @@ class LogDirectory:
 
         def removed(result: BaseException | None) -> None:
             if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
-                _logger.warning("%s: could not be removed: %s", path, result)
+                _logger.warning("%s: not removed, the next start does it: %s", path, result)
 
         self.disk.run(lambda: self.disk.remove_tree(path), removed)
 

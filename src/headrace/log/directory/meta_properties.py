@@ -31,11 +31,13 @@ class Identity:
         if found.cluster_id != cluster_id:
             raise ConfigError(
                 f"log.dirs={path}: {file_names.META_PROPERTIES} says it belongs to cluster"
-                f" {found.cluster_id!r}, not {cluster_id!r}"
+                f" {found.cluster_id!r}, not {cluster_id!r};"
+                " name a directory of this cluster, or a new one"
             )
         if found.broker_id != broker_id:
             raise ConfigError(
-                f"broker.id={broker_id}: {where} says it belongs to broker {found.broker_id}"
+                f"broker.id={broker_id}: {where} says it belongs to broker {found.broker_id};"
+                f" set broker.id to that, or name another directory in log.dirs"
             )
         return found
 
@@ -54,10 +56,12 @@ def read_identity(disk: Disk, path: str) -> Identity | None:
     try:
         version = int(found["version"])
         if version not in (0, 1):
-            raise ConfigError(f"{where}: version {version} is not known")
+            raise ConfigError(f"{where}: version {version} is not known, only 0 and 1 are")
         broker_id = int(found["broker.id" if version == 0 else "node.id"])
         return Identity(version, broker_id, found["cluster.id"], found.get("directory.id"))
     except KeyError as missing:
-        raise ConfigError(f"{where}: {missing.args[0]} is missing") from None
+        raise ConfigError(
+            f"{where}: {missing.args[0]} is missing; restore the file from a copy"
+        ) from None
     except ValueError as wrong:
         raise ConfigError(f"{where}: {wrong}") from None

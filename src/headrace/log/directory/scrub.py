@@ -191,7 +191,9 @@ def _read(directory: DirectoryParts, piece: _Piece) -> BadBatch | None:
         again = Sweep(piece.segment, sweep.found.end, piece.limit, position=bad.position)
         again.step(polite.read, piece.size)
         if again.found.bad is None or again.found.bad.position > bad.position:
-            _logger.warning("%s, and is sound read again: the memory may be at fault", bad)
+            _logger.warning(
+                "%s; read again from the disk it is sound: have the machine's memory tested", bad
+            )
             piece.sweep, piece.done = again, again.found.position >= piece.size
             again.found.bad = None
             return None

@@ -69,7 +69,10 @@ class AtRest:
             return
         head, _, rows = content.partition(b"\n")
         if head != _head(rows):
-            _logger.warning("%s/%s: torn or of another layout; left aside", self._path, FILE_NAME)
+            _logger.warning(
+                "%s/%s: the file is torn or of another layout, so this start looks at every log",
+                self._path, FILE_NAME,
+            )  # fmt: skip
             return
         self._written = head
         told = json.loads(rows)

@@ -67,7 +67,10 @@ class Gaps:
                 self._noted = text_files.read_offsets(noted, self._path_noted)
         except CorruptLogError as error:
             self._written = None
-            _logger.warning("%s; gaps in compacted logs are believed once more", error)
+            _logger.warning(
+                "%s; the file is taken for lost: gaps in compacted logs are believed this once",
+                error,
+            )
         self.known = self._written is not None
 
     def below(self, partition: TopicPartition) -> Offset:

@@ -88,7 +88,7 @@ def _believe(log: Log, known: Known) -> None:
             segment.txn_index.check(segment.base_offset, bounds[at] if bounds[at:] else 1 << 63)
         except CorruptLogError as error:
             # It takes the state of the producers to build it again, hence all that follows.
-            _logger.warning("%s; built again from the log", error)
+            _logger.warning("%s; the file is built again from the log", error)
             after_unclean_stop.recover(log, known, at)
             return
     gaps.check_joined(log, len(log.segments) - 1, known)
@@ -105,7 +105,7 @@ def _topic_id(disk: Disk, directory: str) -> bytes:
         return text_files.read_partition_metadata(content, path)
     except CorruptLogError as error:
         # Torn before its first flush: the metadata store knows the id, `adopt_topic_id` writes it.
-        _logger.warning("%s; taken as missing", error)
+        _logger.warning("%s; the file is written anew, with the id of the metadata store", error)
         return text_files.NO_TOPIC_ID
 
 
@@ -116,7 +116,7 @@ def _read_epochs(content: bytes | None, directory: str) -> list[tuple[LeaderEpoc
     try:
         return text_files.read_epochs(content, f"{directory}/{file_names.LEADER_EPOCHS}")
     except CorruptLogError as error:
-        _logger.warning("%s; built again from the log", error)
+        _logger.warning("%s; the epochs are read from the log again", error)
         return None
 
 

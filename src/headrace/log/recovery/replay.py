@@ -65,7 +65,7 @@ def _newest_snapshot(
                     raise CorruptLogError(f"{path}: not what the log says at {offset}")
                 return Offset(offset)
             except CorruptLogError as error:
-                _logger.warning("%s; built again from the log", error)
+                _logger.warning("%s; the producers' state is read from the log again", error)
             finally:
                 file.close()
         disk.remove(path)

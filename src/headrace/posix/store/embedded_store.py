@@ -117,7 +117,10 @@ class EmbeddedStore(Store):
         )
         seconds = monotonic() - asked
         if seconds > SLOW_SECONDS:
-            _logger.warning("metadata store: %.1f s, %.1f of them in the database", seconds, took)
+            _logger.warning(
+                "metadata store: an operation took %.1f s, %.1f of them in the database: is the"
+                " disk slow?", seconds, took,
+            )  # fmt: skip
         return result
 
     async def _change(self, work: Callable[[], tuple[T, list[str]]]) -> T:

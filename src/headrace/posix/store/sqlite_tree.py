@@ -98,8 +98,8 @@ class Tree:
                 self._db.execute(statement)
         elif found not in (1, SCHEMA_VERSION):
             raise ConfigError(
-                f"metadata store {path}: written in layout {found}, this Headrace reads layout"
-                f" {SCHEMA_VERSION}"
+                f"metadata store {path}: written in layout {found} by a newer Headrace, this one"
+                f" reads up to layout {SCHEMA_VERSION}; start that one"
             )
         if found < SCHEMA_VERSION:
             self._db.execute("INSERT INTO counter VALUES ('digest', ?)", (self._digest_of_all(),))

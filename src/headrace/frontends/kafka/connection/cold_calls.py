@@ -119,6 +119,9 @@ def _answer_to_error(route: Route, error: Exception) -> bytes:
     if body is None:
         raise error
     if not isinstance(error, ApiError):
-        log.error("%s v%d met a bug", route.key.name, route.version, exc_info=error)
+        log.error(
+            "a %s request (v%d) met a bug of Headrace and was answered %s: please report it with"
+            " this trace", route.key.name, route.version, code.name, exc_info=error,
+        )  # fmt: skip
     route.stats.failed(code)
     return body

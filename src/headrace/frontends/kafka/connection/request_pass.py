@@ -120,4 +120,7 @@ def _write_at_once() -> None:
 
 
 def _not_written() -> CloseConnection:
-    return CloseConnection("what it was about to be told was written could not be")
+    return CloseConnection(
+        "its records could not be written, so none of them is acknowledged: the log directory has"
+        " failed, and the log says why"
+    )
