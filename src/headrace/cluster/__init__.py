@@ -1,18 +1,21 @@
 """The cluster: who is alive, which topics there are, who leads them, how all is configured.
 
-    controller    decides: topics created, grown, deleted; producer ids; this broker's joining
-    settings      describes and alters what topics and brokers are told, at run time
-    creation      whether a topic may be created or grow, and where its partitions go (pure)
-    configs       keys, values and where each comes from (pure)
-    adoption      what a start takes up: the store's topics, and directories it knows nothing of
-    internal      how the coordinators' topics are made
-    stored        a topic as the store holds it, as it is planned and as it is shown (pure)
-    catalog       the cluster's facts in the store, in the controller's words
-    layout        Kafka's znode paths and their JSON
-    waiting       from the lower rooms' callbacks to awaiting
+    controller        what a broker asks of the controller, and its own part in being it
+    controller_term   one broker's time as the controller: facts, decisions, orders
+    decide            what follows from an event (pure): `events` in, `changes` and orders out
+    elections, reassignment   who leads a partition, and how its replicas become others (pure)
+    cluster_facts     what the controller knows of the store
+    writer            writes decisions with the versions they were made on, or decides anew
+    orders, applier   what brokers are told to do with replicas, and who does it
+    topic_creation    whether a topic may be created or grow, where its partitions go (pure)
+    stored_topic      a topic as the store holds it, as it is planned and as it is shown (pure)
+    catalog, znodes   the store in the controller's words; Kafka's paths and their JSON
+    adoption          what a start takes up: the store's topics, and directories it does not know
+    producer_id_source, producer_id_blocks   producer ids, given once in the whole cluster
+    settings/         what topics, brokers, groups and clients are told at run time
 
-Everything goes through `world.store.Store`, so the same code runs on ZooKeeper. The order of every
-change is: decide on the present picture, write the store, open or drop logs, show the new picture.
+Everything goes through `ports.store.Store`, so the same code runs on ZooKeeper. The order of every
+change is: decide on the facts, write the store, order brokers to open or drop logs, show the delta.
 A kill in between is made good by the next start: a topic in the store without logs gets them, a
 deletion that has begun is finished, and only then directories without a topic are adopted.
 """

@@ -2,16 +2,14 @@
 
 Read in this order:
 
-* `names` file and directory names · `files` the small text files (checkpoints and their kin)
-* `index`, `txnindex`, `snapshot` the bytes of the files beside a segment
-* `segment` one `.log` with its indexes: append, roll, rebuild; `finding` where an offset lies in it
-* `epochs`, `producers` what a partition remembers of its leaders and its producers
-* `log` one partition: append, roll, flush, retain, truncate; `limits` what it takes, `unflushed`
-  what waits for the disk, `readable` what readers use of it, `reader` how batches leave, `lookup`
-  the search by time
-* `recover` from a directory to a Log · `directory` a whole `log.dir` · `flusher` group commit
-* `dump` every file type as rows for people · `verify`, `repair`, `transfer` what is done to
-  directories no broker has open, `reindex` a part of both
+* `file_names` file and directory names · `text_files` checkpoints and the other small text files
+* `segment/` one `.log` with its indexes: append, roll, rebuild, find an offset, serve a range
+* `leader_epochs`, `producers/` what a partition remembers of its leaders and its producers
+* `log` one partition: append, roll, flush; `batch_limits` what it takes, `unflushed` what waits for
+  the disk, `log_reader` how batches leave, `lookup` the search by time, `retention`, `truncation`
+* `append_run` several batches by one write · `follower_append` what a leader sent, as it is
+* `flusher` group commit · `directory/` a whole `log.dir` · `recovery/` from a directory to a Log
+* `compaction/` what is compacted, how, and how new segments take the place of old ones
 
 No asyncio, no threads, no clock of its own: what must wait is a blocking function that the caller
 hands to `Disk.run`, and every callback comes back on the deciding thread. One timer per directory,

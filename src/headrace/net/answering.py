@@ -29,7 +29,7 @@ class Turns(Protocol):
     """Where what is sent of files is read to, by whoever's turn it is."""
 
     def now(self) -> float:
-        """Seconds of a clock that only goes forward."""
+        """Return the seconds of a clock that only goes forward."""
 
     def fatal(self, problem: Exception, /) -> None:
         """Stop the process: an invariant is broken."""
@@ -100,12 +100,12 @@ class Answers:
                 self._ranged = True
 
     def answered(self) -> None:
-        """A pending answer is there: send what may go, together with others of this turn."""
+        """Send what may go now that a pending answer is there, with others of this turn."""
         if not self.in_pass:
             self.make_dirty()
 
     def failed(self, problem: Exception) -> None:
-        """A pending answer cannot be given."""
+        """End the connection: a pending answer cannot be given."""
         if self.unwritten is not None and self.unwritten.done:
             self.out.clear()
         if isinstance(problem, InvariantError):
@@ -182,12 +182,12 @@ class Answers:
     # as the client takes them: the transport's word, and the outlet's
 
     def pause_writing(self) -> None:
-        """The client does not read its answers: handle no more of its requests until it does."""
+        """Handle no more requests until the client reads its answers."""
         if self._outlet is None or not self._outlet.busy:
             self.write_blocked_since = self._turns.now()
 
     def resume_writing(self) -> None:
-        """The client has read: go on with what it asked meanwhile."""
+        """Go on with what the client asked meanwhile: it has read its answers."""
         self.last_moved = self._turns.now()
         if self._outlet is not None and self._outlet.busy:
             self._outlet.drained()
@@ -206,7 +206,7 @@ class Answers:
         self.make_dirty()
 
     def moved(self) -> None:
-        """Judge by what is unsent whether more of the client's requests are handled.
+        """Handle more of the client's requests, or none, by how many bytes are unsent.
 
         By the same marks as the transport's buffer is judged by.
         """
@@ -227,7 +227,7 @@ class Answers:
             self._reads_again()
 
     def lost(self, problem: Exception) -> None:
-        """An answer begun cannot be ended: end the connection."""
+        """End the connection at once: an answer that was begun cannot be ended."""
         if isinstance(problem, InvariantError):
             self._turns.fatal(problem)
         elif isinstance(problem, HeadraceError):
@@ -242,7 +242,7 @@ class Answers:
     # ends
 
     def lose(self) -> None:
-        """The connection is gone: nobody wants the answers any more."""
+        """Drop all answers: the connection is gone."""
         self.transport = None
         self._handle_more = _nothing  # the connection is freed without the garbage collector
         waiting, self.waiting = self.waiting, deque()

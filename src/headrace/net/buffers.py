@@ -26,7 +26,7 @@ class BufferPool:
         return others == 0 or others + _capacity(size) <= self._bytes_max
 
     def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes, its content left from earlier use."""
+        """Hand out a buffer of at least `size` bytes, its content left from earlier use."""
         capacity = _capacity(size)
         self.bytes_out += capacity
         free = self._free.get(capacity)

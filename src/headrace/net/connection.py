@@ -31,22 +31,22 @@ class Admission(Turns, Protocol):
     """How often a connection's requests were held back."""
 
     def call_later(self, seconds: float, callback: Callable[[], None], /) -> Timer:
-        """Call back in so many seconds."""
+        """Call `callback` in so many seconds."""
 
     def queues(self, connection: "Connection", /) -> bool:
-        """Whether a new connection must wait for its turn: `let_in` is called then."""
+        """Say whether a new connection must wait for its turn: `let_in` is called then."""
 
     def holds_off(self, connection: "Connection", /) -> bool:
-        """Whether a new connection comes too soon after others: it is ended in a while."""
+        """Say whether a new connection comes too soon after others: it is ended in a while."""
 
     def admit(self, connection: "Connection", /) -> Session | None:
-        """A session for a new connection, or None where a limit refuses it."""
+        """Return a session for a new connection, or None where a limit refuses it."""
 
     def leave(self, connection: "Connection", /) -> None:
         """Forget a connection that is gone."""
 
     def wait_for_memory(self, connection: "Connection", /) -> None:
-        """Tell it (`memory_freed`) when large frames may be received again."""
+        """Call the connection's `memory_freed` when large frames may be received again."""
 
 
 class Connection(BufferedProtocol):
@@ -84,7 +84,7 @@ class Connection(BufferedProtocol):
     # asyncio's side
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """Enter, or wait for that where connections come too fast."""
+        """Enter the table, or wait for that where connections come too fast."""
         peer = transport.get_extra_info("peername")
         self.address = self.answers.address = str(peer[0]) if isinstance(peer, tuple) else "local"
         self.port = int(peer[1]) if isinstance(peer, tuple) else -1
@@ -96,7 +96,7 @@ class Connection(BufferedProtocol):
             self._enter(made)
 
     def let_in(self) -> None:
-        """It has waited for its turn, which has come."""
+        """Enter the table and handle what came meanwhile: the connection's turn has come."""
         self._queued = False
         transport = self.answers.transport
         if transport is not None:
@@ -128,7 +128,7 @@ class Connection(BufferedProtocol):
         transport.set_write_buffer_limits(high=self._table.limits.write_buffer_bytes_high)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Free all that was held for this client."""
+        """Free everything held for this client, and tell its session."""
         session, self._session = self._session, None
         self.answers.lose()
         if not self.answers.in_pass:
@@ -138,11 +138,11 @@ class Connection(BufferedProtocol):
             session.closed()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go."""
+        """Return the memory that the next bytes are received into."""
         return self._inbox.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Handle all whole frames now there."""
+        """Handle all whole frames that have come, `nbytes` more with this read."""
         inbox = self._inbox
         inbox.filled += nbytes
         self.answers.last_moved = self._table.now()
@@ -150,15 +150,15 @@ class Connection(BufferedProtocol):
             self._pass()
 
     def pause_writing(self) -> None:
-        """The client does not read its answers."""
+        """Handle no more requests: the client does not read its answers."""
         self.answers.pause_writing()
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """Handle requests again: the client has read its answers."""
         self.answers.resume_writing()
 
     def eof_received(self) -> bool:
-        """A client that will ask nothing more gets nothing more, as with Kafka."""
+        """Close the connection: who asks nothing more gets nothing more, as with Kafka."""
         return False
 
     @property
@@ -177,7 +177,7 @@ class Connection(BufferedProtocol):
     # requests
 
     def _pass(self) -> None:
-        """Handle what is there, send the answers, carry over what is unfinished."""
+        """Handle the whole frames, send their answers, keep the bytes of the unfinished frame."""
         session, answers = self._session, self.answers
         if session is None or answers.closing or self._quiet:
             if self._queued:
@@ -278,7 +278,7 @@ class Connection(BufferedProtocol):
         self._large_idle = False
 
     def memory_freed(self) -> bool:
-        """Large frames may be received again. False: there is still no room for this one."""
+        """Go on receiving a large frame. False: there is still no room for it."""
         if self.answers.transport is None or not self._needs_memory:
             return True
         if not self._inbox.grow():
@@ -312,7 +312,7 @@ class Connection(BufferedProtocol):
             self._unblock()
 
     def _block(self) -> None:
-        """Too many requests wait or too much is unsent: leave the rest where it is."""
+        """Hold back the requests that are left: too many wait, or too much is unsent."""
         if not self.answers.blocked:
             self.answers.blocked = True
             self._table.blocked += 1

@@ -37,7 +37,7 @@ class Inbox:
         return self._own is not None and len(self._own) > len(self._scratch)
 
     def space(self) -> memoryview:
-        """Where the next bytes go. Never empty; ends with the frame when its size is known."""
+        """Return the memory for the next bytes: never empty, up to the frame's end if known."""
         if self._own is None:
             return self._scratch
         filled = self.filled
@@ -80,7 +80,7 @@ class Inbox:
         return True
 
     def release(self) -> None:
-        """Give the own buffer back. What it held is gone."""
+        """Give the connection's own buffer back, and with it what it held."""
         own, self._own = self._own, None
         self.view = self._scratch
         self.filled = self._need = self._reach = 0

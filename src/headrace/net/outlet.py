@@ -34,10 +34,10 @@ class Owner(Protocol):
         """Call `pump` again when others have had their turn."""
 
     def moved(self) -> None:
-        """Less may be unsent than before."""
+        """Look again how many bytes are unsent: they may be fewer."""
 
     def lost(self, problem: Exception) -> None:
-        """What was promised cannot be sent: end the connection at once."""
+        """End the connection at once: what was promised cannot be sent."""
 
 
 class Outlet:
@@ -72,19 +72,19 @@ class Outlet:
         return bool(self._parts)
 
     def send(self, parts: "Sequence[Part]") -> None:
-        """Send these behind what is there."""
+        """Send `parts` behind what is there."""
         self._parts.extend(parts)
         self.unsent += sum(map(len, parts))
         self.pump()
 
     def drop(self) -> None:
-        """The connection is gone."""
+        """Drop what is unsent: the connection is gone."""
         self._transport = None
         self._parts.clear()
         self.unsent = 0
 
     def drained(self) -> None:
-        """The transport has sent all it was given: `pump` may go on, outside of its call."""
+        """Let `pump` go on, outside of this call: the transport has sent all it was given."""
         if self._waits_for_transport:
             self._waits_for_transport = False
             if self._transport is not None:

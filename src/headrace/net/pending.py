@@ -21,10 +21,10 @@ class Waiter(Protocol):
     """Who sends a pending answer once it is there."""
 
     def answered(self) -> None:
-        """Some pending answer of this connection has been resolved."""
+        """Send what may go: a pending answer of this connection has been resolved."""
 
     def failed(self, problem: Exception) -> None:
-        """Some pending answer of this connection cannot be given: end the connection."""
+        """End the connection: a pending answer of it cannot be given."""
 
 
 class Pending:
@@ -58,7 +58,7 @@ class Pending:
             self._waiter.answered()
 
     def fail(self, problem: Exception) -> None:
-        """There is no answer and never will be: the connection is ended."""
+        """End the connection: there is no answer and never will be."""
         if self.done:
             return
         waiter = self._waiter
@@ -71,7 +71,7 @@ class Pending:
         self._waiter = waiter
 
     def abandon(self) -> None:
-        """The client has gone: nobody wants the answer any more."""
+        """Tell whoever works on the answer that the client has gone."""
         self.body = None
         if self.done:
             return

@@ -43,11 +43,11 @@ class Session(Protocol):
         """
 
     def pass_done(self) -> "Pending | None":
-        """All whole frames of one read have been handed over; their answers leave after this.
+        """End the pass: all whole frames of one read were handed over, their answers leave next.
 
         Or once what is returned is done: nothing leaves, and nothing more is handled, before that.
         CloseConnection: the answers given in this pass must not leave; the connection ends.
         """
 
     def closed(self) -> None:
-        """The connection is gone."""
+        """Forget what is kept for the connection: it is gone."""

@@ -107,7 +107,7 @@ class ConnectionTable:
         return True
 
     def _let_in(self) -> None:
-        """Let the one in that has waited longest, and those behind it that need not wait."""
+        """Let in the connection that has waited longest, and those that need not wait longer."""
         seconds = 0.0
         while self._queue and seconds <= 0:
             self._queue.popleft().let_in()
@@ -136,7 +136,7 @@ class ConnectionTable:
             connection.close()
 
     def admit(self, connection: Connection) -> Session | None:
-        """A session for a new connection, or None where a limit refuses it."""
+        """Return a session for a new connection, or None where a limit refuses it."""
         reason = self._refusal(connection)
         if reason is not None:
             self._log_refusal(connection, reason)
@@ -173,7 +173,7 @@ class ConnectionTable:
         self._offer_memory()
 
     def send_soon(self, answers: Answers) -> None:
-        """Have its ready answers sent when this turn of the loop is over."""
+        """Have a connection's ready answers sent when this turn of the loop is over."""
         if not self._dirty:
             self._clock.call_later(0, self._send_all)
         self._dirty.append(answers)
@@ -187,7 +187,7 @@ class ConnectionTable:
                 answers.lost(problem)
 
     def wait_for_memory(self, connection: Connection) -> None:
-        """Tell it (`memory_freed`) when large frames may be received again."""
+        """Call the connection's `memory_freed` when large frames may be received again."""
         self._wanting_memory.append(connection)
 
     def _offer_memory(self) -> None:
@@ -236,7 +236,7 @@ class ConnectionTable:
             connection.quiesce()
 
     def close(self) -> None:
-        """Refuse new connections and end all, each after the answers that are ready."""
+        """Refuse new connections and close all others, each after its ready answers."""
         self._closed = True
         self._timer.cancel()
         for connection in list(self._connections):
@@ -248,6 +248,6 @@ class ConnectionTable:
             self._queue.popleft().close()
 
     def abort(self) -> None:
-        """End what `close` has not: clients that read nothing."""
+        """Abort the connections that `close` has not ended: their clients read nothing."""
         for connection in list(self._connections):
             connection.abort("the broker is stopping")
