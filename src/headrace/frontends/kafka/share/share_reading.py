@@ -5,6 +5,7 @@ client that goes while it waits holds none.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.coordination.share.keys import ShareKey
@@ -51,6 +52,17 @@ class Fetched(NamedTuple):
 Seen = tuple[TopicPart, SharePartition, Look]
 
 
+class ReadingState(Enum):
+    LOOKING = "looking"
+    """Also before the first look."""
+    READING = "reading"
+    """A thread reads from the disk: what wakes the request meanwhile is seen after that."""
+    WAITING = "waiting"
+    """For more records, the deadline or its turn: only then does either start a look."""
+    OVER = "over"
+    """`done` was called."""
+
+
 class ShareReading:
     """From `begin` to `done`, which is called once unless the client goes before."""
 
@@ -89,7 +101,9 @@ class ShareReading:
         self._done = done
         self._found: dict[TopicPart, Fetched] = {}
         self._poll: LongPoll | None = None
-        self._over = False
+        self._state = ReadingState.LOOKING
+        self._is_last = False
+        """Whether the deadline has passed: it waits no more."""
         self._began = broker.clock.monotonic()
 
     def begin(self) -> None:
@@ -111,10 +125,11 @@ class ShareReading:
 
     def _go(self, rounds: int) -> None:
         """Look, and answer, read on or wait."""
+        self._state = ReadingState.LOOKING
         self._found = {}
         looks, size = self._look()
         failed = any(one.error is not None for one in self._found.values())
-        last = self._over or self._wait_seconds <= 0 or self._bytes_min <= 0
+        last = self._is_last or self._wait_seconds <= 0 or self._bytes_min <= 0
         if looks and (size >= self._bytes_min or failed or last or _cold(looks)):
             if _cold(looks):
                 self._read(looks, rounds)
@@ -152,6 +167,7 @@ class ShareReading:
 
     def _read(self, looks: list[Seen], rounds: int) -> None:
         """Read what is not in the page cache on a thread, then hand out."""
+        self._state = ReadingState.READING
         bytes_max = self._bytes_max
 
         def work() -> list[ReadResult | ApiError]:
@@ -172,6 +188,7 @@ class ShareReading:
         def done(outcome: "list[ReadResult | ApiError] | BaseException") -> None:
             if self._pending.done:
                 return
+            self._state = ReadingState.LOOKING
             if isinstance(outcome, BaseException):
                 # The segment went while it was read: retention, or the topic's deletion.
                 outcome = [ApiError(ErrorCode.KAFKA_STORAGE_ERROR)] * len(looks)
@@ -211,9 +228,10 @@ class ShareReading:
             self._finish()
         elif rounds < _ROUNDS_MAX:
             self._go(rounds + 1)
-        elif self._over:
+        elif self._is_last:
             self._finish()
         else:
+            self._state = ReadingState.WAITING
             self._broker.clock.call_later(0, self._look_again)
 
     def _within_quota(self, size: int) -> bool:
@@ -225,6 +243,7 @@ class ShareReading:
     # waiting
 
     def _wait(self) -> None:
+        self._state = ReadingState.WAITING
         if self._poll is None:
             waited = self._broker.clock.monotonic() - self._began
             self._poll = LongPoll(
@@ -244,16 +263,16 @@ class ShareReading:
             self._poll.watch((share_partition, share_partition.partition))
 
     def _look_again(self) -> None:
-        if not self._pending.done and not self._over:
+        if self._state is ReadingState.WAITING and not self._pending.done:
             self._go(0)
 
     def _give_up_waiting(self) -> None:
-        """The wait is over: answer with what there is."""
-        self._over = True
-        self._go(0)
+        """The wait is over: answer with what there is, or with what is being read."""
+        self._is_last = True
+        self._look_again()
 
     def _finish(self) -> None:
-        self._over = True
+        self._state = ReadingState.OVER
         if self._poll is not None:
             self._poll.end()
         self._done(self._found)
