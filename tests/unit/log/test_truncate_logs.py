@@ -73,6 +73,23 @@ def test_a_log_takes_nothing_while_it_is_cut_and_goes_on_after_it() -> None:
     world.close()
 
 
+def test_a_flush_from_before_a_truncation_counts_nothing_that_came_after_it() -> None:
+    """Its offsets hold other records now. The log itself keeps to this, whoever flushes it."""
+    world = World()
+    log = world.log()
+    append(log, b"stays")
+    world.flush(log)
+    append(log, b"goes", b"goes too")
+    work = log.flush_work()
+    truncate_to(log, Offset(1))
+    append(log, b"came", b"after", b"the flush began")
+    log.flushed(work)
+    assert (log.flushed_offset, log.end_offset) == (1, 4)
+    world.flush(log)
+    assert log.flushed_offset == 4
+    world.close()
+
+
 def test_committed_records_go_only_after_an_unclean_election_and_else_nothing_does() -> None:
     world = World()
     logs = filled(world, 3)
