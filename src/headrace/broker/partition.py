@@ -143,7 +143,7 @@ class Partition(Watched):
         required_acks: int = ACKS_ALL,
         begins: Begins = Begins.NO,
     ) -> Appended:
-        """Append a client's checked batch (`wire.kafka.batch.check_produced`), stamped in place.
+        """Append a client's checked batch (`record.batch.check_produced`), stamped in place.
 
         `batch` is written before this returns and not kept. A batch that the last five of its
         producer contain is not written again: its first offsets are the answer. `begins`: whether
@@ -214,7 +214,7 @@ class Partition(Watched):
             self._flush_later(self.log)
 
     def append_internal(self, batch: Buffer, *, now_ms: int | None = None) -> Appended:
-        """Append a coordinator's own batch (`wire.kafka.batch.build`), to any topic.
+        """Append a coordinator's own batch (`record.batch.build`), to any topic.
 
         `batch` is not changed. Without `now_ms` the batch's own time counts as now.
         ApiError: KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and

@@ -34,7 +34,7 @@ def compaction_worker(world: "World") -> "Worker":
 
 
 class ProcessWorker:
-    """`log.compact.worker.Worker`, in a child process. Used on the event loop."""
+    """`log.compaction.worker.Worker`, in a child process. Used on the event loop."""
 
     def __init__(self, idle_seconds: float = IDLE_SECONDS) -> None:
         self._idle_seconds = idle_seconds

@@ -1,8 +1,8 @@
 """The process that compacts: `python -m headrace.server.compaction_worker PARENT`.
 
 Reads jobs from standard input, one line each, and writes what becomes of them to standard output
-(`log.compact.job`). It gives way to everybody (`Turns`), and ends with its input, with its parent
-however that dies, and with the first error it has no word for.
+(`log.compaction.job`). It gives way to everybody (`Turns`), and ends with its input, with its
+parent however that dies, and with the first error it has no word for.
 """
 
 import contextlib

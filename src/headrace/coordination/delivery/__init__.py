@@ -5,10 +5,11 @@ its neighbours are done, comes back if that consumer gives it up or goes, and en
 after too many tries. One engine does this for Kafka's share groups (KIP-932), AMQP queues and
 RocketMQ's pop consumers.
 
-    states    a record's states, and the batches of offsets in one state
-    runs      offsets to values, kept as runs of equal ones
-    cursor    the engine: acquire, settle, renew, expire; the lowest offset still wanted
-    state     the persisted form: a start offset and state batches; its port
+    record_states   a record's states, and the batches of offsets in one state
+    offset_runs     offsets to values, kept as runs of equal ones
+    leases          who holds what until when
+    cursor          the engine: acquire, settle, renew, expire; the lowest offset still wanted
+    cursor_state    the persisted form: a start offset and state batches; its port
 
 Pure: time is handed in, nothing is read or written. What nobody has asked for yet costs nothing,
 what is done costs one entry a run, and only what is out or came back has entries of its own; every

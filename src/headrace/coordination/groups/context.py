@@ -30,7 +30,7 @@ class ShardContext:
     """A number by a group's id and key (`consumer.session.timeout.ms`): the group's own, or the
     broker's."""
     run: Callable[[Callable[[], Any], Callable[[Any], None]], None]
-    """Do work on a thread, then tell its result or its error here (`world.disk.Disk.run`)."""
+    """Do work on a thread, then tell its result or its error here (`ports.disk.Disk.run`)."""
     groups: dict[str, ClassicGroup] = field(default_factory=dict)
     """Of the classic protocol, and those that are offsets and nothing else."""
     modern: ModernGroups = field(default_factory=ModernGroups)

@@ -4,20 +4,18 @@ A group's members and what they read live in `__consumer_offsets`, with the othe
 the group is in each partition lives in `__share_group_state`; both in Kafka's own records. What is
 out with whom is known to the partition's leader alone, and comes back if that forgets it.
 
-    service           the facade: what frontends call, what the broker tells
-    group, groups     a group's data; records -> the groups of one coordinator's shard
-    heartbeat         being a member: join, stay, leave, be lost · records: changes -> records
-    assignor          who reads what
-    offsets           describing, altering and deleting what a group keeps; deleting the group
-    states            what is kept, by share partition · state_shard: one partition of the topic
-    partitions        all share partitions served here
-    share_partition   one of them: cursor, log and kept state together
-    batches           which parts of a log are records to be handed out
-    acks              what members say of records · starting: where a group begins
-    sessions          which partitions a member fetches
-    settings, limits  a group's settings, the broker's
+    share_service      the facade: what frontends call, what the broker tells
+    share_states       what is kept, by share partition · state_shard: one partition of the topic
+    keys               what it is filed under
+    share_partitions   all share partitions served here
+    share_partition    one of them: cursor, log and kept state together
+    batches            which parts of a log are records to be handed out
+    acknowledgements   what members say of records · start_offset: where a group begins
+    sessions           which partitions a member fetches
+    counts             what has been handed out and acknowledged, in records
 
-The engine under all this is `broker.cursor`. Nothing here waits, reads a clock of its own or knows
-a wire format beyond the records' own. Kafka's SharePartition, ShareCoordinatorShard and
+Members, assignments and settings of a group are in `coordination.groups.share`. The engine under
+all this is `coordination.delivery.cursor`. Nothing here waits, reads a clock of its own or knows a
+wire format beyond the records' own. Kafka's SharePartition, ShareCoordinatorShard and
 GroupMetadataManager of Kafka 4.3 settle every behaviour.
 """

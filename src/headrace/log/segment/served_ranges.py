@@ -5,10 +5,10 @@ costs more than sending them does), nor does the client wait while all of it is 
 it receives one piece while the next one is looked at. Where the range ends is known from the index,
 without a look at the batches.
 
-The promise stays that of `reader`: no batch goes out unseen. Yet what this process has seen, and
-what has not left the page cache since (`sound`), it need not see again: the system sends it past
-the process (`BatchRange.send`). Found to have left the cache in the middle of an answer, it is read
-and looked at from there on.
+The promise stays that of `batch_reader`: no batch goes out unseen. Yet what this process has seen,
+and what has not left the page cache since (`sound`), it need not see again: the system sends it
+past the process (`BatchRange.send`). Found to have left the cache in the middle of an answer, it is
+read and looked at from there on.
 
 The length of an answer precedes it, so damage met on the way cannot be told in it any more: the
 connection ends, and the answer never becomes whole. From then on the segment is read by `reader`

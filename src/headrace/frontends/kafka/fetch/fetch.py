@@ -5,8 +5,8 @@
 * At least one batch is given, whatever the limits, if there is one: else a large one would block.
 * With less than `min_bytes` there, the answer waits up to `max_wait_ms`; any error answers at once.
 * What is not in the page cache is read on a thread. Damaged bytes are never given.
-* Much data is named here and read while it is sent (`log.ranges`); a log can change meanwhile, so
-  such an answer comes whole or its connection ends.
+* Much data is named here and read while it is sent (`log.segment.served_ranges`); a log can change
+  meanwhile, so such an answer comes whole or its connection ends.
 * Only partitions of which there may be anything are looked at (`wanted_partitions`): the answer is
   that of a look at all.
 * A follower's fetch (replica id >= 0) is refused: there is no cluster yet.
