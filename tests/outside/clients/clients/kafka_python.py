@@ -186,6 +186,9 @@ class KafkaPython:
             settings["partition_assignment_strategy"] = [CooperativeStickyAssignor]
         consumer = self._reader(**settings)
         consumer.subscribe([topic])
+        # This client's loop that refreshes metadata can miss the wake-up of `subscribe`: its leader
+        # then knows no partitions, assigns none, and stays so for five minutes. Asking loads them.
+        assert consumer.partitions_for_topic(topic)
         return KafkaPythonMember(consumer, topic)
 
     def transactions(
