@@ -23,7 +23,7 @@ from headrace.log.producers.kept_states import (
 from headrace.log.segment.transaction_index import AbortedTransaction
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
-from headrace.record.batch import CONTROL, TRANSACTIONAL, BatchHeader, ControlMarker, ControlType
+from headrace.record.batch import TRANSACTIONAL, BatchHeader, ControlMarker, ControlType
 from headrace.record.batch_layout import (
     ATTRIBUTES,
     BASE_SEQUENCE,
@@ -268,11 +268,6 @@ class ProducerStates:
             producer.epoch = epoch
             producer.batches.clear()
         return producer
-
-
-def is_control(header: BatchHeader) -> bool:
-    """Whether the batch holds markers instead of data."""
-    return bool(header.attributes & CONTROL)
 
 
 def _check_in_open(producer: Producer, header: BatchHeader) -> None:
