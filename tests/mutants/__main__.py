@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,7 +30,7 @@ from tests.mutants.faults import (
 from tests.mutants.runs import Outcome
 from tests.mutants.seen import Seen, measure
 from tests.mutants.table import Counts
-from tests.mutants.trial import FOUND, HANGS, NOTICED, Copy, Verdict, copies
+from tests.mutants.trial import FOUND, HANGS, NOTICED, SURVIVED, UNTESTED, Copy, Verdict, copies
 
 WORKERS = 2
 LISTED_SECONDS_MAX = 150.0
@@ -37,6 +38,9 @@ BASELINE_SECONDS_MAX = 600.0
 DRAWN_TEST_SECONDS = 40.0
 """How long the tests that are asked about a drawn fault take in all, as measured."""
 DRAWN_SECONDS_MAX = 150.0
+WIDER_TEST_SECONDS = 120.0
+"""The same of all tests asked about a fault that the first ones do not notice."""
+WIDER_SECONDS_MAX = 240.0
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -119,10 +123,12 @@ def try_drawn(
 
     sound: dict[str, bool] = {}
 
-    def confirmed(copy: Copy, fault: Drawn, text: str, tests: list[str]) -> Verdict:
+    def confirmed(
+        copy: Copy, fault: Drawn, text: str, tests: list[str], seconds_max: float
+    ) -> Verdict:
         """A verdict that rests on a test which passes without the fault, asked once per test."""
         while True:
-            verdict = copy.judge(fault.file, text, tests, DRAWN_SECONDS_MAX)
+            verdict = copy.judge(fault.file, text, tests, seconds_max)
             test = verdict.test
             if verdict.word != FOUND or test not in seen.seconds:
                 return verdict
@@ -137,7 +143,12 @@ def try_drawn(
         began = time.monotonic()
         text = with_drawn((root / fault.file).read_text(), fault)
         tests = seen.choose(fault.file, *fault.run, DRAWN_TEST_SECONDS)
-        verdict = confirmed(copy, fault, text, tests)
+        verdict = confirmed(copy, fault, text, tests, DRAWN_SECONDS_MAX)
+        wider = seen.wider(fault.file, *fault.run, WIDER_TEST_SECONDS)
+        others = [test for test in wider if test not in tests]
+        if verdict.word in (SURVIVED, UNTESTED) and others:
+            verdict = confirmed(copy, fault, text, others, WIDER_SECONDS_MAX)
+            verdict = replace(verdict, asked=len(tests) + len(others))
         took = time.monotonic() - began
         by = f"  by {verdict.test}" if verdict.test else ""
         print(f"{verdict.word:9} {took:4.0f} s  {fault}{by}", flush=True)

@@ -28,10 +28,16 @@ TEST_FILES = (
     "tests/property/test_*.py",
     "tests/security/test_*.py",
     "tests/golden/test_*.py",
-    "tests/outside/clients/test_cli_*.py",
+    "tests/crash/test_*.py",
+    "tests/outside/clients/test_*.py",
 )
-"""Without what needs a Java or minutes: tests/spark, tests/crash and the matrix of clients."""
-OURS = ("tests/mutants/", "tests/unit/house/test_mutants.py")
+"""Without tests/spark, which needs a Java, and what plants faults itself or looks at a wheel."""
+OURS = (
+    "tests/mutants/",
+    "tests/unit/house/test_mutants.py",
+    "tests/crash/test_planted_faults.py",
+    "tests/outside/clients/test_wheel.py",
+)
 FILE_SECONDS_MAX = 240.0
 COVERAGE_SETTINGS = """\
 [run]
@@ -75,6 +81,26 @@ class Seen:
                     chosen[test] = None
                     spent += self.seconds[test]
         return list(chosen)
+
+    def wider(self, file: str, first: int, last: int, seconds_max: float) -> list[str]:
+        """Tests to run for a fault in these lines that `choose` did not get noticed.
+
+        Those that run the lines or import them, `seconds_max` of them: of each test file the
+        fastest, then the second fastest; first the test files of the same room.
+        """
+        lines = range(first, last + 1)
+        running = _union(self.lines.get(file, {}), lines)
+        importing = _union(self.loose.get(file, {}), lines)
+        room = file.split("/")[2]
+        chosen: list[str] = []
+        spent = 0.0
+        for tests in (running, importing - running):
+            ranked = self._from_each_file(tests)
+            for test in sorted(ranked, key=lambda test: f"/{room}/" not in test):
+                if spent + self.seconds[test] <= seconds_max:
+                    chosen.append(test)
+                    spent += self.seconds[test]
+        return chosen
 
     def _around(self, file: str, first: int, last: int) -> tuple[set[str], Counter[str]]:
         """Tests that may run lines outside any test, and how many other lines of `file` each runs.

@@ -101,8 +101,10 @@ CLIENTS = (
             "admin-refusals",
             "admin-transactions",
             "not-served",
+            "reassignments",
             "restart",
             "restart-transactions",
+            "without-security",
         ),
     ),
     Client(

@@ -23,6 +23,7 @@ SECTIONS: dict[str, Callable[[], list[Step]]] = {
     "measuring": steps_data.measuring,
     "formatters": formatters.formatters,
     "cluster": steps_more.cluster,
+    "security": steps_more.without_security,
     "refused": steps_more.refused,
     "restarted": steps_more.restarted,
 }

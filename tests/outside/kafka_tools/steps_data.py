@@ -154,10 +154,9 @@ def measuring() -> list[Step]:
 
 
 def _kinds(found: list[str]) -> list[str]:
-    """What comes again while the tool waits, once."""
-    return list(
-        dict.fromkeys(re.sub(r"correlation id \d+", "correlation id", line) for line in found)
-    )
+    """What comes again while the tool waits, once, whichever of its threads says it."""
+    by_nature = re.compile(r"^\[[^\]]+\] (?=WARN )|(?<=correlation id )\d+")
+    return list(dict.fromkeys(by_nature.sub("", line) for line in found))
 
 
 def _tight(side: Side) -> None:

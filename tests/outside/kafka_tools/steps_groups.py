@@ -76,12 +76,6 @@ def groups() -> list[Step]:
     ]  # fmt: skip
 
 
-_EPOCHS = (
-    "a share group's epoch grows once more in Kafka 4.3 when state is made, after who needs it has"
-    " joined; here it is made before"
-)
-
-
 def _write_reset(side: Side) -> None:
     (side.place / "reset.csv").write_text("one,0,11\n")
 
@@ -232,8 +226,10 @@ def share() -> list[Step]:
         share("describe without offsets", "--describe --group s1"),
         Step("a member of the share group", prepare=_share_member),
         share("state with a member", "--describe --group s1 --state", expected=("Stable",)),
-        share("members", "--describe --group s1 --members --verbose", expected=("one:0",),
-              known=_EPOCHS),
+        # Kafka 4.3 has the group's epoch grow once more when it has made the share state, before
+        # or after this step looks; here it is made before the first member.
+        share("members", "--describe --group s1 --members --verbose",
+              masks.columns("MEMBER-EPOCH"), expected=("one:0",)),
         share("reset refused", "--reset-offsets --group s1 --topic one --to-latest --execute"),
         share("delete refused", "--delete --group s1"),
         Step("the member leaves the share group", prepare=lambda side: side.end("sharer")),

@@ -22,7 +22,6 @@ from tests.outside.kafka_tools.step import (
 
 Act = Callable[[Side], None]
 _UNSUPPORTED = ("UnsupportedVersionException",)
-_SECURITY = "authentication and authorisation come with later work"
 _ONE_NODE = "one node: replicas have nowhere to move"
 
 
@@ -39,6 +38,19 @@ def cluster() -> list[Step]:
         Step("reassign-partitions, a proposal", f"{TOOLS}.reassign.ReassignPartitionsCommand",
              "--generate --topics-to-move-json-file {place}/move.json --broker-list 1",
              prepare=_write_moves),
+        Step("reassign-partitions list", f"{TOOLS}.reassign.ReassignPartitionsCommand", "--list"),
+    ]  # fmt: skip
+
+
+def without_security() -> list[Step]:
+    """Tools that ask for ACLs, tokens and users, of brokers that have no security."""
+    return [
+        Step("acls list", f"{TOOLS}.AclCommand", "--list",
+             expected=("SecurityDisabledException",)),
+        Step("delegation-tokens describe", f"{TOOLS}.DelegationTokenCommand",
+             "--describe --command-config {place}/empty.properties", prepare=_write_nothing,
+             expected=("UnsupportedByAuthenticationException",)),
+        Step("configs users describe", CONFIGS, "--describe --entity-type users"),
     ]  # fmt: skip
 
 
@@ -60,16 +72,10 @@ def refused() -> list[Step]:
 
     quorum = "metadata is kept in a store, not in a quorum of brokers"
     return [
-        refused("acls list", f"{TOOLS}.AclCommand", "--list", _SECURITY),
-        refused("delegation-tokens describe", f"{TOOLS}.DelegationTokenCommand",
-                "--describe --command-config {place}/empty.properties", _SECURITY),
-        refused("configs user: describe", CONFIGS, "--describe --entity-type users", _SECURITY),
         refused("metadata-quorum", f"{TOOLS}.MetadataQuorumCommand", "describe --status", quorum),
         refused("features", f"{TOOLS}.FeatureCommand", "describe", quorum, "transaction.version"),
         Step("cluster unregister (not served)", f"{TOOLS}.ClusterTool", "unregister --id 7",
              known=_ONE_NODE, expected=("not support",)),
-        refused("reassign-partitions list", f"{TOOLS}.reassign.ReassignPartitionsCommand",
-                "--list", _ONE_NODE),
         refused("streams-groups describe", f"{TOOLS}.streams.StreamsGroupCommand",
                 "--describe --group nope", "streams groups come with later work"),
         refused("broker-api-versions", f"{TOOLS}.BrokerApiVersionsCommand", "",

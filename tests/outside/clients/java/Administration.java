@@ -24,10 +24,13 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.InvalidPartitionsException;
+import org.apache.kafka.common.errors.InvalidReplicaAssignmentException;
 import org.apache.kafka.common.errors.InvalidReplicationFactorException;
 import org.apache.kafka.common.errors.InvalidTopicException;
+import org.apache.kafka.common.errors.SecurityDisabledException;
 import org.apache.kafka.common.errors.UnknownTopicIdException;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
+import org.apache.kafka.common.errors.UnsupportedByAuthenticationException;
 import org.apache.kafka.common.errors.UnsupportedVersionException;
 
 class Administration {
@@ -38,6 +41,8 @@ class Administration {
         found.put("admin-dry-runs", Administration::dryRuns);
         found.put("admin-refusals", Administration::refusals);
         found.put("admin-lists", Administration::lists);
+        found.put("without-security", Administration::withoutSecurity);
+        found.put("reassignments", Administration::reassignments);
         found.put("not-served", Administration::notServed);
         return found;
     }
@@ -126,15 +131,30 @@ class Administration {
     }
 
     /** What is not served fails at once and says that it is not supported. */
+    static void withoutSecurity(String topic) throws Exception {
+        Scenarios.create(topic, 1);
+        try (Admin admin = Admin.create(Scenarios.common())) {
+            Groups.fails(SecurityDisabledException.class,
+                () -> admin.describeAcls(AclBindingFilter.ANY).values().get());
+            Groups.fails(UnsupportedByAuthenticationException.class,
+                () -> admin.createDelegationToken().delegationToken().get());
+            Scenarios.check(admin.describeUserScramCredentials().all().get().isEmpty(), "a user with credentials");
+        }
+    }
+
+    static void reassignments(String topic) throws Exception {
+        Scenarios.create(topic, 1);
+        try (Admin admin = Admin.create(Scenarios.common())) {
+            Groups.fails(InvalidReplicaAssignmentException.class,
+                () -> admin.alterPartitionReassignments(Map.of(new TopicPartition(topic, 0),
+                    Optional.of(new NewPartitionReassignment(List.of(99))))).all().get());
+            Scenarios.check(admin.listPartitionReassignments().reassignments().get().isEmpty(), "one goes on");
+        }
+    }
+
     static void notServed(String topic) throws Exception {
         try (Admin admin = Admin.create(Scenarios.common())) {
             for (Groups.Act act : List.<Groups.Act>of(
-                () -> admin.describeAcls(AclBindingFilter.ANY).values().get(),
-                () -> admin.createDelegationToken().delegationToken().get(),
-                () -> admin.describeUserScramCredentials().all().get(),
-                () -> admin.alterPartitionReassignments(Map.of(new TopicPartition(topic, 0),
-                    Optional.of(new NewPartitionReassignment(List.of(1))))).all().get(),
-                () -> admin.listPartitionReassignments().reassignments().get(),
                 () -> admin.describeMetadataQuorum().quorumInfo().get(),
                 () -> admin.unregisterBroker(7).all().get())) {
                 Groups.fails(UnsupportedVersionException.class, act);
