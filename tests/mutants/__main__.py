@@ -30,7 +30,17 @@ from tests.mutants.faults import (
 from tests.mutants.runs import Outcome
 from tests.mutants.seen import Seen, measure
 from tests.mutants.table import Counts
-from tests.mutants.trial import FOUND, HANGS, NOTICED, SURVIVED, UNTESTED, Copy, Verdict, copies
+from tests.mutants.trial import (
+    FOUND,
+    HANGS,
+    NOTICED,
+    REFUSED,
+    SURVIVED,
+    UNTESTED,
+    Copy,
+    Verdict,
+    copies,
+)
 
 WORKERS = 2
 LISTED_SECONDS_MAX = 150.0
@@ -144,6 +154,8 @@ def try_drawn(
         text = with_drawn((root / fault.file).read_text(), fault)
         tests = seen.choose(fault.file, *fault.run, DRAWN_TEST_SECONDS)
         verdict = confirmed(copy, fault, text, tests, DRAWN_SECONDS_MAX)
+        if verdict.word in (SURVIVED, UNTESTED) and not copy.is_typed(fault.file, text):
+            verdict = Verdict(REFUSED, "mypy", len(tests))
         wider = seen.wider(fault.file, *fault.run, WIDER_TEST_SECONDS)
         others = [test for test in wider if test not in tests]
         if verdict.word in (SURVIVED, UNTESTED) and others:
@@ -215,6 +227,7 @@ def run(
         drawn=len(drawn),
         found=words.count(FOUND),
         hangs=words.count(HANGS),
+        refused=words.count(REFUSED),
         equivalent=len(drawn) - len(real),
     )
     print(f"\n{counts}")

@@ -15,9 +15,10 @@ from pathlib import Path
 from tests.mutants.runs import PYTEST, Outcome, read_outcomes, run_bounded
 from tests.mutants.watch import OUTCOMES
 
-FOUND, HANGS, SURVIVED = "found", "hangs", "survived"
+FOUND, HANGS, REFUSED, SURVIVED = "found", "hangs", "refused", "survived"
 SLOW, UNTESTED = "out of time, as without the fault", "no test runs it"
-NOTICED = (FOUND, HANGS)
+NOTICED = (FOUND, HANGS, REFUSED)
+TYPES_SECONDS_MAX = 300.0
 CONFIRM_SECONDS_MAX = 120.0
 
 
@@ -50,6 +51,8 @@ class Copy:
             OUTCOMES: str(directory / "outcomes"),
         }
         self._check()
+        if not self._types_pass():
+            raise RuntimeError("mypy refuses the source without a fault")
 
     def _check(self) -> None:
         """The copy is what a test imports, and not the tree it was made of."""
@@ -96,6 +99,16 @@ class Copy:
             failed = [name for name, outcome in outcomes.items() if outcome.failed]
             return Verdict(FOUND, failed[0] if failed else "pytest did not start", len(tests))
         return Verdict(SURVIVED, "", len(tests))
+
+    def is_typed(self, file: str, text: str) -> bool:
+        """Whether mypy, as `make lint` asks it, lets `text` stand in `file`."""
+        with self.holding(file, text):
+            return self._types_pass()
+
+    def _types_pass(self) -> bool:
+        command = [sys.executable, "-m", "mypy", f"--config-file={self.root / 'pyproject.toml'}"]
+        command += [f"--cache-dir={self.directory / 'mypy'}", "src"]
+        return run_bounded(command, self.directory, self.environment, TYPES_SECONDS_MAX) == 0
 
     def passes(self, test: str) -> bool:
         """Whether `test` passes without a fault, here and now."""

@@ -192,10 +192,10 @@ def test_no_more_tests_are_asked_than_their_time_allows_but_always_one() -> None
 
 
 def test_the_table_counts_what_survived_and_leaves_out_what_is_no_fault() -> None:
-    counts = Counts(listed=9, unnoticed=0, drawn=42, found=37, hangs=1, equivalent=2)
+    counts = Counts(listed=9, unnoticed=0, drawn=42, found=36, hangs=1, refused=1, equivalent=2)
     assert str(counts).splitlines() == [
         "listed     9   unnoticed 0",
-        "drawn     42   found 37   hangs 1   equivalent 2   survivors 2   95.0 %",
+        "drawn     42   found 36   hangs 1   refused 1   equivalent 2   survivors 2   95.0 %",
     ]
     assert counts.good
 
@@ -205,6 +205,18 @@ def test_the_table_counts_what_survived_and_leaves_out_what_is_no_fault() -> Non
 )
 def test_an_unnoticed_listed_fault_or_too_many_survivors_are_not_good(counts: Counts) -> None:
     assert not counts.good
+
+
+def test_all_that_run_or_import_a_line_are_asked_in_the_end_first_those_of_its_room() -> None:
+    tests = ["tests/unit/log/a.py::test_a", "tests/unit/log/a.py::test_b", "b.py::test_c"]
+    importing = [frozenset([*tests, "b.py::test_slow"])]
+    seconds = dict.fromkeys(tests, 1.0) | {"b.py::test_slow": 9.0}
+    measured = Seen(seconds, {}, {}, {"src/headrace/log/x.py": {1: importing}})
+    running = Seen(
+        seconds, {"src/headrace/log/x.py": {1: [frozenset(tests[2:])]}}, {}, measured.loose
+    )
+    assert measured.wider("src/headrace/log/x.py", 1, 1, 5.0) == tests
+    assert running.wider("src/headrace/log/x.py", 1, 1, 2.0) == [tests[2], tests[0]]
 
 
 def test_a_line_run_outside_any_test_is_asked_of_those_that_run_the_rest_of_its_file() -> None:
