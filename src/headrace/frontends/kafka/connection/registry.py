@@ -22,10 +22,10 @@ APIS: tuple[Api, ...] = (
         "tests/unit/server/test_requests.py"
         "::test_every_metadata_version_names_the_broker_and_the_topic"),
     Api(ApiKey.OFFSET_COMMIT, "groups", 2, 10, hot=True, proof=
-        "tests/unit/frontends/test_groups_apis.py"
+        "tests/unit/frontends/test_group_offsets_apis.py"
         "::test_offset_commit_in_every_version"),
     Api(ApiKey.OFFSET_FETCH, "groups", 1, 10, proof=
-        "tests/unit/frontends/test_groups_apis.py"
+        "tests/unit/frontends/test_group_offsets_apis.py"
         "::test_offset_fetch_in_every_version"),
     Api(ApiKey.FIND_COORDINATOR, "groups", 0, 6, proof=
         "tests/unit/frontends/test_groups_apis.py"
@@ -136,7 +136,7 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_admin_security.py"
         "::test_replicas_stay_where_they_are"),
     Api(ApiKey.OFFSET_DELETE, "groups", 0, 0, proof=
-        "tests/unit/frontends/test_groups_apis.py"
+        "tests/unit/frontends/test_group_offsets_apis.py"
         "::test_offset_delete_answers_for_each_partition_and_for_the_group"),
     Api(ApiKey.DESCRIBE_CLIENT_QUOTAS, "admin", 0, 1, proof=
         "tests/unit/frontends/test_client_quotas.py"
