@@ -23,8 +23,8 @@ from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC
 from tests.support.admin import tell, versions
 from tests.support.broker import Room
+from tests.support.groups_wire import TOPIC_ID, Wire
 from tests.support.served import served
-from tests.unit.frontends.test_groups_apis import TOPIC_ID, Wire
 
 if TYPE_CHECKING:
     from headrace.coordination.groups.consumer.model import OwnedPartitions

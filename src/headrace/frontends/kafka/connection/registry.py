@@ -79,7 +79,7 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_transaction_apis.py"
         "::test_a_transaction_commits_in_every_version"),
     Api(ApiKey.WRITE_TXN_MARKERS, "transactions", 1, 2, proof=
-        "tests/unit/frontends/test_transaction_apis.py"
+        "tests/unit/frontends/test_transaction_life.py"
         "::test_a_hanging_transaction_is_found_and_ended"),
     Api(ApiKey.TXN_OFFSET_COMMIT, "transactions", 0, 5, proof=
         "tests/unit/frontends/test_transaction_apis.py"
@@ -154,13 +154,13 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_admin_apis.py"
         "::test_describe_cluster_shows_the_asking_listeners_addresses"),
     Api(ApiKey.DESCRIBE_PRODUCERS, "transactions", 0, 0, proof=
-        "tests/unit/frontends/test_transaction_apis.py"
+        "tests/unit/frontends/test_transaction_life.py"
         "::test_a_hanging_transaction_is_found_and_ended"),
     Api(ApiKey.DESCRIBE_TRANSACTIONS, "transactions", 0, 0, proof=
-        "tests/unit/frontends/test_transaction_apis.py"
+        "tests/unit/frontends/test_transaction_life.py"
         "::test_transactions_are_described_and_listed"),
     Api(ApiKey.LIST_TRANSACTIONS, "transactions", 0, 2, proof=
-        "tests/unit/frontends/test_transaction_apis.py"
+        "tests/unit/frontends/test_transaction_life.py"
         "::test_transactions_are_described_and_listed"),
     Api(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, "admin", 0, 0, proof=
         "tests/unit/frontends/test_client_telemetry.py"
