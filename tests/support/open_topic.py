@@ -7,10 +7,11 @@ import pyarrow as pa
 
 from headrace.config.log_config import LogConfig
 from headrace.log.log import Log
-from headrace.model.nouns import Offset
+from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk
-from tests.support.log import FlushListener, World
+from tests.support.log import NOW_MS, PLACE, FlushListener, World, append
 
+FIRST = "00000000000000000000"
 SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200, segment_index_bytes=1024)
 
 
@@ -54,3 +55,23 @@ def rows(reader: pa.RecordBatchReader) -> list[dict[str, Any]]:
     table.validate(full=True)
     found: list[dict[str, Any]] = table.to_pylist()
     return found
+
+
+def fill(world: World, count: int = 60, place: TopicPartition = PLACE) -> list[bytes]:
+    """Several segments of one record each 100 bytes, flushed."""
+    log = world.log(place)
+    wanted = [b"%05d" % number * 20 for number in range(count)]
+    for number, value in enumerate(wanted):
+        append(log, value, timestamp=NOW_MS + number * 1000)
+    flush(world, log)
+    return wanted
+
+
+def poured(world: World, tmp_path: Path) -> Path:
+    """Write the world's log directory below `tmp_path`; returns it."""
+    return pour(world.disk, "/data", tmp_path / "log")
+
+
+def logs_of(directory: Path) -> list[Path]:
+    """List the `.log` files of `t-0`, oldest first."""
+    return sorted((directory / "t-0").glob("*.log"))

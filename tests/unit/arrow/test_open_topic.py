@@ -1,4 +1,4 @@
-"""`headrace.arrow.open`: what it returns of a log directory's files, and what it never does."""
+"""`headrace.arrow.open`: which rows it returns of a log directory's files."""
 
 import shutil
 from collections.abc import Callable
@@ -12,37 +12,11 @@ import headrace.arrow
 from headrace.arrow import segment_stream
 from headrace.arrow.columns import HEADERS
 from headrace.log.directory import durable_read_bounds
-from headrace.log.segment.scan import BadBatch
-from headrace.model.errors import ApiError, CorruptLogError, ErrorCode
+from headrace.model.errors import ApiError
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.record import batch as wire
-from tests.support.log import NOW_MS, PLACE, TOPIC_ID, World, append, append_marker
-from tests.support.open_topic import SMALL, flush, pour, rows, values
-
-FIRST = "00000000000000000000"
-
-
-@pytest.fixture
-def world() -> World:
-    return World(config=SMALL)
-
-
-def fill(world: World, count: int = 60, place: TopicPartition = PLACE) -> list[bytes]:
-    """Several segments of one record each 100 bytes, flushed."""
-    log = world.log(place)
-    wanted = [b"%05d" % number * 20 for number in range(count)]
-    for number, value in enumerate(wanted):
-        append(log, value, timestamp=NOW_MS + number * 1000)
-    flush(world, log)
-    return wanted
-
-
-def poured(world: World, tmp_path: Path) -> Path:
-    return pour(world.disk, "/data", tmp_path / "log")
-
-
-def logs_of(directory: Path) -> list[Path]:
-    return sorted((directory / "t-0").glob("*.log"))
+from tests.support.log import NOW_MS, TOPIC_ID, World, append, append_marker
+from tests.support.open_topic import fill, flush, logs_of, pour, poured, rows, values
 
 
 def test_rows_have_the_sparks_columns_and_the_topic_once(world: World, tmp_path: Path) -> None:
@@ -85,78 +59,6 @@ def test_what_is_not_flushed_yet_is_not_returned_and_later_it_is(
     flush(world, world.log())
     again = pour(world.disk, "/data", tmp_path / "later")
     assert values(headrace.arrow.open(again, "t")) == [*wanted, b"in the page cache"]
-
-
-@pytest.mark.parametrize("tail", [b"\0" * 200, b"\xff" * 200, b"half", None])
-def test_a_torn_tail_is_not_returned_and_no_error(
-    world: World, tmp_path: Path, tail: bytes | None
-) -> None:
-    wanted = fill(world, 4)
-    append(world.log(), b"torn")
-    directory = poured(world, tmp_path)
-    last = logs_of(directory)[-1]
-    content = last.read_bytes()
-    last.write_bytes(content[:-20] if tail is None else content + tail)
-    assert values(headrace.arrow.open(directory, "t")) == wanted
-
-
-def test_a_flipped_byte_is_an_error_with_file_and_position(world: World, tmp_path: Path) -> None:
-    fill(world)
-    directory = poured(world, tmp_path)
-    path = logs_of(directory)[1]
-    content = bytearray(path.read_bytes())
-    size = wire.size_of(wire.parse_header(content))
-    content[size + 80] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(BadBatch, match=rf"{path.name} at byte {size}: .*checksum") as caught:
-        headrace.arrow.open(directory, "t").read_all()
-    assert caught.value.position == size
-
-
-@pytest.mark.parametrize("wrong", [1 << 40, 0])
-def test_a_flipped_base_offset_is_an_error_for_no_checksum_covers_it(
-    world: World, tmp_path: Path, wrong: int
-) -> None:
-    fill(world)
-    directory = poured(world, tmp_path)
-    for path in logs_of(directory)[1], logs_of(directory)[-1]:
-        sound = path.read_bytes()
-        at = wire.size_of(wire.parse_header(sound))
-        path.write_bytes(sound[:at] + wrong.to_bytes(8, "big") + sound[at + 8 :])
-        with pytest.raises(BadBatch, match=rf"{path.name} at byte {at}: .*offset"):
-            headrace.arrow.open(directory, "t").read_all()
-        path.write_bytes(sound)
-
-
-@pytest.mark.parametrize("cut", [1, 100, 10_000])
-def test_a_file_that_ends_before_what_was_flushed_is_an_error(
-    world: World, tmp_path: Path, cut: int
-) -> None:
-    fill(world)
-    directory = poured(world, tmp_path)
-    path = logs_of(directory)[-1]
-    path.write_bytes(path.read_bytes()[:-cut])
-    with pytest.raises(BadBatch, match=path.name):
-        headrace.arrow.open(directory, "t").read_all()
-
-
-@pytest.mark.parametrize("damage", ["none", "gone", "garbage", "zeros", "lying"])
-def test_ranges_of_offsets_are_found_whatever_the_index_says(
-    world: World, tmp_path: Path, damage: str
-) -> None:
-    wanted = fill(world)
-    directory = poured(world, tmp_path)
-    for index in [*directory.glob("t-0/*.index"), *directory.glob("t-0/*.timeindex")]:
-        if damage == "gone":
-            index.unlink()
-        elif damage != "none":
-            lies = (1).to_bytes(4, "big") + (77).to_bytes(4, "big")
-            index.write_bytes({"garbage": b"\x7f" * 99, "zeros": bytes(64), "lying": lies}[damage])
-    for start, end in [(0, 60), (17, 43), (59, 60), (None, 5), (31, None), (60, None), (7, 7)]:
-        found = values(headrace.arrow.open(directory, "t", offsets=(start, end)))
-        assert found == wanted[slice(start, end)], (start, end)
-    assert values(headrace.arrow.open(directory, "t", offsets=(50, 1000))) == wanted[50:]
-    assert values(headrace.arrow.open(directory, "t", offsets={0: (58, None)})) == wanted[58:]
 
 
 @pytest.mark.parametrize("damage", [False, True])
@@ -251,110 +153,6 @@ def test_partitions_come_all_and_each_in_order(world: World, tmp_path: Path, thr
     assert seen == {number: list(range(20 + number)) for number in range(5)}
     chosen = headrace.arrow.open(directory, "t", partitions=[3, 1], columns=["partition"])
     assert {row["partition"] for row in rows(chosen)} == {1, 3}
-
-
-def test_an_error_of_one_thread_is_the_readers(world: World, tmp_path: Path) -> None:
-    for number in range(3):
-        fill(world, 20, TopicPartition("t", number))
-    directory = poured(world, tmp_path)
-    path = max((directory / "t-1").glob("*.log"))
-    path.write_bytes(b"\xff" * path.stat().st_size)
-    with pytest.raises(CorruptLogError):
-        headrace.arrow.open(directory, "t", threads=2, batch_rows=2).read_all()
-
-
-def test_a_reader_given_up_halfway_leaves_no_thread(world: World, tmp_path: Path) -> None:
-    import threading
-
-    for number in range(3):
-        fill(world, 40, TopicPartition("t", number))
-    reader = headrace.arrow.open(poured(world, tmp_path), "t", threads=3, batch_rows=1)
-    reader.read_next_batch()
-    reader.close()
-    del reader
-    for one in threading.enumerate():
-        if one.name.startswith("arrow-"):
-            one.join(5)
-            assert not one.is_alive()
-
-
-def half_read(directory: Path) -> tuple[pa.RecordBatchReader, list[bytes | None]]:
-    """A reader that stands in the first segment."""
-    reader = headrace.arrow.open(directory, "t", columns=["value"], batch_rows=1)
-    return reader, reader.read_next_batch()["value"].to_pylist()
-
-
-def rest(reader: pa.RecordBatchReader) -> list[bytes | None]:
-    return [value for batch in reader for value in batch["value"].to_pylist()]
-
-
-def test_a_segment_deleted_while_it_is_read_is_read_to_its_end(
-    world: World, tmp_path: Path
-) -> None:
-    wanted = fill(world)
-    directory = poured(world, tmp_path)
-    reader, first = half_read(directory)
-    for path in logs_of(directory)[:3]:
-        path.rename(f"{path}.deleted")
-    gone = int(logs_of(directory)[0].stem)
-    second = sorted((directory / "t-0").glob("*.deleted"))[1]
-    found = first + rest(reader)
-    assert found == wanted[: int(second.name[:20])] + wanted[gone:]
-
-
-def test_segments_put_together_by_compaction_while_they_are_read(
-    world: World, tmp_path: Path
-) -> None:
-    wanted = fill(world)
-    directory = poured(world, tmp_path)
-    reader, first = half_read(directory)
-    *merged, _ = logs_of(directory)
-    merged[0].with_suffix(".swap").write_bytes(b"".join(path.read_bytes() for path in merged))
-    for path in merged[1:]:
-        path.unlink()
-    merged[0].with_suffix(".swap").rename(merged[0])
-    assert first + rest(reader) == wanted
-
-
-def test_a_topic_deleted_while_it_is_read_is_an_error(world: World, tmp_path: Path) -> None:
-    fill(world)
-    directory = poured(world, tmp_path)
-    reader, _ = half_read(directory)
-    (directory / "t-0").rename(directory / "t-0.0123-delete")
-    with pytest.raises(ApiError, match="not exist") as caught:
-        rest(reader)
-    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def test_a_topic_made_again_while_it_is_read_is_not_taken_for_the_first(
-    world: World, tmp_path: Path
-) -> None:
-    fill(world)
-    directory = poured(world, tmp_path)
-    reader, _ = half_read(directory)
-    metadata = directory / "t-0" / "partition.metadata"
-    metadata.write_text("version: 0\ntopic_id: XNOSFC_7KvKf4hZLfT2FNQ")
-    with pytest.raises(ApiError, match="made again") as caught:
-        rest(reader)
-    assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-def test_a_compaction_that_was_interrupted_is_waited_for_and_then_an_error(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wanted = fill(world)
-    directory = poured(world, tmp_path)
-    swap = directory / "t-0" / f"{FIRST}.log.swap"
-    swap.write_bytes(b"")
-    waits: list[float] = []
-    monkeypatch.setattr(
-        "headrace.arrow.partition_files.time.sleep", lambda seconds: waits.append(seconds)
-    )
-    with pytest.raises(CorruptLogError, match="interrupted"):
-        headrace.arrow.open(directory, "t")
-    assert waits
-    monkeypatch.setattr("headrace.arrow.partition_files.time.sleep", lambda _: swap.unlink())
-    assert values(headrace.arrow.open(directory, "t")) == wanted
 
 
 def test_deleted_records_are_not_returned(world: World, tmp_path: Path) -> None:
