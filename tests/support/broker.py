@@ -7,7 +7,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from headrace.broker.metadata_image import TopicInfo
 from headrace.broker.partition import Appended, Partition
+from headrace.cluster.topic_creation import NewTopic
 from headrace.config.broker import load
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.ports.network import ListenOptions, Network
@@ -188,3 +190,11 @@ async def until(holds: Callable[[], object]) -> None:
 def play(story: Coroutine[Any, Any, None]) -> None:
     """Run a test's coroutine."""
     asyncio.run(story)
+
+
+async def created(here: Room, *wanted: NewTopic) -> list[TopicInfo]:
+    """Create topics, all of which must succeed; returns them."""
+    outcome = await here.controller.create_topics(wanted)
+    topics = [topic for topic in outcome if isinstance(topic, TopicInfo)]
+    assert len(topics) == len(wanted), outcome
+    return topics
