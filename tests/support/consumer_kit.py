@@ -12,7 +12,7 @@ from headrace.coordination.groups.consumer.model import OwnedPartitions
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
-from tests.support.groups_kit import Room
+from tests.support.groups_kit import Room, Settings
 
 NONE = ErrorCode.NONE
 
@@ -179,3 +179,8 @@ def all_owned(*consumers: Consumer) -> dict[tuple[bytes, int], str]:
 def numbers(consumer: Consumer, topic: str = "t") -> frozenset[int]:
     """The partitions of one topic it owns."""
     return frozenset(consumer.owned.get(topic_id(topic), frozenset()))
+
+
+def room(**settings: int) -> Room:
+    """Make a coordinator of a cluster with topics `t` and `other`."""
+    return Room(Settings(**settings), image=cluster({"t": 4, "other": 3}))

@@ -303,3 +303,12 @@ class Room:
 
     def data(self, partition: TopicPartition) -> DataPartition:
         return self.participants.partitions[partition]
+
+
+def begun(room: Room, version: int = TV1) -> ProducerEpoch:
+    """A producer with a transaction open in two partitions."""
+    who = room.producer()
+    assert room.add(who, P0, P1, version=version).code is ErrorCode.NONE
+    room.write(who, P0, "a", 0)
+    room.write(who, P1, "b", 0)
+    return who

@@ -1,0 +1,73 @@
+"""Groups of the newer protocol in the log: answers wait for it, a kill loses nothing it has."""
+
+from headrace.model.errors import ErrorCode
+from tests.support.consumer_kit import (
+    Consumer,
+    group_of,
+    numbers,
+    room,
+    settle,
+)
+
+E = ErrorCode
+
+
+def test_an_answer_waits_for_the_log() -> None:
+    place = room()
+    place.partition.hold = True
+    one = Consumer(place, "a")
+    one.send()
+    assert not one.waiting
+    place.partition.flush()
+    assert one.waiting[0].error is E.NONE
+
+
+def test_what_the_log_refuses_has_not_happened() -> None:
+    place = room()
+    one, two = Consumer(place, "a"), Consumer(place, "b")
+    one.beat()
+    place.partition.refusal = E.NOT_ENOUGH_REPLICAS
+    assert two.beat().error is E.COORDINATOR_NOT_AVAILABLE
+    group = group_of(place)
+    assert (list(group.members), group.epoch, group.target_epoch) == (["a"], 2, 2)
+    place.partition.refusal = None
+    settle(one, two)
+    assert (one.count, two.count) == (2, 2)
+
+
+def test_a_group_the_log_refuses_is_not_there() -> None:
+    place = room()
+    place.partition.refusal = E.NOT_ENOUGH_REPLICAS
+    Consumer(place, "a").beat()
+    assert not place.groups.shard("g").modern
+
+
+def test_after_a_kill_members_go_on_where_they_were() -> None:
+    place = room()
+    one = Consumer(place, "a", topics=None, regex="t|other", instance="i")
+    two = Consumer(place, "b", topics=frozenset({"t"}))
+    settle(one, two)
+    later = place.restart()
+    for each in (one, two):
+        each.room = later
+        had = dict(each.owned)
+        assert each.beat().error is E.NONE
+        assert each.owned == had
+    before, after = group_of(place), group_of(later)
+    assert after.epoch == before.epoch
+    assert after.members == before.members
+    assert after.target == before.target
+    assert after.regexes == before.regexes
+
+
+def test_after_a_kill_who_is_not_heard_of_is_out() -> None:
+    place = room()
+    one, two = Consumer(place, "a"), Consumer(place, "b")
+    settle(one, two)
+    later = place.restart()
+    one.room = later
+    later.clock.advance(40)
+    one.beat()
+    later.clock.advance(6)
+    settle(one)
+    assert numbers(one) == {0, 1, 2, 3}
