@@ -15,20 +15,6 @@ FUNCTION_LINES_MAX = 60
 KERNEL_LINES_MAX = 70
 """Of a compiled function: what it would call costs it more than its length costs a reader."""
 KERNELS = "src/headrace/kernels/"
-LARGE_FILES = {
-    "tests/unit/broker/test_partition.py": 412,
-    "tests/unit/arrow/test_open_topic.py": 429,
-    "tests/unit/cluster/test_controller.py": 455,
-    "tests/unit/coordination/test_consumer_groups.py": 559,
-    "tests/unit/coordination/test_txn_coordinator.py": 538,
-    "tests/unit/frontends/test_groups_apis.py": 455,
-    "tests/unit/frontends/test_transaction_apis.py": 517,
-    "tests/unit/log/test_gaps.py": 439,
-    "tests/unit/log/test_recovery.py": 407,
-    "tests/unit/net/test_connection.py": 543,
-    "tests/unit/net/test_outlet.py": 437,
-}
-"""Files that are too large, with the lines they have: none grows, and none is added."""
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|\bfor now\b")
 NO_AWAIT = tuple(
     f"src/headrace/{room}/"
@@ -56,9 +42,8 @@ def findings(path: Path) -> Iterator[str]:
     """What is wrong in one file, as `file:line: finding`."""
     text = path.read_text()
     lines = text.splitlines()
-    lines_max = LARGE_FILES.get(str(path), FILE_LINES_MAX)
-    if len(lines) > lines_max:
-        yield f"{path}:1: {len(lines)} lines, more than {lines_max}"
+    if len(lines) > FILE_LINES_MAX:
+        yield f"{path}:1: {len(lines)} lines, more than {FILE_LINES_MAX}"
     function_max = KERNEL_LINES_MAX if str(path).startswith(KERNELS) else FUNCTION_LINES_MAX
     shipped = str(path).startswith("src/")
     for node in ast.walk(ast.parse(text)):

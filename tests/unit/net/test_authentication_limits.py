@@ -7,8 +7,8 @@ import pytest
 
 from headrace.net import connection as connection_module
 from headrace.net import table as table_module
+from tests.support.echo import World, on_loop, read_frame
 from tests.support.net import framed, limits_with, until
-from tests.unit.net.test_connection import World, on_loop, read_frame
 
 
 @pytest.mark.parametrize("known", [True, False])
