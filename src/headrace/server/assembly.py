@@ -242,7 +242,7 @@ class Server:
         self.coordinators.begin()
 
     def endpoints(self) -> list[Endpoint]:
-        """What clients are told, listener by listener."""
+        """Return the endpoints that clients are told, listener by listener."""
         return [
             self._endpoint(listener, advertised)
             for listener, advertised in zip(
@@ -256,7 +256,7 @@ class Server:
         return Endpoint(listener.name, host, port, advertised.protocol)
 
     def listening(self) -> list[str]:
-        """Where it listens, as in `listeners`, with the ports that were chosen."""
+        """Return the addresses it listens on, as in `listeners`, with the ports chosen."""
         return [
             str(one._replace(port=listener.port))
             for one, listener in zip(self.config.listeners, self.listeners, strict=True)

@@ -25,7 +25,7 @@ _MODULE = "headrace.server.compaction_worker"
 
 
 def compaction_worker(world: "World") -> "Worker":
-    """Who compacts in that world."""
+    """Return the worker that compacts in that world."""
     if world.has_processes:
         return ProcessWorker()
     from headrace.log.compaction.worker import InlineWorker  # imports what the process does
@@ -133,7 +133,7 @@ class ProcessWorker:
         self._kill()
 
     async def ended(self) -> None:
-        """After `close`: until the child is gone."""
+        """Wait after `close` until the child is gone."""
         if self._task is not None:
             await asyncio.gather(self._task, *self._ending, return_exceptions=True)
         await self._reap()

@@ -38,7 +38,7 @@ class Throttle:
         self._due = time.monotonic()
 
     def breathe(self, size: int) -> None:
-        """`size` more bytes were read or written."""
+        """Count `size` more bytes that were read or written."""
         if os.getppid() != self._parent:
             raise SystemExit(1)
         now = time.monotonic()
@@ -64,7 +64,7 @@ class Turns:
         self._starved = True
 
     def events(self, steps: Steps, breathe: Callable[[int], None]) -> Iterator[Event]:
-        """The events among the steps, which the threads do in turns. What a step raises.
+        """Yield the events among the steps, which the threads do in turns. What a step raises.
 
         `breathe` is told of all bytes, by the thread that is at work; it may wait, or raise.
         """
@@ -77,7 +77,7 @@ class Turns:
                 yield step
 
     def _go_on(self, steps: Steps, breathe: Callable[[int], None]) -> Event | int | None:
-        """Up to the next event, or to a step after which it is another thread's turn."""
+        """Go on to the next event, or to a step after which it is another thread's turn."""
         waited, ran = self._waited(), time.thread_time()
         for step in steps:
             if not isinstance(step, int):
@@ -95,7 +95,7 @@ class Turns:
 
 
 def _seconds_waited() -> float:
-    """Of the calling thread; 0 where the system does not say."""
+    """Return the seconds that the calling thread waited; 0 where the system does not say."""
     try:
         with open(_SCHEDSTAT, encoding="ascii") as file:
             return int(file.read().split()[1]) / 1e9

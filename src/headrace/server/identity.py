@@ -10,7 +10,7 @@ from headrace.ports.store import NodeExists, Store
 
 
 def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
-    """The broker's id, as configured or as the directories say, and the cluster's, "" if none does.
+    """Return the broker's id, as configured or in the directories, and the cluster's ("": unknown).
 
     ConfigError: a directory is named twice, or cannot be read.
     """
@@ -33,7 +33,7 @@ def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
 
 
 async def in_store(store: Store, new: str) -> str:
-    """The id of the cluster whose store this is; `new` where it has had none until now.
+    """Return the id of the cluster whose store this is; `new` where it has had none until now.
 
     Several brokers may ask at once: all are told the same.
     """
@@ -47,5 +47,5 @@ async def in_store(store: Store, new: str) -> str:
 
 
 def unusable(path: str, problem: OSError) -> ConfigError:
-    """What is wrong with a log directory."""
+    """Return the error for a log directory that cannot be used."""
     return ConfigError(f"log.dirs={path}: {(problem.strerror or str(problem)).lower()}")

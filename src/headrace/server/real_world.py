@@ -39,11 +39,11 @@ class RealWorld:
         self._store_path = f"{config.log_dirs[0]}/{FILE_NAME}"
 
     def store_exists(self) -> bool:
-        """Whether a former start has made it."""
+        """Tell whether a former start has made it."""
         return self.disk.exists(self._store_path)
 
     def open_store(self, events: "SessionEvents") -> "Store":
-        """The embedded store, in the first log directory."""
+        """Return the embedded store, in the first log directory."""
         del events  # nobody ends its session
         return EmbeddedStore(self._store_path)
 
