@@ -16,12 +16,12 @@ class Origin(Enum):
 
 
 def fits(config: LogConfig, size: int) -> bool:
-    """Whether a batch of `size` bytes is small enough for the topic."""
+    """Tell whether a batch of `size` bytes is small enough for the topic."""
     return size <= config.max_message_bytes and size <= config.segment_bytes
 
 
 def takes(config: LogConfig, size: int, header: BatchHeader, now_ms: int) -> bool:
-    """Whether the topic takes a client's batch whose timestamps stay as they are."""
+    """Tell whether the topic takes a client's batch whose timestamps stay as they are."""
     return (
         size <= config.max_message_bytes
         and size <= config.segment_bytes
@@ -32,7 +32,7 @@ def takes(config: LogConfig, size: int, header: BatchHeader, now_ms: int) -> boo
 
 
 def refuse(config: LogConfig, size: int, header: BatchHeader, now_ms: int) -> None:
-    """ApiError: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP, why `takes` said no.
+    """Raise why `takes` said no: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP.
 
     None where there is nothing to be out of bounds: a batch without timestamps (-1) is taken.
     """

@@ -41,18 +41,18 @@ _BASE = re.compile(r"(\d{20})(\..+)")
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
-    """`00000000000000000042.log` and its kin."""
+    """Return a segment file's name, like `00000000000000000042.log`."""
     return f"{base_offset:020d}{suffix}"
 
 
 def parse_segment_file(name: str) -> tuple[int, str] | None:
-    """Base offset and suffix (`.log`, `.index.deleted`, …) of a segment's file, else None."""
+    """Return base offset and suffix (`.log`, `.index.deleted`, …) of a segment's file, or None."""
     match = _BASE.fullmatch(name)
     return (int(match[1]), match[2]) if match else None
 
 
 def parse_directory(name: str) -> TopicPartition | None:
-    """The partition a directory belongs to, None where the name is no partition's."""
+    """Return the partition a directory belongs to, None where the name is no partition's."""
     match = _PARTITION.fullmatch(name)
     if match is None or topic_name_problem(match[1]) is not None:
         return None
@@ -62,21 +62,21 @@ def parse_directory(name: str) -> TopicPartition | None:
 
 
 def deletion_stem(partition: TopicPartition) -> str:
-    """What the directory of every deleted log of that partition begins with."""
+    """Return what the directory of every deleted log of that partition begins with."""
     return stem_of(delete_directory(partition, bytes(16)))
 
 
 def is_deleted(name: str) -> bool:
-    """Whether that is the directory of a deleted log."""
+    """Tell whether that is the directory of a deleted log."""
     return name.endswith(DELETE_SUFFIX)
 
 
 def stem_of(deleted: str) -> str:
-    """The same, of the name of a deleted log's directory."""
+    """Return the deletion stem in the name of a deleted log's directory."""
     return deleted.removesuffix(DELETE_SUFFIX).rpartition(".")[0]
 
 
 def delete_directory(partition: TopicPartition, unique: bytes) -> str:
-    """`topic-0.<32 hex>-delete`; the topic is cut so that the name is one a file system takes."""
+    """Return a name `topic-0.<32 hex>-delete`; the topic is cut to what a file system takes."""
     tail = f"-{partition.partition}.{unique.hex()}{DELETE_SUFFIX}"
     return partition.topic[: _DIRECTORY_CHARS_MAX - len(tail)] + tail

@@ -82,7 +82,7 @@ class Flusher:
             self._schedule()
 
     def flush_later(self, log: Log) -> None:
-        """The same, for what nobody waits to be told of: let more gather before."""
+        """Flush what nobody waits to be told of: let more gather before."""
         self._waiting[log] = None
         if not (self._scheduled or self._running or self._gathering):
             self._schedule()

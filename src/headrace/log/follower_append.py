@@ -71,7 +71,7 @@ def append_as_follower(log: Log, data: memoryview, now_ms: int) -> Offset:
 
 
 def _checked(log: Log, data: memoryview) -> list[_Batch]:
-    """The whole batches of `data`, all of them sound and fit to follow the log's end."""
+    """Return the whole batches of `data`, all of them sound and fit to follow the log's end."""
     found: list[_Batch] = []
     expected, epoch = log.end_offset, log.epochs.latest
     at, end = 0, len(data)
@@ -105,7 +105,7 @@ def _checked(log: Log, data: memoryview) -> list[_Batch]:
 
 
 def _marker(header: BatchHeader, batch: memoryview) -> ControlMarker | None:
-    """The marker of a control batch that compaction has not emptied. CorruptBatch."""
+    """Return the marker of a control batch that compaction has not emptied. CorruptBatch."""
     if not header.attributes & CONTROL or header.producer_id < 0:
         return None
     record = next(iter(records(batch)), None)
@@ -125,7 +125,7 @@ def _allow_gaps(log: Log, batches: Sequence[_Batch]) -> None:
 
 
 def _group(log: Log, batches: Sequence[_Batch], first: int) -> list[_Batch]:
-    """The batches from number `first` on that go into one segment, a new one where it is due."""
+    """Return the batches from number `first` on that go into one segment, a new one if due."""
     config = log.config
     segment = log.segments.active
     segment.load_indexes()

@@ -40,7 +40,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end: Offset) -> tuple[LeaderEpoch, Offset]:
-        """The greatest epoch not above `epoch` and where it ended; (-1, -1) where not known.
+        """Return the greatest epoch not above `epoch` and where it ended; (-1, -1) where not known.
 
         Kafka's LeaderEpochFileCache.endOffsetFor: the newest epoch ends at the log's end; an epoch
         above the newest, or none at all, is not known; one below the oldest ends where that began.
@@ -57,7 +57,7 @@ class LeaderEpochs:
         return self._entries[at - 1][0], self._entries[at][1]
 
     def epoch_of(self, offset: Offset) -> LeaderEpoch:
-        """The epoch in which `offset` was, or would next be, written; -1 below the oldest."""
+        """Return the epoch in which `offset` was, or would be, written; -1 below the oldest."""
         at = bisect_right([start for _, start in self._entries], offset)
         return self._entries[at - 1][0] if at else NO_EPOCH
 

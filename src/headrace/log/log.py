@@ -138,15 +138,15 @@ class Log:
     # --- offsets -----------------------------------------------------------------------------
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Where readers of committed data end."""
+        """Return where readers of committed data end."""
         return self.producers.last_stable_offset(high_watermark)
 
     def first_unstable_offset(self) -> Offset | None:
-        """First offset of the oldest open transaction."""
+        """Return the first offset of the oldest open transaction."""
         return self.producers.first_unstable_offset()
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """The greatest epoch not above `epoch` and its end; (-1, -1) where it is not known."""
+        """Return the greatest epoch not above `epoch` and its end; (-1, -1) where not known."""
         return self.epochs.end_offset_for(epoch, self.end_offset)
 
     # --- append ------------------------------------------------------------------------------
@@ -210,14 +210,14 @@ class Log:
         return appended
 
     def check_appendable(self) -> None:
-        """StorageError: the directory has failed. ApiError: the log is being cut short."""
+        """Raise StorageError if the directory has failed, ApiError while the log is cut short."""
         if self.context.failure is not None:
             raise self.context.failure
         if self.cutting:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self!r} is being cut short")
 
     def ends_at(self, following: int) -> None:
-        """What was appended is in the log."""
+        """Move the log's end to `following`: what was appended is in the log."""
         self.end_offset = Offset(following)
         if following - self.flushed_offset >= self.config.flush_messages:
             self.context.events.flush_soon(self)
@@ -304,13 +304,13 @@ class Log:
         return file
 
     def flush_work(self) -> FlushWork:
-        """What to flush now; hand it back to `flushed` when that is done."""
+        """Return what to flush now; hand it back to `flushed` when that is done."""
         return self.unflushed.work(
             self.segments.active.written_files, self.end_offset, self.truncations
         )
 
     def flushed(self, work: FlushWork, now_ms: int = 0) -> None:
-        """`work` is on the platter: move `flushed_offset`, and say so."""
+        """Take in that `work` is on the disk: move `flushed_offset`, and say so."""
         for file in work.loose:
             file.close()
         if self.closed:
@@ -389,7 +389,7 @@ class Log:
         self.flushed_offset = self.end_offset
 
     def retire(self) -> None:
-        """The partition is being deleted: nothing more is flushed or told. Files stay open."""
+        """Flush and tell nothing more: the partition is being deleted. Files stay open."""
         self.closed = True
         self.listeners = ()
 

@@ -43,7 +43,7 @@ class ReadLog(Cut, Protocol):
 def read(
     log: ReadLog, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
 ) -> ReadResult | NeedsDisk:
-    """Whole batches from the one that holds `offset` on, all of them below `below`.
+    """Read whole batches from the one that holds `offset` on, all of them below `below`.
 
     At most `max_bytes` of them, yet the first one whatever its size if `at_least_one`. Empty
     where there is nothing below `below` yet. From the page cache only.
@@ -64,7 +64,7 @@ def read(
 def read_from_disk(
     log: ReadLog, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
 ) -> ReadResult:
-    """`read`, waiting for the disk. For `Disk.run`."""
+    """Read as `read` does, waiting for the disk. For `Disk.run`."""
     if offset < log.start_offset or offset > log.end_offset:
         raise _out_of_range(log, offset)
     if offset >= below:
@@ -79,7 +79,7 @@ def read_from_disk(
 def serve(
     log: ReadLog, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
 ) -> Served | NeedsDisk:
-    """As `read`, for a client's answer: much data comes as a range of the file, read later."""
+    """Read as `read` does, for a client's answer: much data comes as a range of the file."""
     try:
         found = _range(log, offset, max_bytes, below, at_least_one, False)
     except NotCached:
@@ -93,7 +93,7 @@ def serve(
 def serve_from_disk(
     log: ReadLog, offset: Offset, max_bytes: int, *, below: Offset, at_least_one: bool = True
 ) -> Served:
-    """`serve`, waiting for the disk. For `Disk.run`; its range is for the deciding thread."""
+    """Serve as `serve` does, waiting for the disk: for `Disk.run`; the range is the caller's."""
     found = _range(log, offset, max_bytes, below, at_least_one, True)
     if found is not None:
         return found
@@ -101,7 +101,7 @@ def serve_from_disk(
 
 
 def _needs_disk(log: ReadLog, offset: Offset, max_bytes: int) -> NeedsDisk:
-    """What is read in now was not seen: neither by this reader nor by those behind it."""
+    """Return the outcome that asks for the disk; bytes read in now were seen by nobody yet."""
     segment = log.segments[log.segments.number_of(offset)]
     start = segment.index.lookup(offset) if segment.index.loaded else 0
     segment.sound.evicted(start, max_bytes)
@@ -111,7 +111,7 @@ def _needs_disk(log: ReadLog, offset: Offset, max_bytes: int) -> NeedsDisk:
 def _range(
     log: ReadLog, offset: Offset, max_bytes: int, below: Offset, at_least_one: bool, wait: bool
 ) -> Served | None:
-    """The range that answers; None where that is for `read`: little data, none, damage."""
+    """Return the range that answers; None where that is for `read`: little data, none, damage."""
     if max_bytes < RANGE_BYTES_MIN or not log.start_offset <= offset < below:
         return None
     segments = log.segments
@@ -177,7 +177,7 @@ def _read(
 
 
 def offset_for_time(log: ReadLog, timestamp: int) -> tuple[int, Offset, LeaderEpoch] | None:
-    """(timestamp, offset, epoch) of the first record not older than `timestamp`; blocking.
+    """Return (timestamp, offset, epoch) of the first record not older than `timestamp`; blocking.
 
     Record by record inside the batch that holds it, which is decompressed for it.
     """
@@ -188,7 +188,7 @@ def offset_for_time(log: ReadLog, timestamp: int) -> tuple[int, Offset, LeaderEp
 
 
 def max_timestamp_offset(log: ReadLog) -> tuple[int, Offset, LeaderEpoch] | None:
-    """(timestamp, offset, epoch) of the newest record (KIP-734), or None; blocking."""
+    """Return (timestamp, offset, epoch) of the newest record (KIP-734), or None; blocking."""
     try:
         return lookup.max_timestamp_offset(log.segments, log.start_offset)
     except BadBatch as error:
@@ -196,5 +196,5 @@ def max_timestamp_offset(log: ReadLog) -> tuple[int, Offset, LeaderEpoch] | None
 
 
 def aborted_transactions(log: ReadLog, start: Offset, end: Offset) -> list[AbortedTransaction]:
-    """Aborted transactions with records in [start, end), for readers of committed data."""
+    """Return aborted transactions with records in [start, end), for readers of committed data."""
     return lookup.aborted_transactions(log.segments, start, end)

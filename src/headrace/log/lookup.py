@@ -20,7 +20,7 @@ Found = tuple[int, Offset, LeaderEpoch]
 
 
 def offset_for_time(segments: Sequence[Segment], start: Offset, timestamp: int) -> Found | None:
-    """The first record, in offset order, not older than `timestamp`; None where there is none.
+    """Return the first record, in offset order, not older than `timestamp`; None: there is none.
 
     Kafka's way (LogSegment.findOffsetByTimestamp): the greatest `.timeindex` entry not newer, then
     a scan from there. Control records count, as they do in Kafka. BadBatch.
@@ -51,7 +51,7 @@ def _first_from(segment: Segment, timestamp: int, start: Offset) -> Found | None
 
 
 def _near(segment: Segment, timestamp: int) -> Offset:
-    """An offset from which on the first record not older than `timestamp` is to be found.
+    """Return an offset from which on the first record not older than `timestamp` is to be found.
 
     The batch that an entry names has the entry's time as its greatest, else the index is another
     segment's.
@@ -77,7 +77,7 @@ def _first_in(
 def first_in(
     fetch: Fetch, path: str, position: int, header: BatchHeader, timestamp: int, start: int
 ) -> Found | None:
-    """The batch's first record from `start` on that is not older than `timestamp`. BadBatch."""
+    """Return the batch's first record from `start` on not older than `timestamp`. BadBatch."""
     end = position + size_of(header)
     for batch in batches(fetch, position, end, path):
         for record in records(batch.view):
@@ -88,7 +88,7 @@ def first_in(
 
 
 def max_timestamp_offset(segments: Sequence[Segment], start: Offset) -> Found | None:
-    """The newest record, the first of them where several are equally new (KIP-734). BadBatch."""
+    """Return the newest record, the first of several equally new (KIP-734). BadBatch."""
     best: Found | None = None
     for segment in list(segments):
         if not segment.size or segment.max_timestamp[0] <= (best[0] if best else NO_TIMESTAMP):
@@ -123,7 +123,7 @@ def _newest_in(segment: Segment, start: Offset) -> Found | None:
 def aborted_transactions(
     segments: Sequence[Segment], start: Offset, end: Offset
 ) -> list[AbortedTransaction]:
-    """Aborted transactions that overlap [start, end), in the order of their markers.
+    """Return the aborted transactions that overlap [start, end), in the order of their markers.
 
     An entry whose last stable offset has reached `end` ends the search: whatever is decided later
     lies wholly behind (Kafka's TransactionIndex.collectAbortedTxns).

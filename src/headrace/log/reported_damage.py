@@ -22,7 +22,7 @@ class ReportedDamage:
         self._reported: set[str] | None = None  # most logs never need one
 
     def say_once(self, what: str) -> bool:
-        """Whether `what` has not been said of this log yet; from now on it has."""
+        """Tell whether `what` has not been said of this log yet; from now on it has."""
         if self._reported is None:
             self._reported = set()
         if what in self._reported:

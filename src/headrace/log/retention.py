@@ -60,7 +60,7 @@ def _expired(log: Log, now_ms: int, bound: Offset) -> int:
 
 
 def _say_future(log: Log, segment: Segment, newest: int) -> None:
-    """Once for each: as in Kafka such a segment, and all behind it, stay until that time comes."""
+    """Log once for each: as in Kafka, such a segment and all behind it stay until that time."""
     if log.damage.say_once(f"future {segment.base_offset}"):
         _logger.warning(
             "%s: segment %d holds a record of the future (timestamp %d): neither it nor what is "
@@ -83,7 +83,7 @@ def _oversized(log: Log, bound: Offset) -> int:
 
 
 def _is_empty_active(log: Log, at: int) -> bool:
-    """An empty segment further in front is what compaction left of one: it goes like any other."""
+    """Tell whether the segment is empty and active; compaction leaves empty ones before it."""
     return at == len(log.segments) - 1 and not log.segments[at].size
 
 

@@ -17,7 +17,7 @@ NO_TOPIC_ID = bytes(16)
 
 
 def read_file(disk: Disk, path: str) -> bytes | None:
-    """The whole content of a small file; None where there is none."""
+    """Return the whole content of a small file; None where there is none."""
     try:
         file = disk.open(path, writable=False)
     except FileNotFoundError:
@@ -29,7 +29,7 @@ def read_file(disk: Disk, path: str) -> bytes | None:
 
 
 def write_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """The bytes of an `…-offset-checkpoint`, sorted so that equal content is equal bytes."""
+    """Return the bytes of an `…-offset-checkpoint`, sorted so that equal content is equal bytes."""
     lines = [f"{at.topic} {at.partition} {offset}\n" for at, offset in sorted(offsets.items())]
     return f"0\n{len(lines)}\n{''.join(lines)}".encode()
 
@@ -44,7 +44,7 @@ def read_offsets(content: bytes, path: str) -> dict[TopicPartition, Offset]:
 
 
 def write_epochs(epochs: Iterable[tuple[int, int]]) -> bytes:
-    """The bytes of a `leader-epoch-checkpoint`: (epoch, start offset) in order."""
+    """Return the bytes of a `leader-epoch-checkpoint`: (epoch, start offset) in order."""
     lines = [f"{epoch} {start}\n" for epoch, start in epochs]
     return f"0\n{len(lines)}\n{''.join(lines)}".encode()
 
@@ -81,12 +81,12 @@ def _int(text: str, path: str) -> int:
 
 
 def write_partition_metadata(topic_id: bytes) -> bytes:
-    """`partition.metadata`: no newline at its end, as Kafka writes it."""
+    """Return the bytes of a `partition.metadata`: no newline at its end, as Kafka writes it."""
     return f"version: 0\ntopic_id: {encode_uuid(topic_id)}".encode()
 
 
 def read_partition_metadata(content: bytes, path: str) -> bytes:
-    """The topic id, 16 bytes; CorruptLogError where the file holds none."""
+    """Return the topic id, 16 bytes; CorruptLogError where the file holds none."""
     for line in content.decode("utf-8", "replace").splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "topic_id":
@@ -98,12 +98,12 @@ def read_partition_metadata(content: bytes, path: str) -> bytes:
 
 
 def encode_uuid(unique: bytes) -> str:
-    """Kafka's text of 16 bytes: URL-safe base64 without padding."""
+    """Return Kafka's text of 16 bytes: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(unique).rstrip(b"=").decode()
 
 
 def decode_uuid(text: str) -> bytes:
-    """The 16 bytes of Kafka's text; ValueError."""
+    """Return the 16 bytes of Kafka's text; ValueError."""
     raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     if len(raw) != 16:
         raise ValueError(f"{text!r} is no uuid")
@@ -115,12 +115,12 @@ DOUBTED = "none, for a flush has failed"
 
 
 def write_boot_id(boot_id: str) -> bytes:
-    """`headrace-boot-id`."""
+    """Return the bytes of a `headrace-boot-id`."""
     return f"version: 0\nboot_id: {boot_id}\n".encode()
 
 
 def read_boot_id(content: bytes) -> str:
-    """The boot in whose time the directory was last used; "" where that cannot be told."""
+    """Return the boot in whose time the directory was last used; "" where that cannot be told."""
     lines = content.decode("utf-8", "replace").split("\n")
     if len(lines) != 3 or lines[0] != "version: 0" or not lines[1].startswith("boot_id: "):
         return ""
@@ -128,7 +128,7 @@ def read_boot_id(content: bytes) -> str:
 
 
 def read_properties(content: bytes) -> dict[str, str]:
-    """Java properties as `meta.properties` uses them: `name=value`, `#` and `!` comments."""
+    """Parse Java properties as `meta.properties` uses them: `name=value`, `#` and `!` comments."""
     found: dict[str, str] = {}
     for line in content.decode("utf-8", "replace").splitlines():
         stripped = line.strip()
@@ -140,17 +140,17 @@ def read_properties(content: bytes) -> dict[str, str]:
 
 
 def write_meta_properties(broker_id: int, cluster_id: str) -> bytes:
-    """A new `meta.properties`, version 0 as a broker with ZooKeeper writes it."""
+    """Return a new `meta.properties`, version 0 as a broker with ZooKeeper writes it."""
     return f"#\nbroker.id={broker_id}\nversion=0\ncluster.id={cluster_id}\n".encode()
 
 
 def write_clean_shutdown(broker_epoch: int = -1) -> bytes:
-    """`.kafka_cleanshutdown`."""
+    """Return the bytes of a `.kafka_cleanshutdown`."""
     return f'{{"version":0,"brokerEpoch":{broker_epoch}}}'.encode()
 
 
 def read_clean_shutdown(content: bytes, path: str) -> dict[str, object]:
-    """What `.kafka_cleanshutdown` says; an empty one (before Kafka 3.7) says nothing."""
+    """Return what `.kafka_cleanshutdown` says; an empty one (before Kafka 3.7) says nothing."""
     if not content.strip():
         return {}
     try:

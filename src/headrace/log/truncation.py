@@ -76,7 +76,7 @@ def plan(cut: Cut) -> None:
 
 
 def _last_end(log: Log, offset: Offset) -> Offset:
-    """Where the last batch ends that does not reach `offset`."""
+    """Return where the last batch ends that does not reach `offset`."""
     for segment in reversed(log.segments):
         if segment.base_offset < offset and segment.size:
             end = segment.base_offset

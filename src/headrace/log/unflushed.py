@@ -35,15 +35,15 @@ class Unflushed:
         self._directories: list[str] = []
 
     def add_segment(self, segment: Segment, files: list[DiskFile]) -> None:
-        """`segment` was closed for good; the last of `files`, its snapshot, nobody else closes."""
+        """Add a segment closed for good; the last of `files`, its snapshot, nobody else closes."""
         self._sealed.append((segment, files))
 
     def add_file(self, file: DiskFile) -> None:
-        """A small file that is closed once it is flushed."""
+        """Add a small file that is closed once it is flushed."""
         self._loose.append(file)
 
     def add_directory(self, directory: str) -> None:
-        """The entries of `directory` have changed."""
+        """Note that the entries of `directory` have changed."""
         if directory not in self._directories:
             self._directories.append(directory)
 
@@ -53,7 +53,7 @@ class Unflushed:
         return bool(self._sealed)
 
     def work(self, active: Sequence[DiskFile], upto: Offset, truncations: int) -> FlushWork:
-        """Everything that is to be flushed now; hand it back to `settled` when that is done."""
+        """Return all that is to be flushed now; hand it back to `settled` when that is done."""
         if not (self._sealed or self._loose or self._directories):
             usual: FlushWork = _new(FlushWork, (active, (), upto, (), (), truncations))
             return usual
@@ -64,7 +64,7 @@ class Unflushed:
         return FlushWork([*files, *loose, *active], directories, upto, sealed, loose, truncations)
 
     def settled(self, work: FlushWork) -> None:
-        """`work` is on the platter: its segments wait no more."""
+        """Take in that `work` is on the disk: its segments wait no more."""
         for segment, opened in self._sealed:
             if segment in work.sealed:
                 opened[-1].close()
@@ -72,7 +72,7 @@ class Unflushed:
         self._sealed = [pair for pair in self._sealed if pair[0] not in work.sealed]
 
     def forget(self, gone: Collection[Segment], *, oldest: bool = False) -> bool:
-        """Segments that are about to go need no flush any more: whether what they leave does.
+        """Forget segments that are about to go; tells whether what they leave needs a flush.
 
         Where they are the `oldest`, the last one's snapshot is where the next segment begins, and
         alone tells of producers whose batches go: it waits for its flush still.
@@ -86,7 +86,7 @@ class Unflushed:
         return bool(left)
 
     def close(self) -> None:
-        """Nothing waits any more; files that nobody else closes are closed."""
+        """Let nothing wait any more; files that nobody else closes are closed."""
         for _, opened in self._sealed:
             opened[-1].close()
         self._sealed.clear()

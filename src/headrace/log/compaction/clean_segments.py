@@ -47,7 +47,10 @@ _CRC = struct.Struct(">I")
 
 
 def keys_max(job: Job, entry_bytes: int = INDEX_ENTRY_BYTES) -> int:
-    """How many keys the map of `job` holds: its bytes allow so many, and there can be no more."""
+    """Return how many keys the map of `job` holds.
+
+    Its bytes allow so many, and there can be no more.
+    """
     return max(int(job.map_bytes // entry_bytes * job.load_factor), 1)
 
 
@@ -89,7 +92,7 @@ class _Compaction:
         return size
 
     def _batches(self, base: int, size: int, start: int = 0) -> Iterator[tuple[str, Batch]]:
-        """The batches of a segment, from the one that holds offset `start` on, each checked."""
+        """Yield a segment's batches, from the one that holds offset `start` on, each checked."""
         segment = self._segment(base, size)
         where = segment.path(file_names.LOG)
         position = 0
@@ -165,7 +168,7 @@ class _Compaction:
     # --- second pass -------------------------------------------------------------------------
 
     def groups(self, end: int) -> list[list[Size]]:
-        """The segments that begin below `end`, in groups that become one each."""
+        """Return the segments that begin below `end`, in groups that become one each."""
         found = [
             Size(
                 base,
@@ -249,7 +252,7 @@ class _Compaction:
         writer.add(made, data)
 
     def _kept(self, header: BatchHeader, view: memoryview) -> tuple[BatchHeader, Buffer] | None:
-        """The batch as it goes on, or None (Kafka's checkBatchRetention and filterTo)."""
+        """Return the batch as it goes on, or None (Kafka's checkBatchRetention and filterTo)."""
         attributes = header.attributes
         horizon = header.base_timestamp if attributes & DELETE_HORIZON else None
         now_ms = self._job.now_ms
@@ -284,7 +287,7 @@ class _Compaction:
         return self._emptied(header)
 
     def _emptied(self, header: BatchHeader) -> tuple[BatchHeader, Buffer] | None:
-        """The header alone where something still needs it, else None.
+        """Return the header alone where something still needs it, else None.
 
         The last batch of a producer that is still known carries its sequence; the last one of the
         range says where the range ends.
@@ -309,7 +312,7 @@ class _Compaction:
     def _rewritten(
         self, header: BatchHeader, payload: Buffer, count: int, base_ms: int | None
     ) -> tuple[BatchHeader, Buffer]:
-        """The batch with these records; without `base_ms` its delete horizon begins now."""
+        """Return the batch with these records; without `base_ms` its delete horizon begins now."""
         attributes = header.attributes
         if base_ms is None:
             base_ms = self._job.now_ms + self._job.delete_retention_ms
@@ -320,7 +323,7 @@ class _Compaction:
 
 
 def sealed(header: BatchHeader, payload: bytes) -> tuple[BatchHeader, bytearray]:
-    """Header and batch, with the length and the checksum that belong to `payload`."""
+    """Return the header and batch, with the length and the checksum that belong to `payload`."""
     out = bytearray(HEADER_BYTES + len(payload))
     out[HEADER_BYTES:] = payload
     made = header._replace(batch_length=len(out) - OVERHEAD_BYTES, crc=0)

@@ -35,7 +35,7 @@ class CleanerOffsets:
             )
 
     def content(self, present: Container[TopicPartition]) -> bytes:
-        """What the file should hold: the entries of partitions that are `present`."""
+        """Return what the file should hold: the entries of partitions that are `present`."""
         self.entries = {at: end for at, end in self.entries.items() if at in present}
         return text_files.write_offsets(self.entries)
 

@@ -92,12 +92,12 @@ _KINDS: dict[str, type[Any]] = {one.__name__: one for one in (Job, Cleaned, Done
 
 
 def write(message: Event | Stopped | Job) -> bytes:
-    """One line of JSON."""
+    """Return one line of JSON."""
     return json.dumps({"kind": type(message).__name__} | asdict(message)).encode() + b"\n"
 
 
 def read(line: bytes) -> Event | Stopped | Job:
-    """What `write` wrote."""
+    """Return what `write` wrote."""
     values = json.loads(line)
     kind = _KINDS[values.pop("kind")]
     made: Event | Stopped | Job = kind(**{name: _tuples(value) for name, value in values.items()})

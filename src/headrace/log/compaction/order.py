@@ -20,7 +20,7 @@ class CleanerSettings:
 
 
 def prepare(chosen: Cleanable) -> Aborted:
-    """The aborted transactions among what is compacted; blocking.
+    """Return the aborted transactions among what is compacted; blocking.
 
     The old segments' indexes are loaded on the way: a reader that meets one of them after the swap
     must not find the new segment's index under the old name.
@@ -37,7 +37,7 @@ def prepare(chosen: Cleanable) -> Aborted:
 
 
 def job_of(chosen: Cleanable, aborted: Aborted, settings: CleanerSettings, now_ms: int) -> Job:
-    """The job, as the log is now. On the deciding thread."""
+    """Return the job, as the log is now. On the deciding thread."""
     log = chosen.log
     config = log.config
     return Job(

@@ -50,7 +50,10 @@ class Cleanable:
 
 
 def first_dirty_offset(log: "Log", checkpoint: Offset | None) -> Offset:
-    """Where the last compaction ended; the log's start where that is not known or not possible."""
+    """Return where the last compaction ended.
+
+    The log's start where that is not known or not possible.
+    """
     if checkpoint is None or not log.start_offset <= checkpoint <= log.end_offset:
         return log.start_offset
     return checkpoint
@@ -59,7 +62,7 @@ def first_dirty_offset(log: "Log", checkpoint: Offset | None) -> Offset:
 def cleanable(
     log: "Log", checkpoint: Offset | None, now_ms: int, hold: Offset | None = None
 ) -> Cleanable | None:
-    """What of `log` could be compacted now; None where nothing could.
+    """Return what of `log` could be compacted now; None where nothing could.
 
     Never the active segment, nothing undecided or above the high watermark, nothing that is not on
     the platter, nothing from `hold` on, nothing younger than min.compaction.lag.ms.
@@ -101,7 +104,7 @@ def _first_young(dirty: "Sequence[Segment]", until_ms: int, bound: Offset) -> Of
 
 
 def _floor(segments: "Sequence[Segment]", bound: Offset) -> Offset:
-    """Base of the segment that holds `bound`; the first one's where it lies before all."""
+    """Return the base of the segment that holds `bound`; the first one's where it lies before."""
     floor = segments[0].base_offset
     for segment in segments:
         if segment.base_offset > bound:
@@ -121,7 +124,7 @@ def _overdue(dirty: "Sequence[Segment]", now_ms: int, lag_ms: int) -> bool:
 
 
 def filthiest(found: Sequence[Cleanable]) -> Cleanable | None:
-    """The one with the greatest share of uncompacted bytes among those that are due."""
+    """Return the log with the greatest share of uncompacted bytes among those that are due."""
     return max((one for one in found if one.due), key=lambda one: one.ratio, default=None)
 
 
@@ -137,7 +140,7 @@ class Size(NamedTuple):
 def grouped(
     segments: Sequence[Size], upper: int, segment_bytes: int, index_bytes: int
 ) -> list[list[Size]]:
-    """Which segments become one: as many as fit a segment's sizes and its range of offsets.
+    """Return which segments become one: as many as fit a segment's sizes and its range of offsets.
 
     Kafka's Cleaner.groupSegmentsBySize. `upper`: where the last of them ends at the latest.
     """

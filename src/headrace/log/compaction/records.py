@@ -62,10 +62,10 @@ class Records(Protocol):
         """
 
     def filter(self, span: Span, latest: int, keep_tombstones: bool) -> Filtered:
-        """The records that stay: all behind `latest`, else the newest of each key."""
+        """Return the records that stay: all behind `latest`, else the newest of each key."""
 
     def rebase(self, payload: Buffer, count: int, shift: int) -> bytes:
-        """The same records with `shift` added to their timestamp deltas."""
+        """Return the same records with `shift` added to their timestamp deltas."""
 
 
 class PlainRecords:
@@ -117,7 +117,7 @@ class PlainRecords:
 
 
 def _name(key: bytes) -> bytes:
-    """The key itself, or where it is long 32 bytes that no other key will have."""
+    """Return the key itself, or where it is long 32 bytes that no other key will have."""
     return key if len(key) < _KEY_BYTES_MAX else blake2b(key, digest_size=_KEY_BYTES_MAX).digest()
 
 
@@ -131,7 +131,10 @@ class _Parsed(NamedTuple):
 
 
 def _parse(span: Span) -> list[_Parsed]:
-    """Where each record lies, its key, and whether its value is null. Headers are not looked at."""
+    """Return where each record lies, its key, and if its value is null.
+
+    Headers are not looked at.
+    """
     data = bytes(span.payload)
     if not 0 <= span.record_count * _RECORD_BYTES_MIN <= len(data):
         raise CorruptBatch(f"{span.record_count} records announced in {len(data)} bytes")
@@ -170,7 +173,7 @@ def _number(data: bytes, at: int, end: int, bytes_max: int = VARINT_BYTES_MAX) -
 
 
 def rebase(payload: Buffer, count: int, shift: int) -> bytes:
-    """The records of `payload`, which are sound, with `shift` added to their timestamp deltas.
+    """Return the sound records of `payload` with `shift` added to their timestamp deltas.
 
     Deltas wrap at 64 bits, as the sums with them do in Java.
     """

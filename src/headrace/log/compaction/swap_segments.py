@@ -23,8 +23,9 @@ _Parsed = dict[str, tuple[int, str]]
 
 
 def place_of(log: Log, cleaned: Cleaned) -> int | None:
-    """Where the segments that `cleaned` was made of are in the log; None: not all there any more.
+    """Return where the segments that `cleaned` was made of are in the log; None.
 
+    Not all there any more.
     Neither the active segment nor one that has changed since counts.
     """
     bases = [base for base, _ in cleaned.sources]

@@ -30,7 +30,7 @@ class Transactions:
             self._ongoing.setdefault(entry.producer_id, entry)
 
     def may_go(self, header: BatchHeader) -> bool:
-        """Whether a batch of data belongs to an aborted transaction."""
+        """Tell whether a batch of data belongs to an aborted transaction."""
         self._consume(header.base_offset + header.last_offset_delta)
         if not header.attributes & TRANSACTIONAL:
             return False
@@ -41,7 +41,7 @@ class Transactions:
         return False
 
     def marker_may_go(self, header: BatchHeader, view: memoryview) -> bool:
-        """Whether a control batch ends a transaction of which nothing is left."""
+        """Tell whether a control batch ends a transaction of which nothing is left."""
         self._consume(header.base_offset + header.last_offset_delta)
         record = next(iter(records(view)), None) if header.record_count else None
         if record is None:

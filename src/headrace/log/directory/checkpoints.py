@@ -86,26 +86,29 @@ class Checkpoints:
             return {}
 
     def of(self, partition: TopicPartition) -> tuple[Offset, Offset, Offset, Offset]:
-        """A partition's recovery point, log start, high watermark and cleaner's offset; 0: none."""
+        """Return a partition's recovery point, log start, high watermark and cleaner's offset; 0.
+
+        None.
+        """
         none = Offset(0)
         recovery, start, mark = (self._known[name].get(partition, none) for name in _NAMES)
         return recovery, start, mark, self._cleaned.get(partition, none)
 
     def lost(self, name: str) -> bool:
-        """Whether the file was there and cannot be read."""
+        """Tell whether the file was there and cannot be read."""
         return name in self._lost
 
     def forget(self, partition: TopicPartition) -> None:
-        """From now on the partition's log speaks for itself, or the partition is gone."""
+        """Forget a partition that is gone, or whose log now speaks for itself."""
         for entries in self._known.values():
             entries.pop(partition, None)
 
     def listed(self) -> set[TopicPartition]:
-        """The partitions of which something is known that is not loaded."""
+        """Return the partitions of which something is known that is not loaded."""
         return {at for entries in self._known.values() for at in entries}
 
     def picture(self, logs: Mapping[TopicPartition, Log]) -> Picture:
-        """What the files should say, taken at once; `contents_of` makes text of it anywhere.
+        """Return what the files should say, taken at once; `contents_of` makes text of it anywhere.
 
         The high watermark counts only as far as it was flushed (G12): what is written here must
         not outrun the platter.
@@ -185,7 +188,7 @@ class Checkpoints:
 
 
 def contents_of(picture: Picture) -> dict[str, bytes]:
-    """The bytes each file should have; on any thread."""
+    """Return the bytes each file should have; on any thread."""
     rows, (recovery, starts, marks) = picture
     for partition, flushed, start, mark in rows:
         recovery[partition] = flushed

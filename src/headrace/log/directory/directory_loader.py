@@ -83,7 +83,7 @@ class DirectoryLoader:
                 self._disk.remove(path)
 
     def found(self) -> list[TopicPartition]:
-        """Partitions that have a directory here. Cleans up what deletions left. Blocking."""
+        """Return the partitions that have a directory; cleans up what deletions left. Blocking."""
         partitions = []
         deleted = []
         for name in self._disk.list(self._path):
@@ -134,7 +134,7 @@ class DirectoryLoader:
             )  # fmt: skip
 
     def refused(self, partition: TopicPartition, topic_id: bytes) -> CorruptLogError | None:
-        """Why a partition that is to be served is out of service here; None: it is not."""
+        """Return why a partition that is to be served is out of service here; None: it is not."""
         if partition not in self._parts.logs and partition not in self._parts.quarantined:
             # Checkpoints are written now and then, the read bounds with each flush.
             end = max(
@@ -300,7 +300,7 @@ class DirectoryLoader:
 
 
 def _present(disk: Disk, paths: Sequence[str]) -> Iterator[DiskFile]:
-    """Those of the files that are there, each open until the next one is asked for. OSError."""
+    """Yield the files that are there, each open until the next one is asked for. OSError."""
     for path in paths:
         try:
             file = disk.open(path)

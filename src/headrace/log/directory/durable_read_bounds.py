@@ -84,7 +84,7 @@ class ReadBounds:
                 slot.said = body[2:]
 
     def end_of(self, topic_id: bytes, partition: int) -> Offset:
-        """What was said last to be flushed of a log, 0 where nothing was."""
+        """Return what was said last to be flushed of a log, 0 where nothing was."""
         slot = self._slots.get((topic_id, partition))
         return Offset(0 if slot is None or slot.said is None else slot.said[1])
 
@@ -101,13 +101,13 @@ class ReadBounds:
                 self._write(at, at)
 
     def add(self, topic_id: bytes, partition: int) -> None:
-        """A log is about to be made: nothing of it may be read yet."""
+        """Register a log about to be made: nothing of it may be read yet."""
         slot = self._slot((topic_id, partition))
         self._say(slot, (0, 0, 0))
         self._write(slot.at, slot.at)
 
     def lower(self, logs: Collection[Log]) -> None:
-        """These logs are about to be cut to their flushed offsets: the one way back.
+        """Lower the bounds of logs about to be cut to their flushed offsets: the one way back.
 
         Durable with `sync`. If the directory fails they must not be cut: a start would take what
         goes for lost.
@@ -119,7 +119,7 @@ class ReadBounds:
         self.publish(logs)
 
     def forget(self, topic_id: bytes, partition: int) -> None:
-        """The log is deleted."""
+        """Forget the deleted log."""
         self._drop((topic_id, partition))
 
     def keep_only(self, logs: Iterable[Log]) -> None:
@@ -196,7 +196,7 @@ class ReadBounds:
 
 
 def _body(table: bytes | bytearray, at: int) -> tuple[bytes, int, int, int, int] | None:
-    """What the slot at `at` says; None where it is empty, torn or not there."""
+    """Return what the slot at `at` says; None where it is empty, torn or not there."""
     slot = bytes(table[at : at + SLOT.size])
     if len(slot) < SLOT.size:
         return None
@@ -207,7 +207,7 @@ def _body(table: bytes | bytearray, at: int) -> tuple[bytes, int, int, int, int]
 
 
 def read_slots(content: bytes, path: str) -> dict[Key, Said]:
-    """All that the file says; CorruptLogError where it is none. Torn slots are left out."""
+    """Return all that the file says, torn slots left out; CorruptLogError where it is none."""
     if not content.startswith(_HEADER):
         raise CorruptLogError(f"{path}: no durable read bounds of version 1")
     bodies = (_body(content, at) for at in range(SLOT.size, len(content), SLOT.size))
@@ -215,7 +215,7 @@ def read_slots(content: bytes, path: str) -> dict[Key, Said]:
 
 
 def read_bound(disk: Disk, path: str, place: TopicPartition, topic_id: bytes) -> ReadBound:
-    """How far the log of `place` in the log directory `path` may be read, by what is on disk.
+    """Return how far the log of `place` in log directory `path` may be read, by what is on disk.
 
     The slot where there is one; else, as with Kafka's own directories, the checkpoints, which are
     some seconds old. `end` is None after a clean stop: then ask again (`clean_still`) once the
@@ -238,7 +238,7 @@ def read_bound(disk: Disk, path: str, place: TopicPartition, topic_id: bytes) ->
 
 
 def clean_still(disk: Disk, path: str) -> bool:
-    """Whether the directory lies as a clean stop left it."""
+    """Tell whether the directory lies as a clean stop left it."""
     return disk.exists(f"{path}/{file_names.CLEAN_SHUTDOWN}")
 
 

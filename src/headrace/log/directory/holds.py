@@ -29,7 +29,7 @@ class Holds:
                 del self._holders[partition]
 
     def first(self, partition: TopicPartition) -> Offset | None:
-        """The first offset that anybody still wants; None where nobody wants any."""
+        """Return the first offset that anybody still wants; None where nobody wants any."""
         holders = self._holders.get(partition)
         if holders is None:
             return None

@@ -55,12 +55,12 @@ class Housekeeping:
     # --- retention ---------------------------------------------------------------------------
 
     def retain_all(self) -> None:
-        """Retention and producer expiry for every log, in one go."""
+        """Apply retention and producer expiry to every log, in one go."""
         for log in list(self._directory.logs.values()):
             self._retain(log)
 
     def retain_soon(self) -> None:
-        """The same, a slice of the logs in each turn of the loop."""
+        """Apply retention and producer expiry to a slice of the logs in each turn of the loop."""
         waiting = list(self._directory.logs.values())
 
         def next_slice() -> None:

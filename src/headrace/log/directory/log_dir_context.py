@@ -18,7 +18,7 @@ class LogDirectoryEvents(Protocol[LogT]):
     """What the logs of a directory ask of it, and tell it. `LogDirectory` is one."""
 
     def failed(self, error: OSError, path: str) -> None:
-        """The first error of the disk below: the directory is fenced."""
+        """Fence the directory: the first error of the disk below."""
 
     def flush_soon(self, log: LogT) -> None:
         """Make all that `log` holds now durable."""
@@ -27,25 +27,25 @@ class LogDirectoryEvents(Protocol[LogT]):
         """Let readers of the files go as far as these logs' high watermarks and flushes allow."""
 
     def start_moved(self) -> None:
-        """A log's start was moved by a client: the checkpoint is due."""
+        """Note that a client moved a log's start: the checkpoint is due."""
 
     def about_to_cut(self, log: LogT, end: Offset | None) -> None:
-        """Segments of `log` go at once; it will end at `end` (None: all of it goes)."""
+        """Note that segments of `log` go at once; it will end at `end` (None: all of it goes)."""
 
     def remove_later(self, delay_ms: int, removal: Callable[[], None]) -> None:
         """Run `removal` once `delay_ms` have passed and no flush holds its files."""
 
     def allow_gap(self, partition: TopicPartition, below: Offset) -> None:
-        """The log may have gaps below an offset. Called on any thread. See `recovery.gaps`."""
+        """Allow the log gaps below an offset. Called on any thread. See `recovery.gaps`."""
 
     def gap_appended(self, log: LogT, below: Offset) -> None:
-        """The same of a gap that is about to be appended; durable with the log's next flush."""
+        """Allow a gap that is about to be appended; durable with the log's next flush."""
 
     def gaps_below(self, partition: TopicPartition) -> Offset:
-        """Below which offset a log may have gaps."""
+        """Return the offset below which a log may have gaps."""
 
     def published_end(self, topic_id: bytes, partition: int) -> Offset:
-        """What readers were told is flushed of a log; 0: nothing. Called on any thread."""
+        """Return the end that readers were told is flushed of a log; 0: none. On any thread."""
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ class LogDirectoryListener(Protocol):
     """Who is told before segments of a log go."""
 
     def about_to_cut(self, log: Log, end: Offset | None) -> None:
-        """Segments of `log` go at once; it will end at `end` (None: all of it goes)."""
+        """Note that segments of `log` go at once; it will end at `end` (None: all of it goes)."""
 
 
 class LogDirectory:
@@ -166,7 +166,7 @@ class LogDirectory:
         self._failure_listeners = (*self._failure_listeners, told)
 
     def failed(self, error: OSError, path: str) -> None:
-        """`LogDirectoryEvents`."""
+        """As in `LogDirectoryEvents`."""
         _logger.critical("%s: %s; directory %s is fenced until a restart", path, error, self.path)
         if self.context.unflushed:
             self.disk.run(self.loader.doubt, lambda _: None)
@@ -174,12 +174,12 @@ class LogDirectory:
             told(error)
 
     def about_to_cut(self, log: Log, end: Offset | None) -> None:
-        """`LogDirectoryEvents`."""
+        """As in `LogDirectoryEvents`."""
         for listener in self._listeners:
             listener.about_to_cut(log, end)
 
     def gap_appended(self, log: Log, below: Offset) -> None:
-        """`LogDirectoryEvents`."""
+        """As in `LogDirectoryEvents`."""
         try:
             file = self.gaps.note(log.topic_partition, below, ahead=True)
         except OSError as error:
@@ -189,7 +189,7 @@ class LogDirectory:
             log.unflushed.add_directory(self.path)
 
     def start_moved(self) -> None:
-        """`LogDirectoryEvents`."""
+        """As in `LogDirectoryEvents`."""
         self.checkpoint()
 
     # --- partitions come and go --------------------------------------------------------------
@@ -235,13 +235,13 @@ class LogDirectory:
             self.disk.run(make, made)
 
     def prepared(self, partition: TopicPartition) -> bool:
-        """Whether `prepare_logs` has made the files of this partition."""
+        """Tell whether `prepare_logs` has made the files of this partition."""
         return partition in self._prepared
 
     def create_log(
         self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig
     ) -> Log:
-        """A new, empty log; durable with its first flush, which is asked for here.
+        """Return a new, empty log; durable with its first flush, which is asked for here.
 
         StorageError: the directory has failed. CorruptLogError: the partition is out of service.
         """
@@ -334,7 +334,7 @@ class LogDirectory:
         self.scrub.start()
 
     def end_duties(self) -> None:
-        """No periodic duty begins any more; what runs is over when `writing` is False."""
+        """Begin no periodic duty any more; what runs is over when `writing` is False."""
         self._housekeeping.stop()
         self.scrub.stop()
 
@@ -347,7 +347,7 @@ class LogDirectory:
         return bool(self.checkpoints.writing or self.at_rest.writing or self._truncations.running)
 
     def apply_retention(self) -> None:
-        """Retention for every log, now."""
+        """Apply retention to every log, now."""
         self._housekeeping.retain_all()
 
     def checkpoint(self, done: Callable[[bool], None] | None = None) -> None:
@@ -364,7 +364,7 @@ class LogDirectory:
             self.context.fail(result, self.path)
 
     def sizes(self) -> Mapping[TopicPartition, int]:
-        """Bytes of each partition's segments (DescribeLogDirs)."""
+        """Return the bytes of each partition's segments (DescribeLogDirs)."""
         return {at: sum(one.size for one in log.segments) for at, log in self.logs.items()}
 
     def close(self, clean: bool = True) -> None:

@@ -19,7 +19,7 @@ class Identity:
 
     @classmethod
     def claim(cls, disk: Disk, path: str, broker_id: int, cluster_id: str) -> "Identity":
-        """The directory's identity, written where it has none. ConfigError where it is another's.
+        """Return the directory's identity, written if it has none; ConfigError if it is another's.
 
         An existing file is kept byte for byte, version 1 too.
         """
@@ -43,7 +43,7 @@ class Identity:
 
 
 def read_identity(disk: Disk, path: str) -> Identity | None:
-    """What `meta.properties` of the log directory `path` says; None where there is none.
+    """Return what `meta.properties` of the log directory `path` says; None where there is none.
 
     ConfigError where it makes no sense. For the start: the broker's and the cluster's id come from
     here where the directory has been used before.

@@ -117,7 +117,7 @@ class Scrub:
         self._later(0 if self._waiting else periods.scrub_interval_ms / 1000)
 
     def _piece(self) -> "_Piece | None":
-        """What to read next: the segment under way, or another one that is still there."""
+        """Return what to read next: the segment under way, or another one that is still there."""
         at = self._at
         if at is not None and not at.done and at.segment in at.log.segments and not at.log.closed:
             return at
@@ -167,7 +167,7 @@ class _Piece:
 
     @classmethod
     def of(cls, log: Log, number: int, after: "_Piece | None" = None) -> "_Piece":
-        """The segment of that number, from its beginning or from where `after` can be resumed."""
+        """Return the segment of that number, from its beginning or where `after` can be resumed."""
         segment = log.segments[number]
         following = log.segments[number + 1 : number + 2]
         limit = following[0].base_offset if following else int(log.end_offset)

@@ -165,7 +165,7 @@ class _Truncation:
         parts.disk.run(write, written)
 
     def _settle(self, waiting: list[Cut]) -> None:
-        """All files are cut: the logs go on, some of them in each turn of the loop."""
+        """Let the logs go on, some of them in each turn of the loop: all files are cut."""
         parts = self._parts
         some, rest = waiting[:_SLICE_LOGS], waiting[_SLICE_LOGS:]
         for cut in some:

@@ -82,18 +82,18 @@ class AtRest:
         self._exact = clean and stamp is not None and stamp == self._recovery_points()
 
     def _recovery_points(self) -> int:
-        """When their file was changed: whoever stops cleanly writes it anew."""
+        """Return when the recovery points were changed: whoever stops cleanly writes them anew."""
         found = self._context.disk.stat(f"{self._path}/{file_names.RECOVERY_POINTS}")
         return 0 if found is None else found.changed
 
     def forget(self, damaged: Container[TopicPartition]) -> None:
-        """All logs are open: only the rows of those out of service are of any more use."""
+        """Forget all rows but those of logs out of service: all others are open."""
         known = self._rows if self._exact else {}
         self._held = {at: row for at, row in (known | self._held).items() if at in damaged}
         self._rows = {}
 
     def seen(self, partition: TopicPartition) -> Seen:
-        """The segments when they were last written, whether that holds, and what gaps it had.
+        """Return the segments when last written, whether that holds, and what gaps the log had.
 
         In the terms of `Known`.
         """
@@ -106,8 +106,9 @@ class AtRest:
     def open(
         self, directory: str, partition: TopicPartition, config: LogConfig, known: Known
     ) -> Log | None:
-        """The log in `directory`, none of its files looked into; None where it must be. Blocking.
+        """Open the log in `directory` without a look into its files; None where one is due.
 
+        Blocking.
         Changes nothing, so it may run on several threads.
         """
         row = self._rows.get(partition)
@@ -149,7 +150,7 @@ class AtRest:
         return directory.changed, file.size, file.changed
 
     def rows(self, logs: Iterable[Log]) -> list[tuple[Log, Row]]:
-        """Rows of those of `logs` that are wholly flushed; on the deciding thread.
+        """Return the rows of those of `logs` that are wholly flushed; on the deciding thread.
 
         Their second and third fields (when directory and file changed) are filled by `write`.
         """

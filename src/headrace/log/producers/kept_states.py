@@ -65,11 +65,11 @@ class KeptProducers:
         self.decided.clear()
 
     def snapshot(self) -> bytes:
-        """The bytes of a `.snapshot`: of each producer the last batch only, as Kafka keeps it."""
+        """Return the bytes of a `.snapshot`: the last batch of each producer, as Kafka keeps it."""
         return write_snapshot(self.entries())
 
     def entries(self) -> list[SnapshotEntry]:
-        """What a snapshot holds, in order of producer id (DescribeProducers answers with these)."""
+        """Return what a snapshot holds, by producer id (DescribeProducers answers with these)."""
         found = []
         for producer_id in sorted(self.producers):
             producer = self.producers[producer_id]
@@ -124,7 +124,7 @@ class KeptProducers:
         return max(known, default=NONE)
 
     def knows(self, header: BatchHeader) -> bool:
-        """Whether a known producer's data batch, as it lies in the log, has been taken in."""
+        """Tell whether a known producer's data batch, as it lies in the log, has been taken in."""
         producer = self.producers[header.producer_id]
         if header.producer_epoch != producer.epoch:
             return header.producer_epoch < producer.epoch
@@ -133,7 +133,10 @@ class KeptProducers:
         return header.base_sequence < 0 or last <= known
 
     def at_rest(self, most: int) -> list[list[Any]] | None:
-        """All that is known, for `set_at_rest`; None with a transaction, or more than `most`."""
+        """Return all that is known for `set_at_rest`.
+
+        None with a transaction or more than `most`.
+        """
         if self.ongoing or self.decided or len(self.producers) > most:
             return None
         return [

@@ -36,7 +36,7 @@ class SnapshotEntry(NamedTuple):
 
 
 def write_snapshot(entries: Iterable[SnapshotEntry]) -> bytes:
-    """The bytes of a `.snapshot`."""
+    """Return the bytes of a `.snapshot`."""
     packed = [_ENTRY.pack(*entry) for entry in entries]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return _PREFIX.pack(VERSION, crc32c(body)) + body

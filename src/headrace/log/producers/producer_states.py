@@ -108,7 +108,7 @@ class ProducerStates:
         return None
 
     def is_open(self, producer_id: int, epoch: int) -> bool:
-        """Whether the producer has a transaction open here, under this epoch."""
+        """Tell whether the producer has a transaction open here, under this epoch."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.txn_first_offset >= 0 and producer.epoch == epoch
 
@@ -143,7 +143,7 @@ class ProducerStates:
             raise ApiError(ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
     def new_of(self, headers: Sequence[BatchHeader], now_ms: int) -> int:
-        """How many of `headers`, from the first on, surely are new and from one producer, or none.
+        """Return how many of `headers`, from the first on, surely are new and from one producer.
 
         Fewer than there are, even 0, is no verdict: `check` decides on the one behind them.
         """
@@ -197,7 +197,7 @@ class ProducerStates:
     def aborted_by(
         self, header: BatchHeader, marker: ControlMarker, offset: Offset
     ) -> AbortedTransaction | None:
-        """The `.txnindex` entry of a marker that is to lie at `offset`, if it aborts anything."""
+        """Return the `.txnindex` entry of a marker that is to lie at `offset`; None: no abort."""
         producer_id = header.producer_id
         first = self._ongoing.get(producer_id)
         if first is None or marker.type is not ControlType.ABORT:
@@ -221,17 +221,17 @@ class ProducerStates:
             self._decided.append((first, offset))
 
     def coordinator_epoch(self, producer_id: int) -> int:
-        """Epoch of the coordinator that wrote the producer's last marker; -1 where none did."""
+        """Return the epoch of the producer's last marker's coordinator; -1 where there is none."""
         producer = self._producers.get(producer_id)
         return NONE if producer is None else producer.coordinator_epoch
 
     def open_transaction(self, producer_id: int) -> Offset | None:
-        """First offset of the producer's open transaction."""
+        """Return the first offset of the producer's open transaction."""
         first = self._ongoing.get(producer_id)
         return None if first is None else Offset(first)
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
-        """Where reading committed data ends: nothing below is undecided, as far as is durable.
+        """Return where reading committed data ends: nothing below is undecided on the disk.
 
         A transaction counts as decided once the high watermark has passed its marker.
         """
@@ -245,7 +245,7 @@ class ProducerStates:
         return Offset(stable)
 
     def first_unstable_offset(self) -> Offset | None:
-        """First offset of the oldest open transaction."""
+        """Return the first offset of the oldest open transaction."""
         return Offset(min(self._ongoing.values())) if self._ongoing else None
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:

@@ -74,12 +74,12 @@ class Gaps:
         self.known = self._written is not None
 
     def below(self, partition: TopicPartition) -> Offset:
-        """Below this offset the partition may have gaps."""
+        """Return the offset below which the partition may have gaps."""
         start = Offset(0)
         return max(self.entries.get(partition, start), self._noted.get(partition, start))
 
     def allow(self, partition: TopicPartition, offset: Offset) -> None:
-        """From now on it may, below `offset`; durable with `write`."""
+        """Allow the partition gaps below `offset`; durable with `write`."""
         self.entries[partition] = Offset(max(offset, self.below(partition)))
 
     def note(
@@ -102,12 +102,12 @@ class Gaps:
         return file
 
     def forget(self, partition: TopicPartition) -> None:
-        """The partition is deleted; the files say so when they are next written."""
+        """Forget a deleted partition; the files say so when they are next written."""
         self.entries.pop(partition, None)
         self._noted.pop(partition, None)
 
     def content(self) -> bytes:
-        """What the first file should hold."""
+        """Return what the first file should hold."""
         return text_files.write_offsets(dict(self.entries))
 
     def write(self, content: bytes) -> None:
@@ -172,7 +172,7 @@ def check_joined(log: Log, last: int, known: Known) -> None:
 
 
 def not_joined(log: Log, end: Offset, segment: Segment) -> CorruptLogError:
-    """The error for a segment that begins elsewhere than the log before it ends."""
+    """Return the error for a segment that begins elsewhere than the log before it ends."""
     base = segment.base_offset
     if end > base:
         return CorruptLogError(
@@ -183,7 +183,7 @@ def not_joined(log: Log, end: Offset, segment: Segment) -> CorruptLogError:
 
 
 def missing(log: Log, first: int, last: object, why: str) -> CorruptLogError:
-    """The error for offsets that are not there."""
+    """Return the error for offsets that are not there."""
     return CorruptLogError(
         f"{log.directory}: offsets {first} to {last} are missing: {why}; {WHAT_TO_DO}"
     )
@@ -194,7 +194,7 @@ def _name(base: int) -> str:
 
 
 def gap_allowed(log: Log, end: Offset, segment: Segment, known: Known) -> bool:
-    """Whether compaction may have left what is missing between `end` and `segment`."""
+    """Tell whether compaction may have left what is missing between `end` and `segment`."""
     base = segment.base_offset
     if end > base:
         return False
@@ -211,7 +211,7 @@ def gap_allowed(log: Log, end: Offset, segment: Segment, known: Known) -> bool:
 
 
 def _thinned(log: Log) -> bool:
-    """Whether any batch shows that compaction was here."""
+    """Tell whether any batch shows that compaction was here."""
     for segment in log.segments:
         expected = segment.base_offset
         where = segment.path(file_names.LOG)
@@ -229,7 +229,7 @@ def _thinned(log: Log) -> bool:
 
 
 def end_of(segment: Segment) -> Offset:
-    """The offset after the last batch: from the last index entry on, as far as the file goes."""
+    """Return the offset after the last batch, read from the last index entry to the file's end."""
     if not segment.size:
         return segment.base_offset
     last_possible = Offset(segment.base_offset + RELATIVE_OFFSET_MAX)
@@ -237,7 +237,7 @@ def end_of(segment: Segment) -> Offset:
 
 
 def end_of_sealed(segment: Segment) -> Offset | None:
-    """The same for a segment that takes no more, by one look at its index; None: damaged."""
+    """Return the same for a segment that takes no more, by one look at its index; None: damaged."""
     if not segment.size:
         return segment.base_offset
     try:

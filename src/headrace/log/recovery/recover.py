@@ -81,7 +81,7 @@ def open_log(
 
 
 def _believe(log: Log, known: Known) -> None:
-    """After a clean stop: take the files for what they say, unless they cannot be what they are."""
+    """Take the files for what they say after a clean stop, unless they cannot be what they are."""
     bounds = [segment.base_offset for segment in log.segments[1:]]
     for at, segment in enumerate(log.segments):
         try:
@@ -110,7 +110,7 @@ def _topic_id(disk: Disk, directory: str) -> bytes:
 
 
 def _read_epochs(content: bytes | None, directory: str) -> list[tuple[LeaderEpoch, Offset]] | None:
-    """Saved epochs; None where they must be read from the batches."""
+    """Return the saved epochs; None where they must be read from the batches."""
     if content is None:
         return None
     try:
@@ -121,7 +121,7 @@ def _read_epochs(content: bytes | None, directory: str) -> list[tuple[LeaderEpoc
 
 
 def _segments(log: Log, present: list[str]) -> list[Segment]:
-    """The segments whose `.log` is there, oldest first; index files without one are removed."""
+    """Return the segments whose `.log` is there, oldest first; removes index files without one."""
     bases: set[int] = set()
     beside: list[tuple[int, str]] = []
     for name in present:

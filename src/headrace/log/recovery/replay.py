@@ -31,7 +31,7 @@ def load_producers(log: Log, end: Offset, known: Known) -> None:
 
 
 def read_producers(log: Log, end: Offset, known: Known) -> tuple[ProducerStates, Offset]:
-    """The producers at `end`, and the newest snapshot's offset; on any thread, the log at rest.
+    """Return the producers at `end` and the newest snapshot's offset; any thread, the log at rest.
 
     From the newest sound snapshot and what follows it. Snapshots beyond `end` and unreadable ones
     are removed. `.txnindex` files are left as they are.
@@ -73,13 +73,13 @@ def _newest_snapshot(
 
 
 def _written_ms(log: Log, offset: int) -> int:
-    """When the batch with `offset` was written at the latest: its segment's last change."""
+    """Return when the batch with `offset` was written at the latest: its segment's last change."""
     at = bisect_right(log.segments, offset, key=lambda segment: segment.base_offset) - 1
     return log.segments[at].file.mtime_ms() if at >= 0 else -1
 
 
 def snapshot_offsets(log: Log) -> list[int]:
-    """Offsets of the `.snapshot` files there are."""
+    """Return the offsets of the `.snapshot` files there are."""
     found = []
     for name in log.context.disk.list(log.directory):
         parsed = file_names.parse_segment_file(name)
@@ -126,7 +126,7 @@ def _remember_history(log: Log, producers: ProducerStates, end: Offset, heard_si
 
 
 def _recent_headers(log: Log, end: Offset) -> Iterator[BatchHeader]:
-    """Headers of the last few megabytes below `end`, oldest first."""
+    """Yield the headers of the last few megabytes below `end`, oldest first."""
     budget = _HISTORY_BYTES
     recent: list[tuple[Segment, int]] = []
     for segment in reversed(log.segments):

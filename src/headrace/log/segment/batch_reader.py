@@ -53,7 +53,7 @@ def read_batches(
     at_least_one: bool,
     fetch: Fetch,
 ) -> tuple[Buffer, Offset]:
-    """Whole batches from `position` on, as many as `max_bytes` and `below` allow.
+    """Return whole batches from `position` on, as many as `max_bytes` and `below` allow.
 
     Returns them and the offset after the last one; empty where the first is not allowed. The first
     comes whatever its size if `at_least_one`. `limit`: where the segment's offsets end: the base
@@ -91,7 +91,7 @@ def whole_batches(
     position: int,
     fetch: Fetch,
 ) -> tuple[int, Offset]:
-    """Bytes of the whole, sound batches at the head of `data`, and the offset after them.
+    """Return the bytes of the whole, sound batches at the head of `data`, and the offset after.
 
     Base offsets are under no checksum. One that leaves a gap, as compaction does, is believed if
     the batch behind it begins behind it.

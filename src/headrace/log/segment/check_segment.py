@@ -197,7 +197,7 @@ class Sweep:
 def sound_batch_behind(
     fetch: Fetch, size: int, position: int, base_offset: Offset, expected: Offset
 ) -> int | None:
-    """Position of a sound batch with an offset of `expected` or more from `position` on, if any.
+    """Return the position of a sound batch with an offset from `expected` on, from `position` on.
 
     Where one is, what lies before it was not the end of the log. `base_offset`: the segment's.
     Blocking; for what is damaged: every byte may be looked at.

@@ -32,14 +32,14 @@ class Searched(Protocol):
     def time_index(self) -> TimeIndex: ...
 
     def path(self, suffix: str) -> str:
-        """Path of the segment's file with that suffix."""
+        """Return the path of the segment's file with that suffix."""
 
     def doubt_indexes(self, problem: CorruptLogError) -> bool:
         """Build the indexes again because what they led to was `problem`; whether that was done."""
 
 
 def check_indexes(segment: Searched) -> None:
-    """CorruptLogError where indexes that were just loaded cannot be this segment's."""
+    """Raise CorruptLogError where indexes that were just loaded cannot be this segment's."""
     offset, position = segment.index.last
     if position >= segment.size and len(segment.index):
         raise CorruptLogError(f"{segment.index.path}: points behind the segment's end")
@@ -51,7 +51,7 @@ def check_indexes(segment: Searched) -> None:
 
 
 def newest(segment: Searched, timestamp: int, offset: Offset) -> tuple[int, Offset]:
-    """The greatest timestamp, and where: that one, or a greater behind `offset`.
+    """Return the greatest timestamp, and where: that one, or a greater behind `offset`.
 
     Blocking; BadBatch.
     """
@@ -65,7 +65,7 @@ def newest(segment: Searched, timestamp: int, offset: Offset) -> tuple[int, Offs
 
 
 def find(segment: Searched, target: Offset, fetch: Fetch) -> Found | None:
-    """`Segment.find`, the indexes loaded."""
+    """Find as `Segment.find` does, the indexes loaded."""
     try:
         return _walk_to(segment, target, fetch)
     except BadBatch as bad:
@@ -75,7 +75,7 @@ def find(segment: Searched, target: Offset, fetch: Fetch) -> Found | None:
 
 
 def start_of(segment: Searched, target: Offset, fetch: Fetch) -> Position:
-    """`Segment.start_of`, the indexes loaded."""
+    """Find as `Segment.start_of` does, the indexes loaded."""
     indexed, start = segment.index.entry_before(target)
     if start == 0 or _begins_a_batch(segment, indexed, start, fetch):
         return start

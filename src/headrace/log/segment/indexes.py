@@ -31,7 +31,7 @@ _PENDING_BYTES_MAX = 4096
 
 
 def offset_limit(base: Offset) -> int:
-    """All offsets of a segment that begins at `base` are below it."""
+    """Return the offset that all offsets of a segment that begins at `base` are below."""
     return base + RELATIVE_OFFSET_MAX + 1
 
 
@@ -185,7 +185,7 @@ class OffsetIndex(_Index):
         return Offset(self.base_offset + self._offsets[-1]), Position(self._positions[-1])
 
     def peek(self) -> tuple[Offset, Position]:
-        """`last`, read from the file's end where the entries are not in memory. Not checked."""
+        """Return `last`, read from the file's end if the entries are not in memory. Not checked."""
         if self.loaded:
             return self.last
         try:
@@ -245,19 +245,19 @@ class OffsetIndex(_Index):
         self.fill(self._offsets, self._positions)
 
     def lookup(self, target: Offset) -> Position:
-        """Position of a batch at or before the one that holds `target`."""
+        """Return the position of a batch at or before the one that holds `target`."""
         at = bisect_right(self._offsets, target - self.base_offset) - 1
         return Position(self._positions[at]) if at >= 0 else Position(0)
 
     def entry_before(self, target: Offset) -> tuple[Offset, Position]:
-        """The greatest entry not beyond `target`; (base offset, 0) where there is none."""
+        """Return the greatest entry not beyond `target`; (base offset, 0) where there is none."""
         at = bisect_right(self._offsets, target - self.base_offset) - 1
         if at < 0:
             return self.base_offset, Position(0)
         return Offset(self.base_offset + self._offsets[at]), Position(self._positions[at])
 
     def last_within(self, position_max: int, offset_max: int) -> tuple[Offset, Position] | None:
-        """The greatest entry that is beyond neither."""
+        """Return the greatest entry that is beyond neither."""
         by_position = bisect_right(self._positions, position_max)
         at = min(by_position, bisect_right(self._offsets, offset_max - self.base_offset)) - 1
         if at < 0:
@@ -265,19 +265,19 @@ class OffsetIndex(_Index):
         return Offset(self.base_offset + self._offsets[at]), Position(self._positions[at])
 
     def first_behind(self, position: int) -> tuple[Offset, Position] | None:
-        """The least entry whose batch starts beyond `position`."""
+        """Return the least entry whose batch starts beyond `position`."""
         at = bisect_right(self._positions, position)
         if at >= len(self._positions):
             return None
         return Offset(self.base_offset + self._offsets[at]), Position(self._positions[at])
 
     def position_before(self, position: int) -> Position:
-        """The greatest indexed batch start not beyond `position`; 0 where there is none."""
+        """Return the greatest indexed batch start not beyond `position`; 0 where there is none."""
         at = bisect_right(self._positions, position) - 1
         return Position(self._positions[at]) if at >= 0 else Position(0)
 
     def entries(self) -> list[tuple[Offset, Position]]:
-        """All entries (offset, position)."""
+        """Return all entries (offset, position)."""
         base = self.base_offset
         pairs = zip(self._offsets, self._positions, strict=True)
         return [(Offset(base + o), Position(p)) for o, p in pairs]
@@ -362,14 +362,14 @@ class TimeIndex(_Index):
         self.fill(self._times, self._offsets)
 
     def lookup(self, target: int) -> tuple[int, Offset]:
-        """The greatest entry not newer than `target`; (-1, base offset) where there is none."""
+        """Return the greatest entry not newer than `target`; (-1, base offset): there is none."""
         at = bisect_right(self._times, target) - 1
         if at < 0:
             return NO_TIMESTAMP, self.base_offset
         return self._times[at], Offset(self.base_offset + self._offsets[at])
 
     def entries(self) -> list[tuple[int, Offset]]:
-        """All entries (timestamp, offset)."""
+        """Return all entries (timestamp, offset)."""
         base = self.base_offset
         pairs = zip(self._times, self._offsets, strict=True)
         return [(t, Offset(base + o)) for t, o in pairs]

@@ -74,7 +74,7 @@ def check_frame(header: BatchHeader, expected: int, path: str, position: int) ->
 def headers(
     fetch: Fetch, start: int, end: int, path: str, expected: int = 0, limit: int = NO_LIMIT
 ) -> Iterator[tuple[int, BatchHeader]]:
-    """Positions and headers of the batches in [start, end).
+    """Yield the positions and headers of the batches in [start, end).
 
     `expected`: the least base offset allowed, 0 where it is not known; `limit`: all offsets are
     below it. BadBatch for a broken or torn one, and for one after a gap that the batch behind it
@@ -108,7 +108,7 @@ def headers(
 
 
 def contradicted(last: int, fetch: Fetch, behind: int, end: int) -> bool:
-    """Whether the batch at `behind` begins at or before `last`, the end of the one before it.
+    """Tell whether the batch at `behind` begins at or before `last`, the end of the one before it.
 
     Base offsets are under no checksum: one that leaves a gap, as compaction does, is believed only
     if what follows agrees. NotCached.
@@ -120,7 +120,7 @@ def contradicted(last: int, fetch: Fetch, behind: int, end: int) -> bool:
 
 
 def batches(fetch: Fetch, start: int, end: int, path: str, expected: int = 0) -> Iterator[Batch]:
-    """The batches in [start, end), each checked to the last byte; BadBatch for a bad one."""
+    """Yield the batches in [start, end), each checked to the last byte; BadBatch for a bad one."""
     position = start
     chunk = memoryview(b"")
     chunk_at = start

@@ -69,7 +69,7 @@ class Segment:
         return f"Segment({self.path(file_names.LOG)!r}, {self.size} bytes)"
 
     def path(self, suffix: str) -> str:
-        """Path of the segment's file with that suffix."""
+        """Return the path of the segment's file with that suffix."""
         return f"{self.directory}/{file_names.segment_file(self.base_offset, suffix)}{self.suffix}"
 
     def _made(self) -> tuple[OffsetIndex, TimeIndex, TxnIndex]:
@@ -212,7 +212,7 @@ class Segment:
         self, batches: Sequence[Buffer], size: int, last_offsets: Sequence[int],
         newest: Sequence[int], every: int,
     ) -> None:  # fmt: skip
-        """The same for several at once: `size` bytes in all, to a segment with `room_for` them."""
+        """Append several at once: `size` bytes in all, to a segment with `room_for` them."""
         position = self.size
         (self._file or self.file).write_at(position, batches)
         for batch, last_offset, timestamp in zip(batches, last_offsets, newest, strict=True):
@@ -224,7 +224,7 @@ class Segment:
         self.size += size
 
     def room_for(self, batches: int) -> bool:
-        """Whether so many batches could each have index entries, with the indexes at hand.
+        """Tell whether so many batches could each have index entries, with the indexes at hand.
 
         No for an empty segment: its first batch is what its time to roll is measured from.
         """
@@ -235,7 +235,7 @@ class Segment:
         return offsets.loaded and times.loaded and min(offsets.room, times.room) >= batches
 
     def note(self, last_offset: int, max_timestamp: int, position: int, every: int) -> None:
-        """A batch at `position`: its time if it is the newest, an entry where one is due.
+        """Note a batch at `position`: its time if it is the newest, an entry where one is due.
 
         The caller writes it, and adds its size to the counters.
         """
@@ -261,7 +261,7 @@ class Segment:
     def should_roll(
         self, size: int, last_offset: int, max_timestamp: int, bytes_max: int, roll_ms: int
     ) -> bool:
-        """Whether a batch of `size` bytes belongs into a new segment.
+        """Tell whether a batch of `size` bytes belongs into a new segment.
 
         Kafka's LogSegment.shouldRoll. Time is measured between record timestamps: from the first
         batch's to this one's.
@@ -277,7 +277,7 @@ class Segment:
         return indexes is not None and (indexes[0].full or indexes[1].full)
 
     def forget_newest(self) -> None:
-        """What was its newest record may be gone: it is looked for when it is asked for."""
+        """Forget the newest record, which may be gone: it is looked for when it is asked for."""
         self._max_known = False
         self._max_timestamp = NO_TIMESTAMP
 
@@ -293,7 +293,7 @@ class Segment:
         self.time_index.write_out(preallocate=False)
 
     def seal(self) -> list[DiskFile]:
-        """The segment takes no more: index files complete and trimmed. What is to be flushed."""
+        """Take no more batches: complete and trim index files; returns what is to be flushed."""
         self.load_indexes()
         self.finish_timestamps()
         files = [self.file, self.index.trim(), self.time_index.trim()]
@@ -326,7 +326,7 @@ class Segment:
     # --- at rest -----------------------------------------------------------------------------
 
     def at_rest(self) -> list[int]:
-        """What `AtRest` keeps of a segment that nobody uses, for `set_at_rest`."""
+        """Return what `AtRest` keeps of a segment that nobody uses, for `set_at_rest`."""
         newest = self._max_timestamp if self._max_known else NOT_KNOWN
         return [self.base_offset, self.size, newest, self._max_timestamp_offset]
 
@@ -371,7 +371,7 @@ class Segment:
         return find_batch.find(self, target, fetch)
 
     def start_of(self, target: Offset, fetch: Fetch) -> Position:
-        """Where to begin looking for `target`: a batch at or before the one that holds it."""
+        """Return where to look for `target` from: a batch at or before the one that holds it."""
         self.load_indexes()
         return find_batch.start_of(self, target, fetch)
 
@@ -392,6 +392,6 @@ class Segment:
         return True
 
     def largest_timestamp(self) -> int:
-        """Greatest record timestamp, the file's own time where no record has one."""
+        """Return the greatest record timestamp, the file's own time where no record has one."""
         timestamp, _ = self.max_timestamp
         return timestamp if timestamp >= 0 else self.file.mtime_ms()

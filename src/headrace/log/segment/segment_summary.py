@@ -53,7 +53,7 @@ class Swept:
 
     @classmethod
     def of(cls, fetch: "Fetch", size: int, path: str, base: Offset) -> "Swept":
-        """What the batch headers of a segment of `size` bytes say. BadBatch."""
+        """Read what the batch headers of a segment of `size` bytes say. BadBatch."""
         found = cls(base, base)
         for position, header in headers(fetch, 0, size, path, base, offset_limit(base)):
             last = header.base_offset + header.last_offset_delta
@@ -75,13 +75,13 @@ class Swept:
         self.position = position + size
 
     def index(self, last_offset: int, position: int, newest: int, newest_offset: int) -> None:
-        """An entry for the batch at `position`; the greatest timestamp so far goes with it."""
+        """Append an entry for the batch at `position`, with the greatest timestamp so far."""
         self.offsets.append(last_offset - self.base_offset)
         self.positions.append(position)
         self.note_time(newest, newest_offset)
 
     def note_time(self, newest: int, newest_offset: int) -> None:
-        """An entry for the greatest timestamp so far, unless the last one is as great."""
+        """Append an entry for the greatest timestamp so far, unless the last one is as great."""
         if newest > (self.times[-1] if self.times else NO_TIMESTAMP):
             self.times.append(newest)
             self.time_offsets.append(newest_offset - self.base_offset)

@@ -64,7 +64,7 @@ class Segments(Sequence[Segment]):
     # --- changing ----------------------------------------------------------------------------
 
     def make(self, base: Offset, config: LogConfig) -> Segment:
-        """A segment of this log, its files not touched yet and not among the others yet."""
+        """Return a segment of this log, its files not touched yet and not among the others yet."""
         jitter = min(config.segment_jitter_ms, config.segment_ms)
         return Segment(
             self._disk,
@@ -102,18 +102,18 @@ class Segments(Sequence[Segment]):
     # --- searching ---------------------------------------------------------------------------
 
     def number_of(self, offset: Offset) -> int:
-        """The number of the segment whose offsets `offset` is among."""
+        """Return the number of the segment whose offsets `offset` is among."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
     def limit_of(self, segment: Segment, log_end: Offset) -> Offset:
-        """Where the offsets of `segment` end."""
+        """Return where the offsets of `segment` end."""
         if segment is self._list[-1]:
             return log_end
         at = bisect_right(self._bases, segment.base_offset)
         return self._bases[at] if at < len(self._bases) else log_end
 
     def find(self, offset: Offset, cached: bool) -> tuple[Segment, int] | None:
-        """Segment and position of the batch that holds `offset`, or of the first one behind it.
+        """Return segment and position of the batch that holds `offset`, or of the next one.
 
         None where the log ends before. NotCached where `cached` allows the page cache only.
         """
@@ -144,5 +144,5 @@ class Segments(Sequence[Segment]):
         ends[following] = (segment, position)
 
     def forget_ends(self) -> None:
-        """Readers' remembered positions are void."""
+        """Forget the positions remembered for readers: they are void."""
         self.ends.clear()

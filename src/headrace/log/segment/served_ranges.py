@@ -87,7 +87,7 @@ def stretch_from(
     at_least_one: bool,
     fetch: Fetch,
 ) -> Stretch | None:
-    """Whole batches from `position` on, at most `max_bytes` of them and all below `below`.
+    """Return whole batches from `position` on, at most `max_bytes` of them and all below `below`.
 
     One step of the index may be more than `max_bytes` if `at_least_one`. None where the index
     knows of no such end, or of a wrong one. `limit`: where the segment's offsets end. NotCached.
@@ -160,7 +160,7 @@ class BatchRange(FileRange):
         return f"BatchRange({self._file.path!r}, {self.left} of {self._size} left)"
 
     def send(self, socket: int, size: int) -> int | None:
-        """The next bytes, unless they are to be looked at first."""
+        """Send the next bytes, unless they are to be looked at first."""
         self._not_cut()
         size = min(size, self.left)
         if not self._known(size):
@@ -176,7 +176,7 @@ class BatchRange(FileRange):
         return sent
 
     def take(self, into: memoryview) -> int:
-        """The next bytes, checked as far as they go unless they were before."""
+        """Put the next bytes, checked as far as they go unless they were before, into `into`."""
         self._not_cut()
         size = min(len(into), self.left)
         if self._known(size):
@@ -202,7 +202,7 @@ class BatchRange(FileRange):
             raise RangeLost(f"{self._log.topic_partition} was cut while it was being sent")
 
     def _known(self, size: int) -> bool:
-        """Whether the next `size` bytes need no look, and can be had at once."""
+        """Tell whether the next `size` bytes need no look, and can be had at once."""
         if not self.sendable:
             return False
         at, sound = self._at, self._segment.sound
@@ -274,7 +274,7 @@ class BatchRange(FileRange):
         self._disk.run(lambda: file.read(at, size), have)
 
     def _check(self, view: memoryview) -> int:
-        """How much of `view` may go out: all of it, but for a batch's header that is cut off."""
+        """Return how many bytes of `view` may go out: all but a batch's header that is cut off."""
         at, end = 0, len(view)
         if self._batch_left:
             at = min(self._batch_left, end)
@@ -297,7 +297,7 @@ class BatchRange(FileRange):
         return at
 
     def _end_piece(self, size: int) -> None:
-        """`size` more bytes of a batch that is in several pieces have been seen."""
+        """Note that `size` more bytes of a batch that is in several pieces have been seen."""
         self._batch_left -= size
         if not self._batch_left and self._crc != self._crc_wanted:
             raise self._bad("the checksum does not match")

@@ -63,7 +63,7 @@ class TxnIndex:
         return self._entries
 
     def check(self, base_offset: int, limit: int) -> None:
-        """CorruptLogError where the file cannot be that of a segment with offsets in these bounds.
+        """Raise CorruptLogError where the file cannot be of a segment with offsets in these bounds.
 
         A missing or a shortened one cannot be told from one of a segment with fewer aborts.
         """

@@ -24,18 +24,18 @@ class Sound:
         self._appended_from = _NOWHERE
 
     def appended_from(self, position: int) -> None:
-        """All there will be from `position` on is appended by this process."""
+        """Take all there will be from `position` on for appended by this process."""
         self._appended_from = position
 
     def covers(self, start: int, end: int) -> bool:
-        """Whether all bytes of [start, end) are known; all of them are in the segment."""
+        """Tell whether all bytes of [start, end) are known; all of them are in the segment."""
         appended = self._appended_from
         if start >= appended:
             return True
         return self._from <= start < self._to and (end <= self._to or appended <= self._to)
 
     def add(self, start: int, end: int) -> None:
-        """Whole batches in [start, end) were looked at just now.
+        """Add whole batches in [start, end) that were looked at just now.
 
         The larger one of stretches that do not touch is kept.
         """
@@ -47,7 +47,7 @@ class Sound:
         self._from, self._to = start, end
 
     def lost(self, start: int, end: int) -> None:
-        """The bytes of [start, end) are to be looked at again; `end` may be beyond the segment's.
+        """Have the bytes of [start, end) looked at again; `end` may be beyond the segment's.
 
         Of what was read the larger part before or behind them stays known.
         """
@@ -62,7 +62,7 @@ class Sound:
             self._from = min(behind, self._to)
 
     def evicted(self, position: int, size: int) -> None:
-        """That many bytes from `position` on have left the cache, and are read in again.
+        """Note that `size` bytes from `position` on have left the cache, and are read in again.
 
         With them what lies behind them, as far as systems read ahead.
         """
