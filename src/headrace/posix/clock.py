@@ -19,7 +19,7 @@ class RealClock:
         self.monotonic = time.monotonic
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
@@ -30,7 +30,7 @@ class RealClock:
 
 
 def boot_seconds() -> float:
-    """Seconds since the machine was started, those it slept included."""
+    """Return seconds since the machine was started, those it slept included."""
     return time.clock_gettime(_BOOT_TIME)
 
 
@@ -38,13 +38,13 @@ class RealRandom:
     """`ports.clock.Random`."""
 
     def uuid(self) -> bytes:
-        """A version 4 UUID's 16 bytes."""
+        """Return a version 4 UUID's 16 bytes."""
         drawn = bytearray(os.urandom(16))
         drawn[6] = drawn[6] & 0x0F | 0x40
         drawn[8] = drawn[8] & 0x3F | 0x80
         return bytes(drawn)
 
     def uniform(self, low: float, high: float) -> float:
-        """A float between the two."""
+        """Return a float between the two."""
         # The random module would seed itself through hashlib: 5 ms of start-up for some jitter.
         return low + (high - low) * int.from_bytes(os.urandom(6), "big") / (1 << 48)

@@ -33,7 +33,7 @@ _DIRECTORIES_FEW = 8
 
 
 def in_use(path: str) -> bool:
-    """Whether a process holds the lock file `path`, ours or a Kafka. Writes nothing. OSError."""
+    """Tell whether a process, ours or a Kafka, holds the lock file. Writes nothing. OSError."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -73,7 +73,7 @@ class RealDisk(LookUps):
         return RealFile(path, fd, self.files, flags)
 
     def begin_gather(self) -> None:
-        """From now on hold writes back: the buffers written must stay as they are until the end."""
+        """Hold writes back from now on: the buffers written must stay as they are until the end."""
         self.files.active = True
 
     def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
@@ -106,7 +106,7 @@ class RealDisk(LookUps):
         return self.writer.passes
 
     def real_path(self, path: str) -> str:
-        """The path without symbolic links."""
+        """Return the path without symbolic links."""
         return os.path.realpath(path)
 
     def make_directory(self, path: str) -> None:
@@ -120,7 +120,7 @@ class RealDisk(LookUps):
                 raise
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic replace."""
+        """Replace `target` by `source`, atomically."""
         os.replace(source, target)
         self.files.renamed(source, target)
 
@@ -143,7 +143,7 @@ class RealDisk(LookUps):
             os.close(fd)
 
     def sync_directories(self, paths: Collection[str]) -> None:
-        """Many: by what flushes the whole file system, unless the strategy is each by itself."""
+        """Flush directories: by the whole file system, unless the strategy is each by itself."""
         fds = []
         try:
             for path in paths:
@@ -159,7 +159,7 @@ class RealDisk(LookUps):
                 os.close(fd)
 
     def sync_all(self, path: str) -> None:
-        """syncfs, blocking."""
+        """Flush the whole file system by syncfs, blocking."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             self._all.flush([fd], 0, [fd])
@@ -167,11 +167,11 @@ class RealDisk(LookUps):
             os.close(fd)
 
     def absolute(self, path: str) -> str:
-        """The path from the root on."""
+        """Return the path from the root on."""
         return os.path.abspath(path)
 
     def boot_id(self) -> str:
-        """The kernel's id of this boot; "" where it has none."""
+        """Return the kernel's id of this boot; "" where it has none."""
         try:
             with open(_BOOT_ID, encoding="ascii") as file:
                 return file.read().strip()
@@ -179,7 +179,7 @@ class RealDisk(LookUps):
             return ""
 
     def replace(self, path: str, content: bytes) -> None:
-        """Atomic and durable replace of a file's content."""
+        """Replace a file's content, atomically and durably."""
         temporary = path + ".tmp"
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
@@ -241,7 +241,7 @@ class RealDisk(LookUps):
         workers.flush(work, flushed)
 
     def _one_each(self, files: list[RealFile], fds: list[int]) -> list[int]:
-        """One of the descriptors for each file system that the files lie on."""
+        """Return one of the descriptors for each file system that the files lie on."""
         if len(self.files.devices) == 1:
             return fds[:1]
         return [*{file.device: fd for file, fd in zip(files, fds, strict=True)}.values()]

@@ -56,7 +56,7 @@ class RealFile:
         files.opened(self)
 
     def descriptor(self) -> int:
-        """The descriptor, opened again where it was given up. OSError."""
+        """Return the descriptor, opened again where it was given up. OSError."""
         if self._fd >= 0:
             return self._fd
         if self._closed:
@@ -80,7 +80,7 @@ class RealFile:
         return bool(self._flags & os.O_RDWR)
 
     def give_up(self) -> int:
-        """The descriptor, for its closing; -1 while it is needed."""
+        """Give up the descriptor and return it, for its closing; -1 while it is needed."""
         used, self.used = self.used, False
         if used or self.pins or self.unflushed or self._held or self.failure is not None:
             return -1
@@ -88,7 +88,7 @@ class RealFile:
         return fd
 
     def _call(self, function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401
-        """`function` of the descriptor, which stays open meanwhile whoever calls."""
+        """Call `function` with the descriptor, which stays open meanwhile whoever calls."""
         files = self._files
         if get_ident() == files.owner:
             self.used = True
@@ -105,7 +105,7 @@ class RealFile:
         return self._held_end - self._held_at
 
     def take_held(self) -> tuple[int, list[bytes]]:
-        """What was held back, for somebody else to write: where, and copies of the parts."""
+        """Take what was held back, for somebody else to write: where, and copies of the parts."""
         held, self._held = self._held, []
         return self._held_at, [bytes(part) for part in held]
 
@@ -133,17 +133,17 @@ class RealFile:
             raise
 
     def fileno(self) -> int:
-        """The descriptor; good until the loop's next turn unless it is pinned."""
+        """Return the descriptor; good until the loop's next turn unless it is pinned."""
         self.used = True
         return self.descriptor()
 
     def size(self) -> int:
-        """Bytes the file holds now."""
+        """Return the bytes that the file holds now."""
         self.settle()
         return int(self._call(os.fstat).st_size)
 
     def mtime_ms(self) -> int:
-        """Last modification, milliseconds since 1970."""
+        """Return the time of the last modification in milliseconds since 1970."""
         return int(self._call(os.fstat).st_mtime_ns) // 1_000_000
 
     def set_mtime_ms(self, mtime_ms: int) -> None:
@@ -174,7 +174,7 @@ class RealFile:
         return written
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
-        """Up to `size` bytes if the page cache holds them all, else None."""
+        """Return up to `size` bytes if the page cache holds them all, else None."""
         buffer = bytearray(size)
         got = self._read_nowait(position, buffer)
         if got == size:
@@ -184,11 +184,14 @@ class RealFile:
         return memoryview(buffer)[:got]
 
     def read_cached_into(self, position: int, into: memoryview) -> int:
-        """What the page cache holds of `into`'s size from `position` on."""
+        """Fill `into` with what the page cache holds from `position` on; returns its size."""
         return max(self._read_nowait(position, into), 0)
 
     def _read_nowait(self, position: int, into: Buffer) -> int:
-        """Bytes read; -1 where already the first one is not cached."""
+        """Fill `into` from the page cache.
+
+        Returns the bytes, -1 where already the first is not there.
+        """
         if self.writing is not None and not self.writing.is_set():
             return -1
         if self._held:
@@ -206,7 +209,7 @@ class RealFile:
         return got
 
     def cached(self, position: int, size: int) -> bool | None:
-        """Whether the page cache holds them all; None while writes are under way."""
+        """Tell whether the page cache holds them all; None while writes are under way."""
         if self.writing is not None and not self.writing.is_set():
             return None
         residency = self._files.residency
@@ -218,7 +221,7 @@ class RealFile:
         return found
 
     def send(self, position: int, size: int, socket: int) -> int:
-        """sendfile: what the socket takes of them now."""
+        """Send by sendfile what the socket takes of the bytes now."""
         self.used = True
         try:
             return os.sendfile(socket, self.descriptor(), position, size)
@@ -226,7 +229,7 @@ class RealFile:
             return 0
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes, waiting for the disk; shorter only at the file's end."""
+        """Return up to `size` bytes, waiting for the disk; shorter only at the file's end."""
         self.settle()
         found: bytes = self._call(_read_all, position, size)
         return found
@@ -242,7 +245,7 @@ class RealFile:
         self._call(os.ftruncate, size)
 
     def sync(self) -> None:
-        """fdatasync, blocking."""
+        """Flush by fdatasync, blocking."""
         self.settle()
         if self.failure is not None:
             raise self.failure

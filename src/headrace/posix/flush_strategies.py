@@ -20,7 +20,7 @@ class Flush(Protocol):
     """Makes files durable. Blocks; runs on the flush thread, one call at a time."""
 
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
-        """All that was written to `fds`, `size` bytes, is on the platter on return. OSError.
+        """Flush all that was written to `fds`, `size` bytes: on the disk on return. OSError.
 
         `devices`: of those, one on each file system. To ask the system which one a descriptor is on
         would give the interpreter's lock away as often as there are files, and the loop takes it.
@@ -31,7 +31,7 @@ class Fdatasync:
     """Each file by itself."""
 
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
-        """One fdatasync a file."""
+        """Flush by one fdatasync a file."""
         for fd in fds:
             os.fdatasync(fd)
 
@@ -43,7 +43,7 @@ class Syncfs:
         self._syncfs: Callable[[int], int] | None = None
 
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
-        """One syncfs for each file system.
+        """Flush by one syncfs for each file system.
 
         Errors of write-back are reported since Linux 5.8, and for any file of the file system: one
         that is not ours fences too early rather than too late.
@@ -67,7 +67,7 @@ class Parallel:
         self._flushes = 0
 
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
-        """One fdatasync a file, side by side."""
+        """Flush by one fdatasync a file, side by side."""
         self._flushes += 1
         if not self._tried and (self._flushes > _FIRST_FLUSHES or len(fds) > _FEW_FILES):
             from headrace.posix.kernel_aio import ParallelFdatasync  # with ctypes: not at start

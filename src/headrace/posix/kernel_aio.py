@@ -36,7 +36,7 @@ class ParallelFdatasync:
 
     @classmethod
     def open(cls) -> "ParallelFdatasync | None":
-        """A context, or None where the system has no such thing."""
+        """Open a context, or return None where the system has no such thing."""
         numbers = _NUMBERS.get(os.uname().machine)
         if numbers is None:
             return None
@@ -51,7 +51,7 @@ class ParallelFdatasync:
         return cls(libc, context, (submit, getevents))
 
     def flush(self, fds: Sequence[int]) -> None:
-        """All of `fds` are on the platter when this returns; the first OSError of any.
+        """Flush all of `fds`: on the disk when this returns; the first OSError of any.
 
         NotImplementedError where this kernel takes no fdatasync this way: nothing was done then.
         """

@@ -39,7 +39,7 @@ class RealNetwork:
     """`ports.network.Network` by the operating system, on the running loop."""
 
     def host_name(self) -> str:
-        """The machine's own name."""
+        """Return the machine's own name."""
         return socket.gethostname()
 
     def listen(self, host: str, port: int, options: ListenOptions) -> RealListening:
@@ -63,7 +63,7 @@ class RealNetwork:
         return RealListening(sockets, options.backlog)
 
     async def connect(self, made: Callable[[], P], host: str, port: int) -> P:
-        """A connection by TCP."""
+        """Connect by TCP; returns the connection."""
         loop = asyncio.get_running_loop()
         factory = cast("Callable[[], asyncio.BaseProtocol]", made)
         _, protocol = await loop.create_connection(factory, host, port)

@@ -59,10 +59,10 @@ class OpenFile(Protocol):
         """Whether it was opened for writing."""
 
     def descriptor(self) -> int:
-        """The descriptor, opened again where it was given up. OSError."""
+        """Return the descriptor, opened again where it was given up. OSError."""
 
     def give_up(self) -> int:
-        """The descriptor, for its closing; -1 while it is needed."""
+        """Give up the descriptor and return it, for its closing; -1 while it is needed."""
 
     def write_held(self) -> None:
         """Write what was held back. OSError."""
@@ -72,7 +72,7 @@ class OpenFile(Protocol):
         """How many bytes were held back last, written or not."""
 
     def take_held(self) -> tuple[int, list[bytes]]:
-        """What was held back, for somebody else to write: where, and copies of the parts."""
+        """Take what was held back, for somebody else to write: where, and copies of the parts."""
 
 
 class OpenFiles:
@@ -119,7 +119,7 @@ class OpenFiles:
         return len(self._ring)
 
     def opened(self, file: OpenFile) -> None:
-        """`file` has a descriptor now; another loses its own where there are too many."""
+        """Note that `file` has a descriptor now; another loses its own where there are too many."""
         # Room is made first, so that it is not the file's own descriptor that goes.
         if len(self._ring) >= self.open_max and get_ident() == self.owner:
             self._make_room()
@@ -131,7 +131,7 @@ class OpenFiles:
                 self._named[file.path] = file
 
     def closed(self, file: OpenFile) -> None:
-        """`file` was closed by its user."""
+        """Note that `file` was closed by its user."""
         with self._lock:
             self._forget(file)
 
@@ -149,7 +149,10 @@ class OpenFiles:
                 self._named[target] = file
 
     def pin(self, file: OpenFile) -> int:
-        """The descriptor of `file`, kept open until `unpin`. For other threads, and flushes."""
+        """Return the descriptor of `file`, kept open until `unpin`.
+
+        For other threads and flushes.
+        """
         with self._lock:
             file.pins += 1
         try:
@@ -159,12 +162,15 @@ class OpenFiles:
             raise
 
     def unpin(self, file: OpenFile) -> None:
-        """The end of one `pin`."""
+        """End one `pin`."""
         with self._lock:
             file.pins -= 1
 
     def pin_all(self, files: Sequence[OpenFile]) -> list[int]:
-        """The descriptors of all `files`, kept open until `unpin_all`. OSError: none is pinned."""
+        """Return the descriptors of `files`, kept open until `unpin_all`. OSError.
+
+        None is pinned.
+        """
         with self._lock:
             for file in files:
                 file.pins += 1
@@ -175,7 +181,7 @@ class OpenFiles:
             raise
 
     def unpin_all(self, files: Sequence[OpenFile]) -> None:
-        """The end of one `pin_all`."""
+        """End one `pin_all`."""
         with self._lock:
             for file in files:
                 file.pins -= 1

@@ -31,7 +31,7 @@ class Residency:
 
     @classmethod
     def open(cls) -> "Residency | None":
-        """None where there is no such thing, or a sandbox forbids it."""
+        """Return the means to ask; None where there is no such thing, or a sandbox forbids it."""
         if os.uname().machine not in _MACHINES:
             return None
         # Two microseconds: not worth giving the interpreter's lock up, as CDLL does.
@@ -43,7 +43,7 @@ class Residency:
             os.close(fd)
 
     def holds(self, fd: int, position: int, size: int) -> bool | None:
-        """Whether all these bytes (one at least) are there; None: this file does not tell."""
+        """Tell whether all these bytes (one at least) are there; None: this file does not tell."""
         _RANGE.pack_into(self._range, 0, position, size)
         if self._syscall(_CACHESTAT, fd, self._range, self._counts, 0) != 0:
             return None

@@ -30,35 +30,35 @@ class ReadOnlyFile:
         self.close()
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         return self._fd
 
     def size(self) -> int:
-        """Bytes the file holds now."""
+        """Return the bytes that the file holds now."""
         return os.fstat(self._fd).st_size
 
     def mtime_ms(self) -> int:
-        """Last modification, milliseconds since 1970."""
+        """Return the time of the last modification in milliseconds since 1970."""
         return os.fstat(self._fd).st_mtime_ns // 1_000_000
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes from `position`; shorter only at the file's end."""
+        """Return up to `size` bytes from `position`; shorter only at the file's end."""
         buffer = bytearray(size)
         return bytes(memoryview(buffer)[: self.read_into(memoryview(buffer), position)])
 
     def read_cached(self, position: int, size: int) -> bytes:
-        """The same: here everybody may wait."""
+        """Read as `read` does: here everybody may wait."""
         return self.read(position, size)
 
     def read_cached_into(self, position: int, into: memoryview) -> int:
-        """The same."""
+        """Read into `into` as `read` does."""
         return self.read_into(into, position)
 
     def cached(self, position: int, size: int) -> None:
-        """Nobody asks."""
+        """Return None: nobody asks."""
 
     def send(self, position: int, size: int, socket: int) -> int:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(self.path)
 
     def read_into(self, buffer: memoryview, position: int) -> int:
@@ -78,22 +78,22 @@ class ReadOnlyFile:
             os.close(fd)
 
     def write_at(self, position: int, parts: Sequence[Buffer]) -> int:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(self.path)
 
     def forget(self, position: int, size: int) -> None:
-        """Nothing: the page cache is left to those who write."""
+        """Do nothing: the page cache is left to those who write."""
 
     def truncate(self, size: int) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(self.path)
 
     def set_mtime_ms(self, mtime_ms: int) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(self.path)
 
     def sync(self) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(self.path)
 
 
@@ -101,11 +101,11 @@ class LookUps:
     """What a disk is asked that changes nothing: `ports.disk.Disk`, in part."""
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything at `path`."""
+        """Tell whether there is anything at `path`."""
         return os.path.exists(path)
 
     def stat(self, path: str) -> Stat | None:
-        """Size and time of the last change."""
+        """Return the size and the time of the last change."""
         try:
             found = os.stat(path)
         except FileNotFoundError:
@@ -113,20 +113,20 @@ class LookUps:
         return Stat(found.st_size, found.st_mtime_ns)
 
     def list(self, path: str) -> "list[str]":
-        """Names in a directory, sorted."""
+        """Return the names in a directory, sorted."""
         return sorted(os.listdir(path))
 
     def is_directory(self, path: str) -> bool:
-        """Whether `path` is a directory."""
+        """Tell whether `path` is a directory."""
         return os.path.isdir(path)
 
     def free_bytes(self, path: str) -> int:
-        """What an ordinary user may still write there."""
+        """Return the bytes that an ordinary user may still write there."""
         found = os.statvfs(path)
         return found.f_bavail * found.f_frsize
 
     def total_bytes(self, path: str) -> int:
-        """The size of the file system that holds `path`."""
+        """Return the size of the file system that holds `path`."""
         found = os.statvfs(path)
         return found.f_blocks * found.f_frsize
 
@@ -139,51 +139,51 @@ class ReadOnlyDisk(LookUps):
         return ReadOnlyFile(path)
 
     def make_directory(self, path: str) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(path)
 
     def rename(self, source: str, target: str) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(source)
 
     def remove(self, path: str) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(path)
 
     def remove_tree(self, path: str) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(path)
 
     def sync_directory(self, path: str) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(path)
 
     def sync_directories(self, paths: Collection[str]) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(", ".join(paths))
 
     def sync_all(self, path: str) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(path)
 
     def absolute(self, path: str) -> str:
-        """The path from the root on."""
+        """Return the path from the root on."""
         return os.path.abspath(path)
 
     def boot_id(self) -> str:
-        """Not known: of no use to who only looks."""
+        """Return "": of no use to who only looks."""
         return ""
 
     def replace(self, path: str, content: bytes) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused(path)
 
     def lock(self, path: str) -> Callable[[], None]:
-        """OSError: who only looks takes no lock."""
+        """Refuse with OSError: who only looks takes no lock."""
         _refused(path)
 
     def flush(self, files: Collection[DiskFile], done: Callable[[OSError | None], None]) -> None:
-        """OSError."""
+        """Refuse with OSError."""
         _refused("flush")
 
     def run(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:

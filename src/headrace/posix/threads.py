@@ -35,7 +35,7 @@ class Workers:
         self._flushes.submit(work, done, flush=True)
 
     def write(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:
-        """As `run`, one after the other, in the order of asking."""
+        """Run as `run` does, one after the other, in the order of asking."""
         self._writes.submit(work, done, flush=False)
 
     def run(self, work: Callable[[], T], done: Callable[[T | BaseException], None]) -> None:

@@ -140,7 +140,7 @@ class EmbeddedStore(Store):
 
 
 def _reaching(work: Callable[[], T]) -> tuple[T, float]:
-    """How long it took too; the database's own failures (disk full, I/O error) as the store's."""
+    """Do `work` and time it; the database's failures (disk full, I/O error) become the store's."""
     began = monotonic()
     try:
         return work(), monotonic() - began

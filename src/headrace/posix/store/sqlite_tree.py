@@ -106,7 +106,7 @@ class Tree:
             self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def _check(self, path: str) -> None:
-        """ConfigError where the file does not hold what was written."""
+        """Raise ConfigError where the file does not hold what was written."""
         (problem,) = self._db.execute("PRAGMA integrity_check(1)").fetchone()
         if problem == "ok":
             kept = self._db.execute("SELECT value FROM counter WHERE name = 'digest'").fetchone()
@@ -141,7 +141,7 @@ class Tree:
         return int(row[0])
 
     def get(self, path: str) -> Node:
-        """The node; NoNode."""
+        """Return the node; NoNode."""
         row = self._db.execute(
             "SELECT value, version, created, owner FROM node WHERE path = ?", (path,)
         ).fetchone()
@@ -150,7 +150,7 @@ class Tree:
         return Node(*row)
 
     def get_all(self, paths: Sequence[str]) -> list[Node | None]:
-        """The nodes at `paths`, None where there is none."""
+        """Return the nodes at `paths`, None where there is none."""
         found: list[Node | None] = []
         for path in paths:
             try:
@@ -160,7 +160,7 @@ class Tree:
         return found
 
     def children(self, path: str) -> list[str]:
-        """Names below `path`, sorted; NoNode."""
+        """Return the names below `path`, sorted; NoNode."""
         self.get(path)
         start = 1 if path == "/" else len(path) + 1
         rows = self._db.execute("SELECT path FROM node WHERE parent = ? ORDER BY path", (path,))
@@ -266,12 +266,12 @@ class Tree:
 
 
 def _parent(path: str) -> str:
-    """The path above; '/' for top-level nodes."""
+    """Return the path above; '/' for top-level nodes."""
     return path.rpartition("/")[0] or "/"
 
 
 def _digest(*row: str | bytes | int | None) -> int:
-    """Of a node, as SQLite's signed 64 bits."""
+    """Compute the digest of a node, as SQLite's signed 64 bits."""
     parts = b"".join(b"%d:%b" % (len(one), one) for one in map(_bytes, row))
     return int(_SIGNED.unpack(blake2b(parts, digest_size=_SIGNED.size).digest())[0])
 
