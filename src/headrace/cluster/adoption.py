@@ -74,8 +74,9 @@ def found_topics(
     broker: BrokerId,
     new_id: Callable[[], bytes],
 ) -> list[StoredTopic]:
-    """Topics of the directories that the store does not know, by name; all partitions are ours.
+    """Return the topics of the directories that the store does not know, by name.
 
+    All partitions are ours.
     `found` are all partitions with a directory, `logs` those of them that are sound.
     """
     by_name: dict[str, list[TopicPartition]] = {}
@@ -98,7 +99,7 @@ def found_topics(
 def _led_anew(
     facts: ClusterFacts, logs: Mapping[TopicPartition, Log], broker: BrokerId
 ) -> list[Change]:
-    """A new leadership, ours, of every partition that we hold a replica of."""
+    """Return the changes that make us the leader of every partition we hold a replica of."""
     found = []
     for topic, index in facts.partitions_of((broker,)):
         former = topic.states.get(index)
@@ -116,7 +117,7 @@ async def _write(writer: Writer, wanted: list[Change]) -> None:
 
 
 async def _pass_producer_ids(catalog: Catalog, broker: Broker, logs: Iterable[Log]) -> None:
-    """Never give out an id that adopted logs know: its old sequences would meet the new ones."""
+    """Reserve producer ids past those that adopted logs know: old sequences would meet new ones."""
     used = [entry.producer_id for log in logs for entry in log.producers.kept.entries()]
     if used:
         block = await catalog.reserve_producer_ids(

@@ -85,7 +85,7 @@ class Catalog:
             )
 
     async def known_cluster_id(self) -> str | None:
-        """The cluster whose store this is; None where it is new."""
+        """Return the cluster whose store this is; None where it is new."""
         node = await self._get(znodes.CLUSTER_ID)
         return None if node is None else znodes.decode_cluster_id(node.value)
 
@@ -100,17 +100,17 @@ class Catalog:
         return (await self.store.get(path)).created
 
     async def broker_epoch(self, broker: BrokerId) -> int | None:
-        """The epoch of a live broker; None: it is not registered."""
+        """Return the epoch of a live broker; None: it is not registered."""
         node = await self._get(znodes.broker_path(broker))
         return None if node is None else node.created
 
     async def holds_controller(self) -> bool:
-        """Whether `/controller` is our session's."""
+        """Tell whether `/controller` is our session's."""
         node = await self._get(znodes.CONTROLLER)
         return node is not None and node.owner == self.store.session
 
     async def brokers(self) -> list[BrokerInfo]:
-        """The brokers that are alive, by id."""
+        """Return the brokers that are alive, by id."""
         found = []
         for name in await self.store.children(znodes.BROKER_IDS):
             path = f"{znodes.BROKER_IDS}/{name}"
@@ -148,7 +148,7 @@ class Catalog:
         return True
 
     async def check_controller(self) -> None:
-        """ApiError NOT_CONTROLLER where somebody else has been elected since we were."""
+        """Raise ApiError NOT_CONTROLLER where somebody else has been elected since we were."""
         node = await self.store.get(znodes.CONTROLLER_EPOCH)
         if self._epoch_check is None or node.version != self._epoch_check.version:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "another broker has become the controller")
@@ -158,12 +158,12 @@ class Catalog:
         self._epoch_check = Check(znodes.CONTROLLER_EPOCH, NEVER_VERSION)
 
     async def controller(self) -> BrokerId | None:
-        """Who the controller is; None: nobody."""
+        """Return who the controller is; None: nobody."""
         node = await self._get(znodes.CONTROLLER)
         return None if node is None else znodes.decode_controller(node.value)
 
     async def topics(self, names: Sequence[str] | None = None) -> dict[str, StoredTopic]:
-        """Every topic of the store, or those of `names` that are there. BadPayload."""
+        """Return every topic of the store, or those of `names` that are there. BadPayload."""
         if names is None:
             names = await self.store.children(znodes.TOPICS)
         nodes = await self.store.get_all([znodes.topic_path(name) for name in names])
@@ -190,7 +190,7 @@ class Catalog:
         return found
 
     async def topic_configs(self) -> dict[str, Mapping[str, str]]:
-        """What each topic of the store is configured to. BadPayload."""
+        """Return what each topic of the store is configured to. BadPayload."""
         names = await self.store.children(znodes.TOPICS)
         paths = [znodes.topic_config_path(name) for name in names]
         nodes = await self.store.get_all(paths)
@@ -214,7 +214,7 @@ class Catalog:
         )
 
     async def deletions(self) -> list[str]:
-        """Topics whose deletion has begun."""
+        """Return the topics whose deletion has begun."""
         return await self.store.children(znodes.DELETE_TOPICS)
 
     async def end_deletion(self, name: str) -> None:
@@ -243,7 +243,7 @@ class Catalog:
         await self._forget_notices(str(results[-1]), now)
 
     async def entity_configs(self, root: str) -> dict[str, dict[str, str]]:
-        """The settings of everything below `root`, by names as they were before quoting."""
+        """Return the settings of everything below `root`, by names as they were before quoting."""
         try:
             quoted = await self.store.children(root)
         except NoNode:
@@ -256,12 +256,12 @@ class Catalog:
         }
 
     async def config_at(self, path: str) -> dict[str, str]:
-        """The settings of the entity at `path`; none where there is no such node."""
+        """Return the settings of the entity at `path`; none where there is no such node."""
         node = await self._get(path)
         return {} if node is None else znodes.decode_config(path, node.value)
 
     async def quota_configs(self) -> dict[str, dict[str, str]]:
-        """What is set for users, clients of users, clients and addresses, by path."""
+        """Return what is set for users, clients of users, clients and addresses, by path."""
         paths: list[str] = []
         for root in (znodes.USER_CONFIGS, znodes.CLIENT_CONFIGS, znodes.IP_CONFIGS):
             paths += [f"{root}/{one}" for one in await self.store.children(root)]
@@ -287,7 +287,7 @@ class Catalog:
         await self._forget_notices(str(results[-1]), now)
 
     async def broker_configs(self, broker: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
-        """What was altered at run time: for all brokers, and for this one."""
+        """Return what was altered at run time: for all brokers, and for this one."""
         paths = [
             znodes.broker_config_path(znodes.CLUSTER_DEFAULT),
             znodes.broker_config_path(str(broker)),
@@ -301,7 +301,7 @@ class Catalog:
     async def reserve_producer_ids(
         self, broker: BrokerId, size: int, *, above: int = -1
     ) -> ProducerIdBlock:
-        """A block of `size` producer ids that nobody was given, all greater than `above`."""
+        """Reserve a block of `size` producer ids nobody was given, all greater than `above`."""
         while True:
             try:
                 node = await self.store.get(znodes.PRODUCER_ID_BLOCK)
@@ -323,7 +323,7 @@ class Catalog:
             return block
 
     async def multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
-        """All or nothing, if we are the controller still; else BadVersion.
+        """Do all operations or none, if we are the controller still; else BadVersion.
 
         What every broker may write (settings, producer ids) has no such condition before an
         election.
@@ -334,7 +334,7 @@ class Catalog:
         return await self.store.multi(operations)
 
     async def _make_parents(self, path: str) -> None:
-        """The nodes above that of a user's client, which may not be there."""
+        """Create the nodes above that of a user's client, which may not be there."""
         parts = path.split("/")
         for count in range(4, len(parts)):
             with suppress(NodeExists):
@@ -365,6 +365,6 @@ class Catalog:
 
 
 def _with_parents(path: str) -> list[str]:
-    """The path and those above it, the topmost first."""
+    """Return the path and those above it, the topmost first."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(2, len(parts) + 1)]

@@ -17,7 +17,7 @@ DELETED_EPOCH = LeaderEpoch(-2)
 
 
 def creation(facts: ClusterFacts, topic: StoredTopic) -> Change:
-    """A topic that is new."""
+    """Return the change that creates a new topic."""
     operations: list[Operation] = [
         Create(znodes.topic_path(topic.name), znodes.encode_topic(topic.node)),
         Create(znodes.partitions_path(topic.name), b""),
@@ -37,7 +37,7 @@ def creation(facts: ClusterFacts, topic: StoredTopic) -> Change:
 def growth(
     facts: ClusterFacts, topic: StoredTopic, added: Iterable[tuple[BrokerId, ...]]
 ) -> Change:
-    """A topic with partitions behind those it has; `added` are their replicas."""
+    """Return the change that adds partitions to a topic; `added` are their replicas."""
     more = dict(enumerate(added, len(topic.node.partitions)))
     node = replace(topic.node, partitions={**topic.node.partitions, **more})
     states = tuple((index, first_state(replicas)) for index, replicas in more.items())
@@ -53,7 +53,7 @@ def growth(
 
 
 def deletion(topic: StoredTopic, *, marked: bool = False) -> Change:
-    """The beginning of a topic's end: from now on it is to go, whatever happens to us.
+    """Return the change that begins a topic's end: from now on it is to go, whatever happens to us.
 
     `marked`: the store says so already.
     """
@@ -76,7 +76,7 @@ def state_change(
     *,
     told: bool = True,
 ) -> Change:
-    """Another state of a partition, with other replicas where `node` is given.
+    """Return the change of a partition's state, with other replicas where `node` is given.
 
     `told`: whether its replicas hear of it by orders; the leader that asked has its answer.
     """
@@ -101,14 +101,14 @@ def state_change(
 
 
 def node_change(topic: StoredTopic, node: TopicNode) -> Change:
-    """Another node of a topic whose partitions stay as they are."""
+    """Return the change of a topic's node whose partitions stay as they are."""
     return Change(topic.name, (_put_node(topic, node),), node=node)
 
 
 def reminder(
     topic: StoredTopic, index: int, brokers: Collection[BrokerId], *, is_new: bool = False
 ) -> Change:
-    """No change: what the store says of a partition, for replicas that may not know."""
+    """Return a change that only repeats what the store says of a partition, for its replicas."""
     state, version = topic.states[index], topic.versions[index]
     orders = tuple(
         (broker, order)
@@ -121,7 +121,7 @@ def reminder(
 def orders_of(
     topic: StoredTopic, index: int, state: PartitionState, partition_epoch: int, *, is_new: bool
 ) -> Iterator[tuple[BrokerId, Order]]:
-    """What each replica is to do under this state."""
+    """Yield what each replica is to do under this state."""
     replicas = topic.node.partitions[index]
     replication = Replication(
         TopicPartition(topic.name, index),

@@ -60,20 +60,20 @@ class ClusterFacts:
         """unclean.leader.election.enable, where the topic does not say."""
 
     def serves(self, broker: BrokerId, partition: TopicPartition) -> bool:
-        """Whether the broker is alive and its replica of the partition has not failed."""
+        """Tell whether the broker is alive and its replica of the partition has not failed."""
         return broker in self.brokers and (broker, partition) not in self.failed
 
     def may_lead(self, broker: BrokerId, partition: TopicPartition) -> bool:
-        """Whether the broker serves the partition and is not leaving."""
+        """Tell whether the broker serves the partition and is not leaving."""
         return broker not in self.leaving and self.serves(broker, partition)
 
     def unclean(self, topic: StoredTopic) -> bool:
-        """Whether a replica outside of the ISR may lead when none of the ISR can."""
+        """Tell whether a replica outside of the ISR may lead when none of the ISR can."""
         own = topic.config.get("unclean.leader.election.enable")
         return self.unclean_default if own is None else own.strip().lower() == "true"
 
     def partitions_of(self, brokers: Iterable[BrokerId]) -> Iterator[tuple[StoredTopic, int]]:
-        """Partitions that one of the brokers holds a replica of."""
+        """Yield the partitions that one of the brokers holds a replica of."""
         wanted = frozenset(brokers)
         for name, topic in self.topics.items():
             if name not in self.deleting:
@@ -98,7 +98,7 @@ class ClusterFacts:
             topic.versions[index] = topic.versions.get(index, -1) + 1
 
     def forget(self, name: str) -> None:
-        """The store knows nothing of the topic any more."""
+        """Forget the topic: the store knows nothing of it any more."""
         self.deleting.discard(name)
         topic = self.topics.pop(name, None)
         if topic is not None:
@@ -106,7 +106,7 @@ class ClusterFacts:
             self.failed = {pair for pair in self.failed if pair[1] not in gone}
 
     def delta(self, changes: Iterable[Change]) -> ImageDelta:
-        """What clients are to see of changes that were taken."""
+        """Return what clients are to see of changes that were taken."""
         whole: dict[str, None] = {}
         partitions: dict[str, dict[int, PartitionInfo]] = {}
         removed: list[str] = []
@@ -128,7 +128,7 @@ class ClusterFacts:
         )
 
     def everything(self, controller: BrokerId) -> ImageDelta:
-        """The whole cluster, for who knows nothing of it."""
+        """Return the whole cluster, for who knows nothing of it."""
         topics = [
             topic.shown() for topic in self.topics.values() if topic.name not in self.deleting
         ]

@@ -40,11 +40,11 @@ Spend = Callable[[int], None]
 
 
 def _freely(partitions: int) -> None:
-    """Nobody counts."""
+    """Count nothing."""
 
 
 def _nobody(broker: BrokerId) -> None:
-    """There is no way to another broker."""
+    """Do nothing: there is no way to another broker."""
 
 
 class Controller:
@@ -84,7 +84,7 @@ class Controller:
     # --- life ----------------------------------------------------------------------------------
 
     async def log_configs(self) -> Callable[[TopicPartition], LogConfig]:
-        """With which settings to load a partition's log: its topic's, before `start`.
+        """Return with which settings to load a partition's log: its topic's, before `start`.
 
         Of topics that the store does not know (a real Kafka's) the broker's, or those that internal
         topics are made with.
@@ -364,8 +364,9 @@ class Controller:
         return outcome
 
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
-        """The internal topic, created with its own settings where it is missing; ApiError.
+        """Create the internal topic with its own settings where it is missing, and return it.
 
+        ApiError.
         A topic that is there keeps its number of partitions whatever the configuration says.
         """
         invariant(name in INTERNAL_TOPICS, f"{name} is no internal topic")
@@ -386,5 +387,5 @@ class Controller:
         return found  # somebody was faster
 
     async def next_producer_id(self) -> int:
-        """A producer id that was never given before, in the whole cluster; ApiError."""
+        """Return a producer id that was never given before, in the whole cluster; ApiError."""
         return await self._producer_ids.next()

@@ -225,7 +225,7 @@ def _key(order: Order) -> TopicPartition:
 
 
 def _as_new(change: Change) -> Change:
-    """The same, and logs that are missing are made: the store's word is all there is."""
+    """Return the same change, by which missing logs are made: the store's word is all there is."""
     orders = tuple(
         (broker, order if isinstance(order, Stop) else replace(
             order, replication=replace(order.replication, is_new=True)))

@@ -35,7 +35,7 @@ from headrace.model.nouns import BrokerId, TopicPartition
 
 
 def decide(facts: ClusterFacts, event: Event) -> Decision:
-    """What is to be written and ordered, now that this has happened or been asked for."""
+    """Return what is to be written and ordered, now that this has happened or been asked for."""
     return _decide(event, facts)
 
 
@@ -46,7 +46,7 @@ def _decide(event: Event, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: TopicsCreated, facts: ClusterFacts) -> Decision:
-    """A name that is taken, or still being deleted, is refused (partition -1)."""
+    """Refuse a name that is taken, or still being deleted (partition -1)."""
     made = [topic for topic in event.topics if topic.name not in facts.topics]
     taken = [topic.name for topic in event.topics if topic.name in facts.topics]
     return Decision(
@@ -81,7 +81,7 @@ def _(event: TopicGrown, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: BrokersJoined, facts: ClusterFacts) -> Decision:
-    """Partitions without a leader get one; all others' replicas there are told what they are."""
+    """Give a leader to partitions that have none; tell all others' replicas there what they are."""
     found: list[Change] = []
     for topic, index in facts.partitions_of(event.brokers):
         state = topic.states.get(index, NEVER_LED)
@@ -111,7 +111,7 @@ def _(event: ReplicasFailed, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: ShutdownAsked, facts: ClusterFacts) -> Decision:
-    """What stays with the broker, nobody else can lead: refused NOT_ENOUGH_REPLICAS."""
+    """Hand leaderships over; what nobody else can lead is refused NOT_ENOUGH_REPLICAS."""
     found: list[Change] = []
     refused: dict[TopicPartition, ErrorCode] = {}
     for topic, index in facts.partitions_of((event.broker,)):
@@ -172,7 +172,7 @@ def _(event: ReassignmentAsked, facts: ClusterFacts) -> Decision:
 
 
 def _is_on_its_way(topic: StoredTopic, index: int, target: tuple[BrokerId, ...] | None) -> bool:
-    """Whether these are the partition's replicas already, or will be."""
+    """Tell whether these are the partition's replicas already, or will be."""
     node = topic.node
     going = node.removing.get(index, ())
     return target == tuple(one for one in node.partitions[index] if one not in going)
@@ -194,7 +194,7 @@ def _reassigned(
 
 @_decide.register
 def _(event: ReassignmentAdvanced, facts: ClusterFacts) -> Decision:
-    """One of each topic: its node changes with it, and the next is decided on what is left."""
+    """Advance one reassignment of each topic: the next is decided on the node that this changed."""
     found: dict[str, Change] = {}
     for partition in event.partitions:
         topic = _topic_of(facts, partition)

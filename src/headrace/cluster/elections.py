@@ -12,7 +12,7 @@ from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 def elected(
     facts: ClusterFacts, topic: StoredTopic, index: int, *, unclean: bool | None = None
 ) -> PartitionState:
-    """The partition's state after an election, under the next leader epoch.
+    """Return the partition's state after an election, under the next leader epoch.
 
     The first in the order of the assignment that may lead and is in the ISR; the ISR keeps those
     that are served. Without one, if `unclean` (by default as configured), the first that may lead,
@@ -40,7 +40,7 @@ def elected(
 def without(
     facts: ClusterFacts, topic: StoredTopic, index: int, gone: frozenset[BrokerId]
 ) -> PartitionState | None:
-    """The partition's state once `gone` serve it no longer; None: it stays as it is.
+    """Return the partition's state once `gone` serve it no longer; None: it stays as it is.
 
     Their leadership goes to another, they leave the ISR; the last of the ISR stays in it.
     """
@@ -56,7 +56,7 @@ def without(
 def moved_from(
     facts: ClusterFacts, topic: StoredTopic, index: int, leaving: BrokerId
 ) -> PartitionState | None:
-    """The partition's state once a broker that shuts down has handed it over.
+    """Return the partition's state once a broker that shuts down has handed it over.
 
     None: it stays as it is; so does what nobody else in sync could lead.
     """
@@ -77,7 +77,10 @@ def moved_from(
 
 
 def preferred(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
-    """The partition's state with its preferred replica as leader; None where that cannot be."""
+    """Return the partition's state with its preferred replica as leader.
+
+    None where that cannot be.
+    """
     first = topic.node.partitions[index][0]
     state = topic.states.get(index, NEVER_LED)
     if first not in state.isr or not facts.may_lead(first, TopicPartition(topic.name, index)):

@@ -19,7 +19,7 @@ class ProducerIdBlocks:
         self._refill = asyncio.Lock()
 
     async def next(self) -> int:
-        """A producer id that was never given before, in the whole cluster; ApiError."""
+        """Return a producer id that was never given before, in the whole cluster; ApiError."""
         ids = self._broker.producer_ids
         while (taken := ids.take()) is None:
             async with self._refill:

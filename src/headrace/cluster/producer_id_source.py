@@ -29,7 +29,7 @@ class ProducerIdSource:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """Nobody is given an id any more."""
+        """Give nobody an id any more."""
         for task in self._tasks:
             task.cancel()
 

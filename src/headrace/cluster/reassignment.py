@@ -28,12 +28,12 @@ class Step(NamedTuple):
 
 
 def runs(node: TopicNode, index: int) -> bool:
-    """Whether the partition is being reassigned."""
+    """Tell whether the partition is being reassigned."""
     return bool(node.adding.get(index) or node.removing.get(index))
 
 
 def begun(facts: ClusterFacts, topic: StoredTopic, index: int, target: Replicas) -> Step | None:
-    """The step towards `target`, in place of one that runs; the last one, where all are in sync.
+    """Return the step towards `target`, in place of one that runs; the last where all are in sync.
 
     None: the last of the ISR would go, or the last that can lead.
     """
@@ -48,14 +48,17 @@ def begun(facts: ClusterFacts, topic: StoredTopic, index: int, target: Replicas)
 
 
 def cancelled(facts: ClusterFacts, topic: StoredTopic, index: int) -> Step | None:
-    """The step back to the replicas there were; None: none of them is in sync."""
+    """Return the step back to the replicas there were; None: none of them is in sync."""
     coming = topic.node.adding.get(index, ())
     originals = tuple(one for one in topic.node.partitions[index] if one not in coming)
     return _step(facts, topic, index, originals, (), ())
 
 
 def completed(facts: ClusterFacts, topic: StoredTopic, index: int) -> Step | None:
-    """The last step, where all that are to stay are in the ISR; None: not yet, or none runs."""
+    """Return the last step, where all that are to stay are in the ISR; None.
+
+    Not yet, or none runs.
+    """
     node = topic.node
     if not runs(node, index):
         return None

@@ -29,7 +29,7 @@ class StoredTopic:
 
     @classmethod
     def of_plan(cls, planned: Planned, topic_id: bytes) -> "StoredTopic":
-        """A new one: each partition is led by the first of its replicas."""
+        """Make a topic of a plan: each partition is led by the first of its replicas."""
         replicas = dict(enumerate(planned.replicas))
         states = {index: first_state(one) for index, one in replicas.items()}
         versions = dict.fromkeys(states, 0)
@@ -43,7 +43,7 @@ class StoredTopic:
         return self.node.topic_id or b""
 
     def shown(self) -> TopicInfo:
-        """As the picture of the cluster has it."""
+        """Return the topic as the picture of the cluster has it."""
         partitions = tuple(self.shown_partition(index) for index in self.node.partitions)
         return TopicInfo(
             self.name,
@@ -54,12 +54,12 @@ class StoredTopic:
         )
 
     def shown_partition(self, index: int) -> PartitionInfo:
-        """One partition as the picture has it."""
+        """Return one partition as the picture has it."""
         replicas = self.node.partitions[index]
         state = self.states.get(index, NEVER_LED)
         return PartitionInfo(index, state.leader, state.leader_epoch, replicas, state.isr)
 
 
 def first_state(replicas: tuple[BrokerId, ...]) -> PartitionState:
-    """Of a new partition: its first replica leads, all are in sync."""
+    """Return the state of a new partition: its first replica leads, all are in sync."""
     return PartitionState(leader=replicas[0], leader_epoch=FIRST_EPOCH, isr=replicas)

@@ -88,7 +88,7 @@ class TopicPlanner:
     def plan_growth(
         self, name: str, count: int, assignments: Sequence[Sequence[int]] | None
     ) -> tuple[tuple[BrokerId, ...], ...]:
-        """Replicas of the partitions that bring topic `name` to `count`; ApiError."""
+        """Return the replicas of the partitions that bring topic `name` to `count`; ApiError."""
         topic = self._image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name!r}")
@@ -118,7 +118,7 @@ class TopicPlanner:
         return replicas
 
     def place(self, count: int, factor: int) -> tuple[tuple[BrokerId, ...], ...]:
-        """Replicas for `count` partitions: leaders go to the brokers that lead fewest.
+        """Return the replicas for `count` partitions: leaders go to the brokers that lead fewest.
 
         INVALID_REPLICATION_FACTOR where there are not that many brokers.
         """
@@ -194,7 +194,7 @@ class TopicPlanner:
 def check_assignment(
     assignment: Assignment, image: MetadataImage, *, first: int
 ) -> tuple[tuple[BrokerId, ...], ...]:
-    """A manual assignment in the order of partitions; INVALID_REPLICA_ASSIGNMENT."""
+    """Check a manual assignment, in the order of partitions; INVALID_REPLICA_ASSIGNMENT."""
     refuse = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if sorted(assignment) != list(range(first, first + len(assignment))):
         raise ApiError(refuse, f"partitions must be numbered from {first} on, without holes")
@@ -213,5 +213,5 @@ def check_assignment(
 
 
 def duplicates(names: Sequence[str]) -> Collection[str]:
-    """Names that a request holds more than once."""
+    """Return the names that a request holds more than once."""
     return {name for name, times in Counter(names).items() if times > 1}

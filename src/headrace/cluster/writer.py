@@ -128,7 +128,7 @@ class Writer:
 
 
 def _batches(wanted: Sequence[Change]) -> Iterable[list[Change]]:
-    """Changes in runs of so many operations that the store takes them at once."""
+    """Yield changes in runs of so many operations that the store takes them at once."""
     batch: list[Change] = []
     size = 0
     for change in wanted:

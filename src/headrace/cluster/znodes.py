@@ -102,27 +102,27 @@ class Registration:
 
 
 def topic_path(name: str) -> str:
-    """The topic's node. Topic names need no quoting: they hold no slash."""
+    """Return the path of the topic's node. Names need no quoting: they hold no slash."""
     return f"{TOPICS}/{name}"
 
 
 def partitions_path(name: str) -> str:
-    """Parent of the partitions' nodes."""
+    """Return the path of the parent of the partitions' nodes."""
     return f"{TOPICS}/{name}/partitions"
 
 
 def partition_path(name: str, index: int) -> str:
-    """Parent of one partition's state."""
+    """Return the path of the parent of one partition's state."""
     return f"{TOPICS}/{name}/partitions/{index}"
 
 
 def state_path(name: str, index: int) -> str:
-    """Leader, epoch and ISR of one partition."""
+    """Return the path of the leader, epoch and ISR of one partition."""
     return f"{TOPICS}/{name}/partitions/{index}/state"
 
 
 def topic_config_path(name: str) -> str:
-    """The topic's own settings."""
+    """Return the path of the topic's own settings."""
     return f"{TOPIC_CONFIGS}/{name}"
 
 
@@ -132,22 +132,22 @@ def broker_config_path(broker: str) -> str:
 
 
 def broker_path(broker: BrokerId) -> str:
-    """The ephemeral node of a live broker."""
+    """Return the path of the ephemeral node of a live broker."""
     return f"{BROKER_IDS}/{broker}"
 
 
 def quote_entity(name: str) -> str:
-    """A user's or client's name as a node's name (Kafka's Sanitizer: URL encoding)."""
+    """Encode a user's or client's name as a node's name (Kafka's Sanitizer: URL encoding)."""
     return quote(name, safe="-_.")
 
 
 def unquote_entity(name: str) -> str:
-    """The name behind a node's name."""
+    """Decode the name behind a node's name."""
     return unquote(name)
 
 
 def encode_topic(topic: TopicNode) -> bytes:
-    """Version 3, the last that Kafka wrote."""
+    """Encode a topic's node in version 3, the last that Kafka wrote."""
     payload: dict[str, Any] = {"partitions": _by_index(topic.partitions)}
     if topic.topic_id is not None:
         payload["topic_id"] = encode_uuid(topic.topic_id)
@@ -161,7 +161,7 @@ def _by_index(replicas: Mapping[int, tuple[BrokerId, ...]]) -> dict[str, list[Br
 
 
 def decode_topic(path: str, value: bytes) -> TopicNode:
-    """Versions 1 to 3; BadPayload."""
+    """Decode a topic's node of versions 1 to 3; BadPayload."""
     try:
         payload = json.loads(value)
         text = payload.get("topic_id")
@@ -183,7 +183,7 @@ def _replicas(read: Mapping[str, Sequence[int]]) -> dict[int, tuple[BrokerId, ..
 
 
 def encode_state(state: PartitionState) -> bytes:
-    """Leader and ISR."""
+    """Encode leader and ISR."""
     return _encode(
         {
             "controller_epoch": state.controller_epoch,
@@ -196,7 +196,7 @@ def encode_state(state: PartitionState) -> bytes:
 
 
 def decode_state(path: str, value: bytes) -> PartitionState:
-    """Leader and ISR; BadPayload."""
+    """Decode leader and ISR; BadPayload."""
     try:
         payload = json.loads(value)
         return PartitionState(
@@ -210,12 +210,12 @@ def decode_state(path: str, value: bytes) -> PartitionState:
 
 
 def encode_config(config: Mapping[str, str]) -> bytes:
-    """Settings of one entity."""
+    """Encode the settings of one entity."""
     return _encode({"version": 1, "config": dict(config)})
 
 
 def decode_config(path: str, value: bytes) -> dict[str, str]:
-    """Settings of one entity; an empty node holds none. BadPayload."""
+    """Decode the settings of one entity; an empty node holds none. BadPayload."""
     if not value:
         return {}
     try:
@@ -225,12 +225,12 @@ def decode_config(path: str, value: bytes) -> dict[str, str]:
 
 
 def encode_config_change(entity_path: str) -> bytes:
-    """The notification that `entity_path` ("topics/T", "brokers/0") has new settings."""
+    """Encode the notification that `entity_path` ("topics/T", "brokers/0") has new settings."""
     return _encode({"version": 2, "entity_path": entity_path})
 
 
 def encode_registration(registration: Registration) -> bytes:
-    """Version 5. `host` and `port` repeat the first PLAINTEXT endpoint, as Kafka's do."""
+    """Encode version 5. `host` and `port` repeat the first PLAINTEXT endpoint, as Kafka's do."""
     plain = next((one for one in registration.endpoints if one.protocol == "PLAINTEXT"), None)
     payload: dict[str, Any] = {
         "features": dict(registration.features),
@@ -250,7 +250,7 @@ def encode_registration(registration: Registration) -> bytes:
 
 
 def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -> BrokerInfo:
-    """A live broker as the picture of the cluster holds it; BadPayload."""
+    """Decode a live broker as the picture of the cluster holds it; BadPayload."""
     try:
         payload = json.loads(value)
         protocols = payload.get("listener_security_protocol_map", {})
@@ -261,7 +261,7 @@ def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -
 
 
 def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
-    """Who the controller is."""
+    """Encode who the controller is."""
     return _encode(
         {
             "version": 2,
@@ -273,7 +273,7 @@ def encode_controller(broker: BrokerId, timestamp_ms: int) -> bytes:
 
 
 def decode_controller(value: bytes) -> BrokerId:
-    """Who the controller is; BadPayload."""
+    """Decode who the controller is; BadPayload."""
     try:
         return BrokerId(int(json.loads(value)["brokerid"]))
     except (ValueError, KeyError, TypeError) as error:
@@ -281,12 +281,12 @@ def decode_controller(value: bytes) -> BrokerId:
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
-    """The cluster's id."""
+    """Encode the cluster's id."""
     return _encode({"version": "1", "id": cluster_id})
 
 
 def decode_cluster_id(value: bytes) -> str:
-    """The cluster's id; BadPayload."""
+    """Decode the cluster's id; BadPayload."""
     try:
         return str(json.loads(value)["id"])
     except (ValueError, KeyError, TypeError) as error:
@@ -294,7 +294,7 @@ def decode_cluster_id(value: bytes) -> str:
 
 
 def encode_producer_ids(block: ProducerIdBlock) -> bytes:
-    """The last block reserved by anybody."""
+    """Encode the last block reserved by anybody."""
     return _encode(
         {
             "version": 1,
@@ -306,7 +306,7 @@ def encode_producer_ids(block: ProducerIdBlock) -> bytes:
 
 
 def decode_producer_ids(value: bytes) -> ProducerIdBlock:
-    """The last block reserved by anybody; BadPayload."""
+    """Decode the last block reserved by anybody; BadPayload."""
     try:
         payload = json.loads(value)
         return ProducerIdBlock(

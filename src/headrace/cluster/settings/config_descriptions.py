@@ -94,7 +94,7 @@ class DynamicConfig:
     """The id this broker goes by, whether or not somebody configured it."""
 
     def effective(self) -> BrokerConfig:
-        """What is to be followed now. Settings that no longer parse are left out."""
+        """Return the settings to be followed now. Those that no longer parse are left out."""
         changes: dict[str, Value] = {}
         for name, text in {**self.shared, **self.own}.items():
             definition = BROKER.get(name)
@@ -104,13 +104,19 @@ class DynamicConfig:
         return self.static.updated(changes) if changes else self.static
 
     def describe_broker(self) -> list[ConfigEntry]:
-        """All keys of this broker, by name; without effect here only those that were altered."""
+        """Return all keys of this broker, by name.
+
+        Without effect here only those that were altered.
+        """
         altered_names = sorted({*self.own, *self.shared} - BROKER.keys())
         unused = [self._unused_entry(name) for name in altered_names]
         return [self._broker_entry(definition) for definition in BROKER.values()] + unused
 
     def describe_shared(self) -> list[ConfigEntry]:
-        """The keys altered for all brokers, nothing else: the answer for the empty broker name."""
+        """Return the keys altered for all brokers, nothing else.
+
+        The answer for the empty broker name.
+        """
         shared = self._shared_shown()
         found = [
             self._broker_entry(BROKER[name]) if name in BROKER else self._unused_entry(name)
@@ -131,7 +137,7 @@ class DynamicConfig:
         ]
 
     def describe_topic(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-        """All keys of a topic with its `overrides`, by name."""
+        """Return all keys of a topic with its `overrides`, by name."""
         effective = self.effective()
         return [self._topic_entry(one, overrides, effective) for one in TOPIC.values()]
 
@@ -162,13 +168,13 @@ class DynamicConfig:
         )
 
     def _unused_entry(self, name: str) -> ConfigEntry:
-        """A key that was altered and has no effect here."""
+        """Return the entry of a key that was altered and has no effect here."""
         definition = unused_definition(name) or Definition(name, Kind.UNKNOWN, None, "")
         found = self._altered(name, hidden=definition.sensitive)
         return ConfigEntry(definition, found[0].value, found[0].source, False, tuple(found))
 
     def _altered(self, name: str, *, hidden: bool) -> list[Synonym]:
-        """The values that `name` was altered to, strongest first."""
+        """Return the values that `name` was altered to, strongest first."""
         return [
             Synonym(name, None if hidden else settings[name], source)
             for settings, source in (
@@ -179,7 +185,7 @@ class DynamicConfig:
         ]
 
     def _shared_shown(self) -> Mapping[str, str]:
-        """What was altered for all brokers, as it is told to clients.
+        """Return what was altered for all brokers, as it is told to clients.
 
         Kafka sets min.insync.replicas for the whole cluster by itself, to what brokers were started
         with, since it decides with whom a partition may go on (KIP-966).
@@ -187,7 +193,7 @@ class DynamicConfig:
         return {_SET_FOR_ALL: str(self.static.min_insync_replicas), **self.shared}
 
     def synonyms(self, name: str) -> list[Synonym]:
-        """Where the broker's key `name` has values from, strongest first, defaults last."""
+        """Return where the broker's key `name` has values from, strongest first, defaults last."""
         found: list[Synonym] = []
         names = (name, *COARSER.get(name, ()))
         for one in names:
@@ -204,7 +210,10 @@ class DynamicConfig:
 
 
 def check_topic_config(config: Mapping[str, str | None]) -> dict[str, str]:
-    """A topic's settings as a client gave them, whole; ApiError: INVALID_CONFIG with the reason."""
+    """Check a topic's settings as a client gave them, whole; ApiError.
+
+    INVALID_CONFIG with the reason.
+    """
     missing = sorted(name for name, value in config.items() if value is None)
     if missing:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"no value for {', '.join(missing)}")
@@ -219,7 +228,7 @@ def check_topic_config(config: Mapping[str, str | None]) -> dict[str, str]:
 def check_broker_config(
     config: Mapping[str, str], static: BrokerConfig, *, shared: bool
 ) -> dict[str, str]:
-    """Dynamic settings of brokers, whole; ApiError(INVALID_REQUEST), as Kafka answers for brokers.
+    """Check dynamic settings of brokers, whole; ApiError(INVALID_REQUEST), as Kafka answers.
 
     Only keys that can be altered at run time; `shared` ones not where they are a broker's own.
     """
@@ -254,7 +263,7 @@ def altered(
     keys: Mapping[str, Definition],
     effective: Mapping[str, str | None],
 ) -> dict[str, str]:
-    """`current` after incremental changes; the outcome is still to be checked as a whole.
+    """Return `current` after incremental changes; the outcome is still to be checked as a whole.
 
     `effective` holds what a list is appended to where nothing is set. ApiError: INVALID_REQUEST for
     a key named twice or a missing value, INVALID_CONFIG for APPEND and SUBTRACT on what is no list.

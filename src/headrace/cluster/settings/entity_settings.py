@@ -66,7 +66,7 @@ class EntitySettings:
         change: asyncio.Lock,
         dynamic: Callable[[], DynamicConfig],
     ) -> "EntitySettings":
-        """Those of groups, whether or not there is such a group."""
+        """Return the settings of groups, whether or not there is such a group."""
         kind = _Kind(
             "Group", znodes.GROUP_CONFIGS, ConfigSource.GROUP, broker.group_configs, _check_group
         )
@@ -80,7 +80,7 @@ class EntitySettings:
         change: asyncio.Lock,
         dynamic: Callable[[], DynamicConfig],
     ) -> "EntitySettings":
-        """Those of client metrics subscriptions."""
+        """Return the settings of client metrics subscriptions."""
         kind = _Kind(
             "Client metrics subscription",
             znodes.CLIENT_METRICS_CONFIGS,
@@ -96,11 +96,14 @@ class EntitySettings:
             self._kind.configs.put(name, config)
 
     def names(self) -> list[str]:
-        """Everything that has settings, sorted."""
+        """Return the names of all that has settings, sorted."""
         return sorted(self._kind.configs.texts)
 
     def describe(self, name: str) -> list[ConfigEntry]:
-        """All settings of `name`, of which there need be none; ApiError INVALID_REQUEST for ""."""
+        """Return all settings of `name`, of which there need be none.
+
+        ApiError INVALID_REQUEST for "".
+        """
         self._check_name(name)
         configs = self._kind.configs
         own = configs.texts.get(name, {})
@@ -186,6 +189,6 @@ def _check_client_metrics(config: Mapping[str, str], broker: BrokerConfig) -> No
 
 
 def store_failed(error: StoreError) -> ApiError:
-    """What a client is told when the store refuses or cannot be reached; said in the log too."""
+    """Return the error for a client when the store refuses or is out of reach; logged too."""
     _logger.error("metadata store: %s: %s", type(error).__name__, error)
     return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"metadata store: {error}")

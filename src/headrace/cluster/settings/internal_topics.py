@@ -14,7 +14,7 @@ from headrace.model.nouns import (
 
 
 def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
-    """The topic settings of internal topic `name`; none for any other topic."""
+    """Return the topic settings of internal topic `name`; none for any other topic."""
     if name == OFFSETS_TOPIC:
         return {
             "compression.type": "producer",
@@ -42,8 +42,9 @@ def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
 
 
 def completed(wanted: NewTopic, broker: Broker) -> NewTopic:
-    """`wanted` with what an internal topic needs and nobody said: by hand it is made as safely.
+    """Return `wanted` with what an internal topic needs and nobody said.
 
+    By hand it is made as safely.
     Without cleanup.policy=compact, for one, committed offsets would go by age.
     """
     if wanted.name not in INTERNAL_TOPICS:
@@ -53,7 +54,7 @@ def completed(wanted: NewTopic, broker: Broker) -> NewTopic:
 
 
 def new_topic(name: str, broker: Broker) -> NewTopic:
-    """How topic `name` is made when it is needed: internal ones their own way, others by default.
+    """Return how topic `name` is made when needed: internal ones their own way, others by default.
 
     With fewer brokers than the replication factor configured for an internal topic, as many
     replicas as there are brokers; min.insync.replicas never asks for more than that.

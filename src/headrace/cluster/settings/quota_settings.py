@@ -101,7 +101,7 @@ class QuotaSettings:
 
 
 def checked_entity(named: Sequence[tuple[str, str | None]]) -> Entity:
-    """An entity as a client names it; ApiError INVALID_REQUEST, with Kafka's reasons."""
+    """Check an entity as a client names it; ApiError INVALID_REQUEST, with Kafka's reasons."""
     found: dict[str, str] = {}
     for kind, name in named:
         if kind in found:
@@ -126,7 +126,7 @@ _FIELDS = {"user": "user", "client-id": "client", "ip": "ip"}
 
 
 def entity_names(entity: Entity) -> list[tuple[str, str | None]]:
-    """The entity as the protocol writes it: (type, name), None for the default one."""
+    """Return the entity as the protocol writes it: (type, name), None for the default one."""
     return [
         (kind, getattr(entity, field) or None)
         for kind, field in _FIELDS.items()
@@ -152,7 +152,10 @@ def _invalid(reason: str) -> ApiError:
 
 
 def _quotas_in(config: Mapping[str, str]) -> dict[str, float]:
-    """The quotas among an entity's settings; what is no number greater than 0 is left out."""
+    """Return the quotas among an entity's settings.
+
+    What is no number greater than 0 is left out.
+    """
     found: dict[str, float] = {}
     for key in (one.value for one in QuotaKey):
         try:
@@ -165,7 +168,7 @@ def _quotas_in(config: Mapping[str, str]) -> dict[str, float]:
 
 
 def path_of(entity: Entity) -> str:
-    """Where the store holds an entity's quotas: `/config/users/U/clients/C` and so on."""
+    """Return the path of an entity's quotas: `/config/users/U/clients/C` and so on."""
     if entity.ip is not None:
         return f"{znodes.IP_CONFIGS}/{_node(entity.ip)}"
     if entity.user is None:
@@ -175,7 +178,7 @@ def path_of(entity: Entity) -> str:
 
 
 def entity_of(path: str) -> Entity:
-    """Whose quotas the node at `path` holds."""
+    """Return the entity whose quotas the node at `path` holds."""
     kind, *rest = path.removeprefix("/config/").split("/")
     names = [DEFAULT if one == znodes.CLUSTER_DEFAULT else znodes.unquote_entity(one)
              for one in rest]  # fmt: skip

@@ -57,11 +57,11 @@ class Settings:
         await self.quotas.load()
 
     def dynamic(self) -> DynamicConfig:
-        """The broker's settings as they are now."""
+        """Return the broker's settings as they are now."""
         return self._dynamic
 
     def log_config(self, name: str, overrides: Mapping[str, str]) -> LogConfig:
-        """The settings of a topic's logs now; topics configured alike share one."""
+        """Return the settings of a topic's logs now; topics configured alike share one."""
         if self._parsed_for is not self._broker.config:
             self._parsed_for = self._broker.config
             self._parsed.clear()
@@ -80,18 +80,18 @@ class Settings:
             return topic_log_config(self._broker.config, {})
 
     def describe_topic(self, name: str) -> list[ConfigEntry]:
-        """All settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return all settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""
         topic = self._broker.image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._dynamic.describe_topic(topic.config)
 
     def describe_planned(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
-        """All settings that a topic with these overrides has or would have."""
+        """Return all settings that a topic with these overrides has or would have."""
         return self._dynamic.describe_topic(overrides)
 
     def describe_broker(self, name: str) -> list[ConfigEntry]:
-        """All settings of this broker, or those altered for all of them ("").
+        """Return all settings of this broker, or those altered for all of them ("").
 
         ApiError INVALID_REQUEST for another broker's id: only it knows.
         """
