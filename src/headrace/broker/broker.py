@@ -105,7 +105,7 @@ class Broker:
     # --- partitions ----------------------------------------------------------------------------
 
     def partition(self, topic: str, index: int) -> Partition:
-        """The partition if this broker leads it.
+        """Return the partition if this broker leads it.
 
         ApiError: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (another broker leads it),
         KAFKA_STORAGE_ERROR (its log could not be opened).
@@ -116,7 +116,7 @@ class Broker:
         return found
 
     def partition_by_id(self, topic_id: bytes, index: int) -> Partition:
-        """As `partition`, by the topic's 16-byte id. ApiError: UNKNOWN_TOPIC_ID, …"""
+        """Return the partition by the topic's 16-byte id. ApiError: UNKNOWN_TOPIC_ID, …"""
         topic = self.image.topics_by_id.get(topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -167,7 +167,10 @@ class Broker:
         self.stop_partition(topic, index, delete=False)
 
     def has_replica(self, key: TopicPartition) -> bool:
-        """Whether a directory of ours holds the partition, or should: a damaged or lost one too."""
+        """Tell whether a directory of ours holds the partition, or should.
+
+        A damaged or lost one too.
+        """
         return any(
             key in one.logs or key in one.quarantined or key in one.missing
             for one in self.directories
@@ -211,13 +214,13 @@ class Broker:
         return directory, directory.create_log(key, topic_id, config)
 
     def _roomiest(self) -> LogDirectory:
-        """The working directory with fewest partitions. ApiError: KAFKA_STORAGE_ERROR."""
+        """Return the working directory with fewest partitions. ApiError: KAFKA_STORAGE_ERROR."""
         self.check_writable()
         working = [one for one in self.directories if not one.fenced]
         return min(working, key=lambda one: len(one.logs))
 
     def check_writable(self) -> None:
-        """ApiError KAFKA_STORAGE_ERROR where no log directory is left to make a log in."""
+        """Raise ApiError KAFKA_STORAGE_ERROR where no log directory is left to make a log in."""
         if all(one.fenced for one in self.directories):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is writable")
 
@@ -271,12 +274,12 @@ class Broker:
             directory.checkpoint(written)
 
     def logs(self) -> Iterator[Log]:
-        """Every log of the working directories, led or not."""
+        """Yield every log of the working directories, led or not."""
         for directory in self.directories:
             yield from directory.logs.values()
 
     def found(self) -> list[TopicPartition]:
-        """Every partition that has a directory here, damaged ones included, sorted."""
+        """Return every partition that has a directory here, damaged ones included, sorted."""
         return sorted({key for one in self.directories for key in (*one.logs, *one.quarantined)})
 
     def _close(self, partition: Partition, because: ErrorCode) -> None:
@@ -287,7 +290,7 @@ class Broker:
             watcher(partition)
 
     def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
-        """Nothing of a failed directory is acknowledged or served any more (G14)."""
+        """Acknowledge and serve nothing of a failed directory any more (G14)."""
         hit = [
             partition
             for key, log in directory.logs.items()
@@ -301,7 +304,10 @@ class Broker:
         _logger.error("%s failed (%s): %d partitions are offline", directory.path, error, len(hit))
 
     def _shown(self, partitions: Sequence[Partition]) -> dict[str, list[PartitionInfo]]:
-        """As clients see these partitions now, by topic; only those that they do see."""
+        """Return these partitions as clients see them now, by topic.
+
+        Only those that they do see.
+        """
         shown: dict[str, list[PartitionInfo]] = {}
         for partition in partitions:
             name, index = partition.topic_partition

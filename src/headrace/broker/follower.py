@@ -43,7 +43,10 @@ class Follower:
         self.ended = False
 
     def committed_end(self) -> Offset:
-        """How far the own high watermark may go: the leader's, as far as it is flushed here."""
+        """Return how far the own high watermark may go.
+
+        The leader's, as far as it is flushed here.
+        """
         log = self._following.log
         own = log.flushed_offset if self._following.flushes_on_ack else log.end_offset
         return min(self.leader_high_watermark, own)
@@ -64,7 +67,7 @@ class Follower:
         return following.log.end_offset
 
     def offset_to_cut(self, epoch: LeaderEpoch, end: Offset) -> Offset | None:
-        """Where to cut the log, the leader's `epoch` ending at `end` (DivergingEpoch).
+        """Return where to cut the log, the leader's `epoch` ending at `end` (DivergingEpoch).
 
         `epoch` is the leader's greatest not above our last. Where we do not have it, ours below it
         ends the common part at the latest, and the next answer may cut once more. What was

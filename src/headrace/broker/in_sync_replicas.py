@@ -101,11 +101,11 @@ class InSyncReplicas:
         return len(self.maximal) == 1
 
     def progress(self, replica: BrokerId) -> Progress | None:
-        """How far a follower has come; None of a broker that holds no replica."""
+        """Return how far a follower has come; None of a broker that holds no replica."""
         return self._progress.get(replica)
 
     def lowest_end(self, own: Offset, *, flushed: bool) -> Offset:
-        """The end that all of the maximal ISR have reached, the leader being at `own`."""
+        """Return the end that all of the maximal ISR have reached, the leader being at `own`."""
         for replica in self.maximal:
             if replica != self._own:
                 own = min(own, self._end_of(replica, flushed=flushed))

@@ -74,7 +74,7 @@ class LeaderTerm:
         return self._led.log.high_watermark >= self._isr.start
 
     def committed_end(self) -> Offset:
-        """How far the high watermark may go now; 0 where it is to stand still.
+        """Return how far the high watermark may go now; 0 where it is to stand still.
 
         It stands still while the committed ISR is too small, and where the leader is alone in the
         maximal ISR while its lease is in doubt: another may lead by then.
@@ -102,7 +102,10 @@ class LeaderTerm:
         return self._isr.join(fetch.replica, mark, flushed=led.flushes_on_ack)
 
     def shrink(self, now: float, lag_seconds_max: float) -> IsrChange | None:
-        """An ISR to ask the controller for, without those that lag; they count until it answers."""
+        """Return an ISR to ask the controller for, without those that lag.
+
+        They count until it answers.
+        """
         self._check()
         return self._isr.shrink(self._led.log.end_offset, now, lag_seconds_max)
 

@@ -39,7 +39,7 @@ class BrokerInfo:
     """Transaction id of its registration in the store (Kafka's broker epoch)."""
 
     def endpoint(self, listener: str) -> Endpoint | None:
-        """The address for clients of `listener`, or None where this broker has no such listener."""
+        """Return the address for clients of `listener`; None: the broker has no such listener."""
         for one in self.endpoints:
             if one.listener == listener:
                 return one
@@ -126,7 +126,7 @@ class MetadataImage:
         self._folded: dict[str, tuple[str, ...]] = {}
 
     def hash_of(self, names: Iterable[str]) -> int:
-        """A number that changes when one of these topics comes, goes, grows or is made anew.
+        """Return a number that changes when one of these topics comes, goes, grows or is made anew.
 
         64 bits with sign; 0 where there is none of them.
         """
@@ -141,7 +141,10 @@ class MetadataImage:
         return int.from_bytes(digest.digest(), "big", signed=True) if some else 0
 
     def collides_with(self, name: str) -> str | None:
-        """A topic whose name differs from `name` in '.' and '_' at most; None: there is none."""
+        """Return a topic whose name differs from `name` in '.' and '_' at most; None.
+
+        There is none.
+        """
         return next(iter(self._folded.get(folded(name), ())), None)
 
     def apply(self, delta: ImageDelta) -> None:
@@ -197,7 +200,7 @@ class MetadataImage:
 
 
 def folded(name: str) -> str:
-    """A topic's name as metrics show it: '.' and '_' are one there."""
+    """Return a topic's name as metrics show it: '.' and '_' are one there."""
     return name.replace(".", "_")
 
 

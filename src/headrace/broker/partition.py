@@ -123,7 +123,7 @@ class Partition(Watched):
         return self.log.last_stable_offset(self.log.high_watermark)
 
     def readable_end(self, read_committed: bool) -> Offset:
-        """The exclusive end of what a client with this isolation may see."""
+        """Return the exclusive end of what a client with this isolation may see."""
         return self.last_stable_offset if read_committed else self.high_watermark
 
     def check_end_known(self) -> None:
@@ -287,7 +287,7 @@ class Partition(Watched):
         read_committed: bool = False,
         at_least_one: bool = True,
     ) -> ReadResult | NeedsDisk:
-        """Whole batches from the one that holds `offset` on, below what this reader may see.
+        """Read whole batches from the one that holds `offset` on, below what this reader may see.
 
         Empty between the readable end and the log's end. ApiError: OFFSET_OUT_OF_RANGE outside the
         log, KAFKA_STORAGE_ERROR, NOT_LEADER_OR_FOLLOWER.
@@ -303,7 +303,7 @@ class Partition(Watched):
         read_committed: bool = False,
         at_least_one: bool = True,
     ) -> Served | NeedsDisk:
-        """As `read`, for a client's answer: much data comes as a range of its file, read later."""
+        """Read as `read` does, for a client's answer: much data comes as a range of its file."""
         end = self._readable_end(read_committed)
         return self.log.serve(offset, max_bytes, below=end, at_least_one=at_least_one)
 
@@ -313,7 +313,10 @@ class Partition(Watched):
         return self.last_stable_offset if read_committed else self.log.high_watermark
 
     def end_offset_for_epoch(self, epoch: LeaderEpoch) -> tuple[LeaderEpoch, Offset]:
-        """The largest epoch up to `epoch` and where it ends; (-1, -1) where that is not known."""
+        """Return the largest epoch up to `epoch` and where it ends.
+
+        (-1, -1) where that is not known.
+        """
         log = self.log
         latest = log.epochs.latest
         if not latest < epoch <= self.leader_epoch:

@@ -130,7 +130,7 @@ class PartitionRole:
         return self.follower
 
     def resign(self, because: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER) -> None:
-        """Neither lead nor follow, until asked to; who waits, and who asks, is told `because`."""
+        """Lead and follow no more, until asked to; who waits, and who asks, is told `because`."""
         if self.closed:
             return
         led = self.waiters.refusal is None
@@ -148,7 +148,7 @@ class PartitionRole:
         self.closed = True
 
     def _repeats(self, leader_epoch: LeaderEpoch) -> bool:
-        """Whether that is the present epoch. ApiError where it is older, or all is over."""
+        """Tell whether that is the present epoch. ApiError where it is older, or all is over."""
         if self.closed:
             raise ApiError(self.waiters.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if leader_epoch < self.leader_epoch:
@@ -209,7 +209,7 @@ class PartitionRole:
             self.log_readable()
 
     def _committed_end(self) -> Offset:
-        """How far the high watermark may go, where there are other replicas."""
+        """Return how far the high watermark may go, where there are other replicas."""
         role = self.term or self.follower
         return self.log.high_watermark if role is None else role.committed_end()
 
@@ -223,7 +223,7 @@ class PartitionRole:
             log.high_watermark = end
 
     def log_readable(self) -> None:
-        """`LogListener`: tell who waits what the high watermark has passed, and of a new start."""
+        """Tell who waits what the high watermark has passed, and of a new start (`LogListener`)."""
         mark, start = self.log.high_watermark, self.log.start_offset
         if self._announced == mark and self._announced_start == start:
             return

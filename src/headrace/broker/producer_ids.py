@@ -32,7 +32,7 @@ class ProducerIds:
         self._end = last + 1
 
     def take(self) -> int | None:
-        """An id never given before, or None where the block is used up."""
+        """Take an id never given before; None where the block is used up."""
         if self._next >= self._end:
             return None
         taken = self._next

@@ -75,7 +75,7 @@ class Rate:
             del samples[0]
 
     def measure(self, now_ms: float) -> tuple[float, float]:
-        """(per second, milliseconds that this is the mean of)."""
+        """Return (per second, milliseconds that this is the mean of)."""
         self._purge(now_ms)
         if not self._samples:
             return 0.0, float(self._window_ms)
@@ -115,7 +115,7 @@ class Bucket:
         return self._rate.measure(self._now() * 1000)[0] <= 0
 
     def take_back(self, amount: float) -> None:
-        """It did not happen after all."""
+        """Take `amount` back: it did not happen after all."""
         self._rate.add(-amount, self._now() * 1000)
 
 
@@ -136,7 +136,7 @@ class Tokens:
         self._at: float | None = None
 
     def left(self) -> float:
-        """How many there are now."""
+        """Return how many there are now."""
         now, most = self._now(), self.bound * self._span_seconds
         if self._at is None:
             self._left = most
@@ -150,7 +150,7 @@ class Tokens:
         self._left = self.left() - permits
 
     def seconds_short(self) -> float:
-        """How long until there are no fewer than none."""
+        """Return the seconds until there are no fewer than none."""
         return max(0.0, -self.left() / self.bound)
 
 
@@ -168,7 +168,7 @@ class Mutations:
         self._over = False
 
     def spend(self, partitions: int) -> None:
-        """So many are about to be created or deleted; ApiError THROTTLING_QUOTA_EXCEEDED."""
+        """Spend tokens for `partitions` to create or delete; ApiError THROTTLING_QUOTA_EXCEEDED."""
         tokens = self._tokens
         if tokens is None:
             return
@@ -182,7 +182,7 @@ class Mutations:
             self._over = True
 
     def wait_seconds(self) -> float:
-        """How long the client has to wait, now that all is done; 0.0 mostly."""
+        """Return the seconds the client has to wait, now that all is done; 0.0 mostly."""
         return self._tokens.seconds_short() if self._over and self._tokens is not None else 0.0
 
 
@@ -206,11 +206,11 @@ class ClientQuota:
         self._burst_seconds = window_seconds * max(windows - 1, 1)
 
     def produced(self, size: int) -> float:
-        """A Produce request of `size` bytes came: how many seconds to wait."""
+        """Count a Produce request of `size` bytes; returns the seconds to wait."""
         return 0.0 if self.produce is None else self.produce.add(size)
 
     def fetched(self, size: int) -> float:
-        """`size` bytes are about to be sent. Seconds to wait instead: then they are not counted."""
+        """Count `size` bytes about to be sent, or return the seconds to wait instead."""
         if self.fetch is None:
             return 0.0
         first = self.fetch.idle
@@ -224,18 +224,18 @@ class ClientQuota:
         return wait
 
     def not_sent(self, size: int) -> None:
-        """Of what `fetched` counted, `size` bytes did not go after all."""
+        """Take back `size` bytes that `fetched` counted and that did not go after all."""
         if self.fetch is not None:
             self.fetch.take_back(size)
 
     def fetch_bytes_max(self, wanted: int) -> int:
-        """The most one Fetch is answered with: what the whole span allows."""
+        """Return the most bytes one Fetch is answered with: what the whole span allows."""
         if self.fetch is None:
             return wanted
         return min(wanted, int(self.fetch.bound * self._burst_seconds))
 
     def handled(self, seconds: float) -> float:
-        """A request took `seconds` of the thread that handles them: how many seconds to wait."""
+        """Count `seconds` of the thread that handles requests; returns the seconds to wait."""
         if self.request is None:
             return 0.0
         return min(self.request.add(seconds * 100), self._request_wait_max)
@@ -276,7 +276,7 @@ class Quotas:
         """What is set for addresses, as the system writes them; "": for all others."""
 
     def put(self, entity: Entity, limits: Limits) -> None:
-        """From now on exactly this is set for `entity`."""
+        """Set exactly these limits for `entity` from now on."""
         if limits:
             self.limits[entity] = dict(limits)
         else:
@@ -292,7 +292,7 @@ class Quotas:
         self._addresses = {ip and _as_written(ip): rate for ip, rate in rates.items()}
 
     def of(self, user: str, client: str) -> ClientQuota:
-        """What this client of this user may do, as long as `version` stays the same."""
+        """Return what this client of this user may do, as long as `version` stays the same."""
         return ClientQuota(
             self._bucket(QuotaKey.PRODUCE, user, client),
             self._bucket(QuotaKey.FETCH, user, client),
@@ -302,7 +302,7 @@ class Quotas:
         )
 
     def mutations(self, user: str, client: str, *, strict: bool) -> Mutations:
-        """What one request of this client of this user may change of topics."""
+        """Return what one request of this client of this user may change of topics."""
         found = self._bound(QuotaKey.MUTATION, user, client)
         if found is None:
             return Mutations(None, strict=strict)
@@ -318,7 +318,10 @@ class Quotas:
         return Mutations(tokens, strict=strict)
 
     def connecting(self) -> float:
-        """A connection comes: seconds until it is let in, a window at most. It is counted."""
+        """Count a connection that comes.
+
+        Returns the seconds until it is let in, a window at most.
+        """
         if self.connections_rate_max == INT_MAX:
             return 0.0
         self._connecting.bound = self.connections_rate_max
@@ -328,8 +331,9 @@ class Quotas:
         return min(seconds, float(self._window_seconds))
 
     def connected(self, address: str) -> float:
-        """A connection from `address` comes: seconds to leave it unread and end it then.
+        """Count a connection from `address`.
 
+        Returns the seconds to leave it unread and end it then.
         0.0: it is welcome. One that is not is not counted.
         """
         if not self._addresses:
@@ -350,7 +354,7 @@ class Quotas:
         return None if found is None else self._rated(key, *found)
 
     def _bound(self, key: QuotaKey, user: str, client: str) -> tuple[Entity, float] | None:
-        """Whose rate it is, and its bound."""
+        """Return whose rate it is, and its bound."""
         for shared, named in _levels(user, client):
             limits = self.limits.get(named)
             if limits is not None and key.value in limits:
@@ -371,7 +375,7 @@ class Quotas:
 
 
 def _as_written(ip: str) -> str:
-    """An address as a socket tells it: ::1, whatever way it was set."""
+    """Return an address as a socket tells it: ::1, whatever way it was set."""
     try:
         return str(ipaddress.ip_address(ip))
     except ValueError:
@@ -379,7 +383,7 @@ def _as_written(ip: str) -> str:
 
 
 def _levels(user: str, client: str) -> tuple[tuple[Entity, Entity], ...]:
-    """(whose rate it is, whom it is set for), the most special first: Kafka's order."""
+    """Return (whose rate it is, whom it is set for), the most special first: Kafka's order."""
     both, whole_user, whole_client = Entity(user, client), Entity(user), Entity(client=client)
     return (
         (both, both),

@@ -97,7 +97,7 @@ class Telemetry:
     # --- subscribing -----------------------------------------------------------------------------
 
     def subscribe(self, instance: bytes | None, client: Client) -> Subscription:
-        """What the client instance is asked for; without an id it is given one.
+        """Return what the client instance is asked for; without an id it is given one.
 
         ApiError THROTTLING_QUOTA_EXCEEDED where it asks again before its interval is over.
         """
@@ -232,12 +232,15 @@ class Telemetry:
                 yield key, value
 
     def series(self) -> Mapping[Series, float]:
-        """Every number pushed in the last hour, sums added up."""
+        """Return every number pushed in the last hour, sums added up."""
         return {key: value.number for key, value in self._fresh(self._now())}
 
 
 def _parsed(texts: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, re.Pattern[str]], int]:
-    """A subscription's metrics, whom it asks and how often; one that cannot be read asks nobody."""
+    """Return a subscription's metrics, whom it asks and how often.
+
+    One that cannot be read asks nobody.
+    """
     try:
         values = {name: CLIENT_METRICS[name].parse(text) for name, text in texts.items()}
         match = match_patterns(values.get("match"))
@@ -252,7 +255,7 @@ def _parsed(texts: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, re.
 
 
 def _asked(client: Client, instance: bytes, name: str) -> str:
-    """What a `match` of this name is held against."""
+    """Return the value that a `match` of this name is compared with."""
     match name:
         case "client_instance_id":
             return encode_uuid(instance)
