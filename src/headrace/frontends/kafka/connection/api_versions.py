@@ -39,7 +39,7 @@ _OF_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEM
 
 
 def ranges(apis: Iterable[Api]) -> list[ApiRange]:
-    """The APIs as they are advertised, in the order of their keys."""
+    """Return the APIs as they are advertised, in the order of their keys."""
     found = [
         ApiRange(api.key, ADVERTISED_FROM.get(api.key, api.min_version), api.max_version)
         for api in apis
@@ -48,7 +48,7 @@ def ranges(apis: Iterable[Api]) -> list[ApiRange]:
 
 
 def unsupported(apis: Iterable[Api]) -> bytes:
-    """The v0 body for a version of ApiVersions nobody knows."""
+    """Return the v0 body for a version of ApiVersions nobody knows."""
     return encode_response(0, ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, ranges(apis)))
 
 

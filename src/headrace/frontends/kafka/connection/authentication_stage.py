@@ -19,10 +19,10 @@ PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 
 
 def listeners_with(listeners: "Iterable[Listener]") -> frozenset[str]:
-    """Names of the listeners whose connections begin in this stage."""
+    """Return the names of the listeners whose connections begin in this stage."""
     return frozenset(listener.name for listener in listeners if listener.protocol in PROTOCOLS)
 
 
 def routes_in(routes: "Mapping[int, Route]") -> "dict[int, Route]":
-    """Those of the requests that are answered in it."""
+    """Return the routes of the requests that are answered in this stage."""
     return {code: route for code, route in routes.items() if route.key in APIS}

@@ -45,7 +45,7 @@ def call(
 def call_first(
     route: Route, context: RequestContext, body: memoryview, *, spawn: Spawn, disk: "Disk"
 ) -> Pending:
-    """As `call`, after a thread of `disk` has loaded the route. `body` is copied."""
+    """Call as `call` does, after a thread of `disk` has loaded the route. `body` is copied."""
     pending = Pending()
     kept = memoryview(bytearray(body))
 
@@ -86,13 +86,13 @@ class _Behind:
         self._pending = pending
 
     def answered(self) -> None:
-        """It is there; no body means that `failed` is about to say why."""
+        """Answer; no body means that `failed` is about to say why."""
         body = self._answer.parts()
         if body is not None:
             self._pending.resolve(body)
 
     def failed(self, problem: Exception) -> None:
-        """It never will be."""
+        """Give up: there never will be an answer."""
         self._pending.fail(problem)
 
 
@@ -111,7 +111,7 @@ async def _finish(route: Route, work: Coroutine[Any, Any, Any], pending: Pending
 
 
 def _answer_to_error(route: Route, error: Exception) -> bytes:
-    """A response that says what went wrong, or raise what ends the connection."""
+    """Return a response that says what went wrong, or raise what ends the connection."""
     if isinstance(error, InvariantError):
         raise error
     code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR

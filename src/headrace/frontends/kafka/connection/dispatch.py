@@ -87,7 +87,7 @@ class Dispatcher:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def open(self, connection: "Connection") -> "KafkaSession":
-        """A session for a new connection."""
+        """Return a session for a new connection."""
         return KafkaSession(self, connection)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -152,9 +152,7 @@ class KafkaSession:
         )
 
     def authenticated(self, identity: Identity) -> None:
-        """It is known who asks: from now on everything may be asked, as that one, for the first
-        time or after another.
-        """
+        """Let everything be asked, as `identity`, for the first time or after another one."""
         self._routes = self._dispatcher.routes
         self._begin_runs()
         context = self._context
@@ -245,7 +243,7 @@ class KafkaSession:
 
     @staticmethod
     def _join(route: Route, correlation_id: int, group: CommitGroup) -> Body | Pending:
-        """A Produce request that waits with others: only the first one takes a place for them."""
+        """Return a Produce request's part in a group: only the first one takes a place for them."""
         group.fits(route)
         body = group.latest
         route.stats.bytes_out += len(body)
@@ -261,7 +259,7 @@ class KafkaSession:
         return route.framed(correlation_id, body)
 
     def run(self, view: memoryview, at: int, filled: int) -> Run | None:
-        """Requests alike: Produce in all but batches, OffsetCommit in all but offsets."""
+        """Handle requests alike: Produce in all but batches, OffsetCommit in all but offsets."""
         if self._quotas.active:
             return None
         if view[at + _KEY_AT] == ApiKey.OFFSET_COMMIT:
@@ -272,7 +270,7 @@ class KafkaSession:
         self._connection.mute(seconds)
 
     def _learn_client(self, frame: memoryview) -> None:
-        """Another client id than the connection's last request had: checked and decoded once."""
+        """Check and decode another client id than the connection's last request had, once."""
         header = parse_request(frame)
         self._context.client_id = header.client_id
         self._client_raw = (header.client_id or "").encode()
@@ -322,11 +320,11 @@ class KafkaSession:
         return self._late(route, correlation_id, began, answer)
 
     def pass_done(self) -> Pending | None:
-        """The writes of the pass are done before its answers leave."""
+        """End the pass: its writes are done before its answers leave."""
         return self._pass.end()
 
     def closed(self) -> None:
-        """Whoever keeps something for the connection is told."""
+        """Tell whoever keeps something for the connection."""
         on_close = self._context.on_close
         while on_close:
             on_close.popitem()[1]()

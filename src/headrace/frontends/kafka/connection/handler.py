@@ -43,7 +43,7 @@ _NOT_SET = cast("Shared", None)
 
 
 def _unheard(seconds: float) -> None:
-    """A context without a connection has nothing to mute."""
+    """Do nothing: a context without a connection has nothing to mute."""
 
 
 @dataclass(slots=True)
@@ -84,7 +84,10 @@ Handler = HotHandler | Callable[[RequestContext, Any], Any]
 
 
 def load_handler(api: "Api") -> Handler:
-    """The code that answers `api`, imported the first time (1 to 20 ms). Any thread."""
+    """Import the code that answers `api`, the first time (1 to 20 ms), and return it.
+
+    Any thread.
+    """
     module = import_module(f"headrace.frontends.kafka.{api.folder}.{api.key.name.lower()}")
     handle: Handler = module.handle
     return handle

@@ -61,7 +61,7 @@ class LongPoll:
                 source.watch(self.wake)
 
     def wake(self) -> None:
-        """More may be there: look when this turn is over, or when more has gathered."""
+        """Look for more when this turn is over, or when more has gathered."""
         if not self._woken:
             self._woken = True
             self._clock.call_later(self._gather_seconds, self._look_again)
@@ -93,4 +93,4 @@ class LongPoll:
 
 
 def _nothing() -> None:
-    """The wait is over."""
+    """Do nothing: the wait is over."""

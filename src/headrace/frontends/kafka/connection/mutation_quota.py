@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def mutations(context: "RequestContext", strict_since: int) -> "Mutations":
-    """What the request may change of topics; strict in versions that can tell a refusal."""
+    """Return what the request may change of topics; strict in versions that can tell a refusal."""
     client, strict = context.client_id or "", context.version >= strict_since
     user = context.identity.principal.name
     return context.broker.quotas.mutations(user, client, strict=strict)
 
 
 def throttled(context: "RequestContext", spent: "Mutations") -> timedelta:
-    """The throttle time to answer with; the client is not read that long."""
+    """Return the throttle time to answer with; the client is not read that long."""
     seconds = spent.wait_seconds()
     if seconds > 0:
         context.broker.quotas.throttled[QuotaKey.MUTATION] += 1

@@ -14,7 +14,7 @@ _LEAST: tuple[tuple[type[Any], Any], ...] = (
 
 
 def body(api_key: int, version: int, code: ErrorCode) -> bytes | None:
-    """The response with its top-level error code set and all else empty.
+    """Return the response with its top-level error code set and all else empty.
 
     None where the API's response has no such field: then closing the connection is the only way.
     """
@@ -39,7 +39,7 @@ def _empty(response_type: type[Any], code: ErrorCode) -> Any:  # noqa: ANN401 - 
 
 
 def _nothing(hint: Any) -> Any:  # noqa: ANN401 - any type of kio's
-    """The least value of a field's type."""
+    """Return the least value of a field's type."""
     text = str(hint)
     if "None" in text:
         return None

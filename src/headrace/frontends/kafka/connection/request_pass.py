@@ -65,7 +65,7 @@ class RequestPass:
         """Passes whose writes are being done, and whether an answer of theirs counts on them."""
 
     def promise(self) -> None:
-        """An answer is given that is true only once the pass's writes have gone through."""
+        """Promise an answer that is true only once the pass's writes have gone through."""
         self._promised = True
 
     def open_group(self) -> CommitGroup:
@@ -75,7 +75,7 @@ class RequestPass:
         return group
 
     def group_of(self, route: "Framer") -> CommitGroup:
-        """The group that requests which came by `route` join: the last one where it fits."""
+        """Return the group that requests which came by `route` join: the last one where it fits."""
         group = self.group
         if group is None or not group.fits(route):
             group = self.open_group()
@@ -83,7 +83,7 @@ class RequestPass:
         return group
 
     def end_group(self) -> None:
-        """An answer comes between: what waits after it is in another group."""
+        """End the group: an answer comes between, and what waits after it is in another group."""
         self.group = None
 
     def end(self) -> Pending | None:
@@ -107,7 +107,7 @@ class RequestPass:
         return pending
 
     def _written(self, failed: bool) -> None:
-        """The writes of the pass that has waited longest have been done, or some have failed."""
+        """Note that the writes of the longest waiting pass are done, or some have failed."""
         pending, promised = self._unwritten.popleft()
         if failed and promised:
             pending.fail(_not_written())
@@ -116,7 +116,7 @@ class RequestPass:
 
 
 def _write_at_once() -> None:
-    """Nothing is held back."""
+    """Do nothing: no write is held back."""
 
 
 def _not_written() -> CloseConnection:

@@ -22,7 +22,7 @@ OPERATIONS_UNKNOWN = -(1 << 31)
 
 
 def maker(context: RequestContext) -> Make:
-    """`make(class_name, **fields)` for the response classes of the request's API and version.
+    """Return `make(class_name, **fields)` for responses of the request's API and version.
 
     `make(None, …)` is the response itself; a throttle time of 0 is put in by itself.
     """
@@ -48,24 +48,24 @@ def _maker(api_key: int, version: int) -> Make:
 
 
 def uuid_of(topic_id: bytes | None) -> UUID:
-    """A topic's 16 bytes as entities have them; None: no topic."""
+    """Return a topic's 16 bytes as entities have them; None: no topic."""
     return NO_UUID if topic_id is None else UUID(bytes=topic_id)
 
 
 def milliseconds(number: int) -> timedelta:
-    """A duration as entities have them."""
+    """Return a duration as entities have them."""
     return timedelta(milliseconds=number)
 
 
 def error_fields(error: ApiError | None) -> dict[str, object]:
-    """`error_code` and `error_message` of one item's outcome."""
+    """Return `error_code` and `error_message` of one item's outcome."""
     if error is None:
         return {"error_code": ErrorCode.NONE, "error_message": None}
     return {"error_code": error.code, "error_message": error.message}
 
 
 def timeout_seconds(request: Entity) -> float | None:
-    """How long the client would have us try at most; None: until it is done.
+    """Return the seconds the client would have us try at most; None: until it is done.
 
     0 and less ask not to wait at all, which is no use to anybody here: it takes milliseconds.
     """

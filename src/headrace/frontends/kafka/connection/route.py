@@ -68,7 +68,7 @@ class Route:
         return self.handle(context, body)
 
     def framed(self, correlation_id: int, body: Body) -> Body:
-        """The answer with length and response header before it."""
+        """Return the answer with length and response header before it."""
         if body is None:
             return None
         size = len(body) if isinstance(body, bytes) else sum(map(len, body))

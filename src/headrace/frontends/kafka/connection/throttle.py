@@ -29,7 +29,10 @@ class Throttle:
         self._seconds = 0.0
 
     def begin(self, client_id: str | None, produced_bytes: int | None) -> None:
-        """A request comes; of a Produce request its size. Answers to it ask `seconds_of`."""
+        """Note that a request comes; of a Produce request its size.
+
+        Answers to it ask `seconds_of`.
+        """
         client = client_id or ""
         if self._version != self._quotas.version or client != self._client:
             self._quota = self._quotas.of(self._user, client)
@@ -39,22 +42,28 @@ class Throttle:
             self._wait(QuotaKey.PRODUCE, self._quota.produced(produced_bytes))
 
     def end(self, seconds_taken: float) -> int:
-        """The request was handled: the milliseconds to tell in its answer; 0 mostly."""
+        """Note that the request was handled.
+
+        Returns the milliseconds to tell in its answer, 0 mostly.
+        """
         self._wait(QuotaKey.REQUEST, self._quota.handled(seconds_taken))
         return milliseconds(self._seconds)
 
     def fetch_bytes_max(self, wanted: int) -> int:
-        """The most a Fetch is answered with."""
+        """Return the most bytes a Fetch is answered with."""
         return self._quota.fetch_bytes_max(wanted)
 
     def fetched(self, size: int) -> int:
-        """A Fetch would be answered with `size` bytes: milliseconds to wait instead; 0 mostly."""
+        """Count `size` bytes about to answer a Fetch.
+
+        Returns milliseconds to wait instead, 0 mostly.
+        """
         seconds = self._quota.fetched(size)
         self._wait(QuotaKey.FETCH, seconds)
         return milliseconds(seconds)
 
     def not_sent(self, size: int) -> None:
-        """Of what `fetched` counted, `size` bytes did not go after all."""
+        """Take back `size` bytes that `fetched` counted and that did not go after all."""
         self._quota.not_sent(size)
 
     def _wait(self, key: QuotaKey, seconds: float) -> None:
@@ -66,5 +75,5 @@ class Throttle:
 
 
 def milliseconds(seconds: float) -> int:
-    """As the protocol tells a wait; a short one is no wait of 0."""
+    """Convert a wait to the milliseconds that the protocol tells; a short one is no wait of 0."""
     return min(int(seconds * 1000) or (1 if seconds > 0 else 0), _WAIT_MS_MAX)

@@ -33,7 +33,7 @@ _FIRST: dict[int, int] = {
 def told(
     route: "Route", answer: Body | Pending, group: CommitGroup | None, ms: int
 ) -> Body | Pending:
-    """A framed answer that tells to wait `ms`; one that comes later will.
+    """Return a framed answer that tells to wait `ms`; one that comes later will.
 
     `group`: the one that the request's answer is in, if it is in one.
     """
@@ -66,7 +66,10 @@ def _patched(patch: Callable[[bytes], bytes], answer: Body) -> Body:
 
 
 def _patcher(route: "Route", ms: int) -> Callable[[bytes], bytes] | None:
-    """What writes `ms` into a framed answer of this API and version; None where it has no place."""
+    """Return what writes `ms` into a framed answer of this API and version.
+
+    None where it has no place.
+    """
     key, version = route.key, route.version
     if key == ApiKey.PRODUCE:
         behind = 1 if is_flexible(key, version) else 0
