@@ -93,17 +93,17 @@ class Coordinators:
         return ShareService(self._broker, self._world, lambda: self.groups)
 
     def _made(self, name: str) -> bool:
-        """Whether that coordinator has been needed."""
+        """Tell whether that coordinator has been needed."""
         return name in vars(self)
 
     def begin(self) -> None:
-        """The cluster is joined, its topics are known."""
+        """Begin to serve: the cluster is joined, its topics are known."""
         self._begun = True
         if self._made("transactions"):
             self.transactions.begin()
 
     def close(self) -> None:
-        """Whoever waits is told to look for another coordinator."""
+        """Tell whoever waits to look for another coordinator."""
         if self._made("transactions"):
             self.transactions.close()
         if self._made("share"):

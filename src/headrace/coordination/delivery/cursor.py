@@ -84,7 +84,7 @@ class Cursor:
         deliveries_max: int | None = None,
         window: int | None = None,
     ) -> "Cursor":
-        """The cursor that `state` was taken of; what was out is available again."""
+        """Return the cursor that `state` was taken of; what was out is available again."""
         cursor = cls(state.start, deliveries_max=deliveries_max, window=window)
         for first, last, kept, count in state.batches:
             if first > cursor.end:
@@ -100,7 +100,7 @@ class Cursor:
     # What there is
 
     def hold(self) -> int:
-        """The lowest offset still wanted: retention is to keep the log from here on."""
+        """Return the lowest offset still wanted: retention is to keep the log from here on."""
         return self.start
 
     @property
@@ -109,16 +109,16 @@ class Cursor:
         return _NO_BOUND if self.window is None else max(self.window - (self.end - self.start), 0)
 
     def next_offset(self, now: float) -> int:
-        """Where the next record to hand out lies, or would lie if there is none yet."""
+        """Return where the next record to hand out lies, or would lie if there is none yet."""
         self._promote(now)
         return int(self._ready[0]) if self._ready else self.end
 
     def can_acquire(self, now: float) -> bool:
-        """Whether anything may be handed out, as far as the log has it."""
+        """Tell whether anything may be handed out, as far as the log has it."""
         return self.room > 0 or self.next_offset(now) < self.end
 
     def next_deadline(self) -> float | None:
-        """When `expire` or a delay's end may change something, None: not by itself."""
+        """Return when `expire` or a delay's end may change something, None: not by itself."""
         lease = self._leases.next_deadline()
         while self._delayed and self._delayed_run(*self._delayed[0]) is None:
             heappop(self._delayed)
@@ -128,7 +128,7 @@ class Cursor:
         return min(lease, delay)
 
     def holds(self, holder: Hashable) -> int:
-        """How many records are out with `holder`."""
+        """Return how many records are out with `holder`."""
         return sum(lease.left for lease in self._leases.of(holder))
 
     # Handing out
@@ -228,7 +228,7 @@ class Cursor:
     def release_holder(
         self, holder: Hashable, outcome: Outcome = Outcome.RELEASE
     ) -> list[StateBatch]:
-        """The holder has gone: all it holds comes back. Returns what became of it."""
+        """Take back all of a holder that has gone; returns what became of it."""
         return self._end_leases(self._leases.of(holder), outcome)
 
     def expire(self, now: float) -> list[StateBatch]:
@@ -255,7 +255,7 @@ class Cursor:
         self._advance()
 
     def forget_below(self, offset: int) -> None:
-        """The log begins at `offset` now: nothing below is wanted, whoever holds it."""
+        """Forget what is below `offset`, where the log begins now, whoever holds it."""
         if offset <= self.start:
             return
         for run in self._runs.between(self.start, offset - 1):
@@ -273,7 +273,7 @@ class Cursor:
     # What is kept
 
     def take_change(self) -> CursorState | None:
-        """What is new since this was asked last, None: nothing that must be kept."""
+        """Take what is new since this was asked last; None: nothing that must be kept."""
         notes, self._notes = self._notes, []
         batches = in_order(notes, self.start) if notes else ()
         if not batches and self.start == self._start_taken:
@@ -282,7 +282,7 @@ class Cursor:
         return CursorState(self.start, batches, self.settled)
 
     def state(self) -> CursorState:
-        """All of it. What is out is kept as available, its tries counted."""
+        """Return all of it. What is out is kept as available, its tries counted."""
         batches = []
         for run in self._runs:
             slot = run.value
@@ -305,7 +305,7 @@ class Cursor:
         return done
 
     def _end_lease(self, run: Run[_Slot], outcome: Outcome, ready_at: float | None) -> StateBatch:
-        """One run of held records: let it become what `outcome` makes of it."""
+        """End one run of held records: let it become what `outcome` makes of it."""
         first, last, slot = run
         size = last - first + 1
         if slot.lease is not None:
@@ -361,14 +361,17 @@ class Cursor:
             self._ready.remove(run.first)
 
     def _delayed_run(self, ready_at: float, first: int) -> Run[_Slot] | None:
-        """The run an entry of the heap is about, None: it is split, gone or delayed otherwise."""
+        """Return the run an entry of the heap is about, None.
+
+        It is split, gone or delayed otherwise.
+        """
         run = self._runs.at(first)
         if run is None or run.first != first or run.value.ready_at != ready_at:
             return None
         return run
 
     def _promote(self, now: float) -> None:
-        """What was delayed until now is available."""
+        """Make available what was delayed until now."""
         while self._delayed and self._delayed[0][0] <= now:
             run = self._delayed_run(*heappop(self._delayed))
             if run is not None:

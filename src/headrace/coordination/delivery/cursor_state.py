@@ -45,7 +45,7 @@ class StateMap:
         self.lay_over(state)
 
     def __len__(self) -> int:
-        """How many batches the state has."""
+        """Return how many batches the state has."""
         return len(self._runs)
 
     def lay_over(self, change: CursorState) -> None:
@@ -58,7 +58,7 @@ class StateMap:
                 self._runs.assign(max(first, self.start), last, (state, count))
 
     def batches(self) -> tuple[StateBatch, ...]:
-        """All batches, ascending."""
+        """Return all batches, ascending."""
         return tuple(StateBatch(run.first, run.last, *run.value) for run in self._runs)
 
 

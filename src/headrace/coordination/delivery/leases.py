@@ -39,7 +39,7 @@ class Leases:
         return lease
 
     def less(self, lease: Lease, count: int) -> None:
-        """`count` records of `lease` are out no longer."""
+        """Note that `count` records of `lease` are out no longer."""
         lease.left -= count
         if lease.left == 0:
             held = self.by_holder[lease.holder]
@@ -48,18 +48,18 @@ class Leases:
                 del self.by_holder[lease.holder]
 
     def of(self, holder: Hashable) -> tuple[Lease, ...]:
-        """The leases of one holder, the oldest first."""
+        """Return the leases of one holder, the oldest first."""
         return tuple(self.by_holder.get(holder, ()))
 
     def overdue(self, now: float) -> Iterator[Lease]:
-        """Each lease whose deadline has come, once."""
+        """Yield each lease whose deadline has come, once."""
         while self._heap and self._heap[0][0] <= now:
             lease = heappop(self._heap)[2]
             if lease.left:
                 yield lease
 
     def next_deadline(self) -> float | None:
-        """When the next lease ends that something is left of."""
+        """Return when the next lease ends that something is left of."""
         while self._heap and not self._heap[0][2].left:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None

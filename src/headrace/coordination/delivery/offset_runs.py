@@ -36,29 +36,29 @@ class RunMap(Generic[V]):
         self._removed = removed
 
     def __len__(self) -> int:
-        """How many runs there are."""
+        """Return how many runs there are."""
         return len(self._runs)
 
     def __iter__(self) -> Iterator[Run[V]]:
-        """All runs, the lowest first; not while they are changed."""
+        """Yield all runs, the lowest first; not while they are changed."""
         values: Iterator[Run[V]] = iter(self._runs.values())
         return values
 
     def first(self) -> Run[V] | None:
-        """The lowest run."""
+        """Return the lowest run."""
         for key in self._runs.irange():
             return self._get(key)
         return None
 
     def at(self, offset: int) -> Run[V] | None:
-        """The run that holds `offset`."""
+        """Return the run that holds `offset`."""
         for key in self._runs.irange(None, offset, reverse=True):
             run = self._get(key)
             return run if run.last >= offset else None
         return None
 
     def between(self, first: int, last: int) -> list[Run[V]]:
-        """The parts of runs within `first` and `last`, the lowest first."""
+        """Return the parts of runs within `first` and `last`, the lowest first."""
         found: list[Run[V]] = []
         before = self.at(first)
         if before is not None and before.first < first:

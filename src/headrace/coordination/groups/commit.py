@@ -41,7 +41,7 @@ def commit_repeated(
     leader_epochs: Sequence[int],
     done: Done[ErrorCode],
 ) -> None:
-    """As `commit` for each of several requests one after the other, which are answered alike.
+    """Commit as `commit` does for several requests one after the other, answered alike.
 
     Nothing happens to the group between them, so what holds for one holds for all.
     """
@@ -54,7 +54,7 @@ def commit_repeated(
 def _admitted(
     shard: ShardContext, request: CommitRequest, done: Done[ErrorCode]
 ) -> ClassicGroup | ConsumerGroup | None:
-    """The group, if the request may commit to it: its member lives. Otherwise `done` is told."""
+    """Return the group, if the request may commit to it: its member lives. Else `done` is told."""
     try:
         group = _checked(shard, request)
     except ApiError as error:
@@ -107,7 +107,7 @@ def commit_in_transaction(
 def _records(
     shard: ShardContext, request: CommitRequest
 ) -> tuple[list[tuple[Place, Committed]], list[KeyValue]]:
-    """What the request changes, and the records that say so."""
+    """Return what the request changes, and the records that say so."""
     now_ms = shard.clock.wall_ms()
     expires_ms = -1 if request.retention_ms < 0 else now_ms + request.retention_ms
     group_id = request.group_id
@@ -158,7 +158,7 @@ def _committed(
 def _checked(
     shard: ShardContext, request: CommitRequest, *, transactional: bool = False
 ) -> ClassicGroup | ConsumerGroup:
-    """The group, if the request may commit to it now. ApiError as Kafka's validateOffsetCommit.
+    """Return the group, if the request may commit now. ApiError as Kafka's validateOffsetCommit.
 
     In a transaction a producer need not say for which member it commits (before KIP-447).
     """
@@ -259,7 +259,7 @@ def delete_group(shard: ShardContext, group_id: str, done: Done[ErrorCode]) -> N
 
 
 def is_occupied(group: ClassicGroup | ConsumerGroup) -> bool:
-    """Whether anybody is in the group, or about to be."""
+    """Tell whether anybody is in the group, or about to be."""
     if isinstance(group, ConsumerGroup):
         return bool(group.members)
     return group.state is not _S.EMPTY

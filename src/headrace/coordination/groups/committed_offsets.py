@@ -40,7 +40,7 @@ class OffsetStore:
     """When a place was last put, as long as any transaction is open."""
 
     def put(self, place: Place, committed: Committed) -> None:
-        """The group's offset for the partition is `committed` from now on."""
+        """Set the group's offset for the partition to `committed`."""
         if self.open_transactions:
             self._came += 1
             self._put_at[place] = self._came
@@ -54,12 +54,12 @@ class OffsetStore:
         partitions[partition] = committed
 
     def get(self, place: Place) -> Committed | None:
-        """The group's offset for the partition, None where there is none."""
+        """Return the group's offset for the partition, None where there is none."""
         group, topic, partition = place
         return self.by_group.get(group, {}).get(topic, {}).get(partition)
 
     def remove(self, place: Place) -> None:
-        """The group has no offset for the partition, in no open transaction either."""
+        """Remove the group's offset for the partition, in open transactions too."""
         group, topic, partition = place
         for pending in self.open_transactions.values():
             pending.pop(place, None)
@@ -79,7 +79,7 @@ class OffsetStore:
         self.open_transactions.setdefault(producer_id, {})[place] = self._came, committed
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """The producer's transaction ended: its offsets count, or are gone.
+        """End the producer's transaction: its offsets count, or are gone.
 
         One written by somebody else after it stays: the log's order decides, not the marker's.
         """
@@ -93,16 +93,16 @@ class OffsetStore:
             self._put_at.clear()
 
     def is_unstable(self, place: Place) -> bool:
-        """Whether an open transaction may change this offset yet (KIP-447)."""
+        """Tell whether an open transaction may change this offset yet (KIP-447)."""
         transactions = self.open_transactions
         return bool(transactions) and any(place in one for one in transactions.values())
 
     def in_transaction(self, group: str) -> bool:
-        """Whether any open transaction holds offsets of `group`."""
+        """Tell whether any open transaction holds offsets of `group`."""
         return any(place[0] == group for one in self.open_transactions.values() for place in one)
 
     def places(self, group: str) -> Iterator[Place]:
-        """All partitions the group has an offset for, pending ones last, each once."""
+        """Yield all partitions the group has an offset for, pending ones last, each once."""
         topics = self.by_group.get(group, {})
         for topic, partitions in topics.items():
             for partition in partitions:
@@ -115,7 +115,7 @@ class OffsetStore:
                     yield place
 
     def places_in(self, topics: Collection[str]) -> list[Place]:
-        """All offsets any group has in these topics, pending ones too, each once."""
+        """Return all offsets any group has in these topics, pending ones too, each once."""
         found: dict[Place, None] = {}
         for group in self.by_group:
             for place in self.places(group):

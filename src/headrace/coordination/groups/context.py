@@ -38,15 +38,15 @@ class ShardContext:
     offsets: OffsetStore = field(default_factory=OffsetStore)
 
     def setting_of(self, group: ModernGroup[Any, Any], name: str) -> int:
-        """A number by the name it has for every kind of group (`session.timeout.ms`)."""
+        """Return a number by the name it has for every kind of group (`session.timeout.ms`)."""
         return self.group_setting(group.group_id, f"{group.kind}.{name}")
 
     def new_id(self) -> str:
-        """An id nobody has, made of nothing."""
+        """Return an id nobody has, made of nothing."""
         return self.random.uuid().hex()
 
     def new_member_id(self, prefix: str) -> str:
-        """An id nobody has: the client's id or the instance's, and a UUID."""
+        """Return an id nobody has: the client's id or the instance's, and a UUID."""
         digits = self.random.uuid().hex()
         parts = (digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])
         return "-".join((prefix, *parts))

@@ -11,7 +11,7 @@ from headrace.model.errors import ErrorCode
 
 
 def describe(shard: ShardContext, group_id: str) -> DescribedGroup:
-    """The group as it is. A group nobody knows is Dead, with GROUP_ID_NOT_FOUND beside it.
+    """Describe the group as it is. One nobody knows is Dead, with GROUP_ID_NOT_FOUND beside it.
 
     Subscriptions and assignments are shown while the group is Stable: before, they are of two
     generations.
@@ -53,7 +53,7 @@ def describe(shard: ShardContext, group_id: str) -> DescribedGroup:
 def list_groups(
     shard: ShardContext, states: Collection[str], types: Collection[str]
 ) -> Iterator[ListedGroup]:
-    """The groups whose state and type are among those named, in any case; empty: all."""
+    """Yield the groups whose state and type are among those named, in any case; empty: all."""
     wanted_states = {state.strip().lower() for state in states}
     wanted_types = {kind.strip().lower() for kind in types}
     if not wanted_types or "classic" in wanted_types:

@@ -76,4 +76,4 @@ def _counts_from(group: ClassicGroup, committed: Committed) -> int:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """What could not be written now is found again by the next check."""
+    """Ignore what could not be written now: the next check finds it again."""

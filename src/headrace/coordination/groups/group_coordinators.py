@@ -80,7 +80,7 @@ class GroupCoordinators:
 
     @classmethod
     def of(cls, broker: "Broker", world: World) -> "GroupCoordinators":
-        """The coordinators of `broker`; whoever wires them tells of its partitions."""
+        """Return the coordinators of `broker`; whoever wires them tells of its partitions."""
         return cls(
             world=world,
             config=lambda: broker.config,
@@ -114,7 +114,7 @@ class GroupCoordinators:
     # What the broker tells
 
     def topic_deleted(self, topic: str) -> None:
-        """The topic is gone for good: with this turn, so are the offsets groups had in it."""
+        """Forget, with this turn, the offsets groups had in a topic that is gone for good."""
         if not self._deleted:
             self._world.clock.call_later(0, self._forget_deleted)
         self._deleted[topic] = None
@@ -125,7 +125,10 @@ class GroupCoordinators:
             shard.topics_deleted(deleted)
 
     def end_transaction(self, index: int, producer_id: int, *, committed: bool) -> None:
-        """A transaction's marker is committed in partition `index`: its offsets count, or not."""
+        """Apply a transaction's marker committed in partition `index`.
+
+        Its offsets count, or not.
+        """
         shard = self.led.at(index)
         if shard is not None:
             shard.end_transaction(producer_id, committed=committed)
@@ -137,11 +140,11 @@ class GroupCoordinators:
     # Where a group lives
 
     def partition_for(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that coordinates `group_id`."""
+        """Return the partition of `__consumer_offsets` that coordinates `group_id`."""
         return self.led.partition_for(group_id)
 
     def shard(self, group_id: str) -> ShardContext:
-        """The shard of `group_id`.
+        """Return the shard of `group_id`.
 
         ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
         """
@@ -155,7 +158,7 @@ class GroupCoordinators:
     # What members ask
 
     def join(self, request: JoinRequest, done: Done[JoinAnswer]) -> None:
-        """JoinGroup. An empty group id is INVALID_GROUP_ID, as in all that members ask."""
+        """Answer JoinGroup. An empty group id is INVALID_GROUP_ID, as in all that members ask."""
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -179,7 +182,7 @@ class GroupCoordinators:
             ending.bury(shard, group, buried)
 
     def sync(self, request: SyncRequest, done: Done[SyncAnswer]) -> None:
-        """SyncGroup."""
+        """Answer SyncGroup."""
         try:
             shard = self._member_shard(request.group_id)
         except ApiError as error:
@@ -196,7 +199,7 @@ class GroupCoordinators:
     def heartbeat(
         self, group_id: str, member_id: str, instance_id: str | None, generation: int
     ) -> ErrorCode:
-        """Heartbeat. While the group is loaded its members are taken to be alive."""
+        """Answer Heartbeat. While the group is loaded its members are taken to be alive."""
         try:
             shard = self._member_shard(group_id)
         except ApiError as error:
@@ -210,7 +213,7 @@ class GroupCoordinators:
     def consumer_heartbeat(
         self, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
     ) -> None:
-        """ConsumerGroupHeartbeat."""
+        """Answer ConsumerGroupHeartbeat."""
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -221,7 +224,7 @@ class GroupCoordinators:
         consumer_heartbeat.heartbeat(shard, request, done)
 
     def leave(self, group_id: str, leavers: Sequence[Leaver]) -> list[Left]:
-        """LeaveGroup: one answer a member. ApiError where the group cannot be asked."""
+        """Answer LeaveGroup: one answer a member. ApiError where the group cannot be asked."""
         shard = self._member_shard(group_id)
         group = shard.modern.find(ConsumerGroup, group_id)
         if group is None:
@@ -229,7 +232,7 @@ class GroupCoordinators:
         return classic_members.leave(shard, group, leavers)
 
     def commit(self, request: CommitRequest, done: Done[ErrorCode]) -> None:
-        """OffsetCommit: one code for all its offsets."""
+        """Answer OffsetCommit: one code for all its offsets."""
         shard = self._committing(request.group_id, done)
         if shard is not None:
             commit.commit(shard, request, done)
@@ -241,8 +244,9 @@ class GroupCoordinators:
         leader_epochs: Sequence[int],
         done: Done[ErrorCode],
     ) -> None:
-        """Several OffsetCommits that differ in offsets and leader epochs only: one code for all.
+        """Answer several OffsetCommits that differ in offsets and leader epochs only.
 
+        One code for all.
         For each request as many offsets as it has places, request by request.
         """
         shard = self._committing(repeated.request.group_id, done)
@@ -250,7 +254,10 @@ class GroupCoordinators:
             commit.commit_repeated(shard, repeated, offsets, leader_epochs, done)
 
     def _committing(self, group_id: str, done: Done[ErrorCode]) -> ShardContext | None:
-        """The shard of a group that may have offsets committed; otherwise `done` is told why."""
+        """Return the shard of a group that may have offsets committed.
+
+        Otherwise tell `done` why.
+        """
         try:
             shard = self.shard(group_id)
             _check_not_shared(shard, group_id, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -276,15 +283,15 @@ class GroupCoordinators:
     # What anybody asks
 
     def offset(self, group_id: str, topic: str, partition: int) -> Committed | None:
-        """A committed offset, None where there is none. ApiError as `shard`."""
+        """Return a committed offset, None where there is none. ApiError as `shard`."""
         return self.shard(group_id).offsets.get((group_id, topic, partition))
 
     def offsets(self, group_id: str) -> ByTopic:
-        """All committed offsets of a group; not to be changed. ApiError as `shard`."""
+        """Return all committed offsets of a group; not to be changed. ApiError as `shard`."""
         return self.shard(group_id).offsets.by_group.get(group_id, {})
 
     def check_fetch(self, group_id: str, member_id: str | None, member_epoch: int) -> None:
-        """Whether a member may fetch its group's offsets (OffsetFetch v9+). ApiError."""
+        """Raise ApiError unless a member may fetch its group's offsets (OffsetFetch v9+)."""
         group = self.shard(group_id).modern.find(ConsumerGroup, group_id)
         if group is not None:
             consumer_offsets.check_fetch(group, member_id, member_epoch)
@@ -294,14 +301,14 @@ class GroupCoordinators:
         self.shard(group_id).journal.when_settled(done)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """DescribeGroups, for one group."""
+        """Answer DescribeGroups, for one group."""
         try:
             return describe.describe(self.shard(group_id), group_id)
         except ApiError as error:
             return DescribedGroup(group_id, error.code, error.message)
 
     def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
-        """ConsumerGroupDescribe, for one group."""
+        """Answer ConsumerGroupDescribe, for one group."""
         try:
             return consumer_describe.describe(self.shard(group_id), group_id)
         except ApiError as error:
@@ -310,14 +317,14 @@ class GroupCoordinators:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ListedGroup]:
-        """ListGroups. ApiError: COORDINATOR_LOAD_IN_PROGRESS while any shard is loading."""
+        """Answer ListGroups. ApiError: COORDINATOR_LOAD_IN_PROGRESS while any shard is loading."""
         found: list[ListedGroup] = []
         for shard in self.led.active():
             found.extend(describe.list_groups(shard.context, states, types))
         return found
 
     def delete(self, group_id: str, done: Done[ErrorCode]) -> None:
-        """DeleteGroups, for one group."""
+        """Answer DeleteGroups, for one group."""
         try:
             shard = self.shard(group_id)
         except ApiError as error:
@@ -345,7 +352,7 @@ class GroupCoordinators:
         return self.shard(group_id)
 
     def check_room(self, shard: ShardContext, group_id: str) -> None:
-        """groups.max: a stranger's invented names must not fill the memory."""
+        """Check groups.max: a stranger's invented names must not fill the memory."""
         if group_id in shard.groups or group_id in shard.modern:
             return
         shards = [one.context for one in self.led]

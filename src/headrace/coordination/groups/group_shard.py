@@ -100,7 +100,7 @@ class GroupShard(Shard):
             self._replay_offset(about, producer_id, records.parse_offset(value, log_offset))
 
     def replay_end(self, producer_id: int, *, committed: bool) -> None:
-        """A transaction's marker: its offsets count, or never will."""
+        """Replay a transaction's marker: its offsets count, or never will."""
         self.context.offsets.end_transaction(producer_id, committed=committed)
 
     def _replay_offset(self, place: Place, producer_id: int | None, committed: Committed) -> None:
@@ -153,7 +153,7 @@ class GroupShard(Shard):
         self._schedule_check()
 
     def _revive(self, group: ClassicGroup) -> None:
-        """Members of before get one session's time to be heard of again."""
+        """Give members of before one session's time to be heard of again."""
         for member in group.members.values():
             rebalance.keep_alive(self.context, group, member)
         if len(group.members) > self.context.limits.max_size:
@@ -169,7 +169,7 @@ class GroupShard(Shard):
 
 
 def restored(group_id: str, image: records.GroupValue) -> ClassicGroup:
-    """A group as the log has it: Stable with its members, or Empty."""
+    """Restore a group as the log has it: Stable with its members, or Empty."""
     group = ClassicGroup(
         group_id,
         image.state_timestamp,
@@ -201,4 +201,4 @@ def _member(image: records.GroupValue, one: records.Member) -> Member:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Offsets that stay are expired like any others."""
+    """Ignore the outcome: offsets that stay are expired like any others."""

@@ -43,7 +43,7 @@ _V1_TIMES = struct.Struct(">qq")
 
 
 def offset_key(place: Place) -> bytes:
-    """The key of a committed offset (type 1)."""
+    """Encode the key of a committed offset (type 1)."""
     group, topic, partition = place
     group_bytes, topic_bytes = group.encode(), topic.encode()
     return b"".join((
@@ -53,7 +53,7 @@ def offset_key(place: Place) -> bytes:
 
 
 def offset_value(committed: Committed) -> bytes:
-    """The value of a committed offset: version 3, or 1 where a client said how long to keep it."""
+    """Encode a committed offset: version 3, or 1 where a client said how long to keep it."""
     offset, leader_epoch, metadata, committed_ms, expires_ms, _ = committed
     text = metadata.encode()
     if expires_ms >= 0:
@@ -63,7 +63,7 @@ def offset_value(committed: Committed) -> bytes:
 
 
 def offset_packer(metadata: str) -> Callable[[int, int, int], bytes]:
-    """Makes values of one note: offset, leader epoch and time of the commit in, version 3 out."""
+    """Make a packer of values with one note: offset, leader epoch and time in, version 3 out."""
     text = metadata.encode()
     size = len(text)
     pack = struct.Struct(f">hqih{size}sq").pack
@@ -73,12 +73,12 @@ def offset_packer(metadata: str) -> Callable[[int, int, int], bytes]:
 
 
 def group_key(group_id: str) -> bytes:
-    """The key of a group."""
+    """Encode the key of a group."""
     return encode_key(GroupKey(group_id))
 
 
 def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> tuple[bytes, bytes]:
-    """Key and value of the group as it is, its members reading what `assignments` says."""
+    """Encode the group as it is, its members reading what `assignments` says: key and value."""
     members = [
         Member(
             one.member_id,
@@ -104,7 +104,7 @@ def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> tup
 
 
 def parse_key(key: bytes) -> Place | str | int:
-    """What a record is about: an offset's place, a classic group's id, or the type of its key.
+    """Parse what a record is about: an offset's place, a classic group's id, or its key's type.
 
     CorruptBatch.
     """
@@ -119,7 +119,7 @@ def parse_key(key: bytes) -> Place | str | int:
 
 
 def parse_offset(value: bytes, log_offset: int) -> Committed:
-    """A committed offset's value. CorruptBatch."""
+    """Parse a committed offset's value. CorruptBatch."""
     read = decode_offset_value(value)
     return Committed(
         read.offset,

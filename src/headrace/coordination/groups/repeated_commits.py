@@ -45,7 +45,7 @@ class RepeatedCommit:
     def written(
         self, offsets: Sequence[int], leader_epochs: Sequence[int], now_ms: int
     ) -> tuple[list[tuple[Place, Committed]], list[KeyValue]]:
-        """What commits of these offsets come to, and the records that say each of them.
+        """Return what commits of these offsets come to, and the records that say each of them.
 
         As many offsets as there are places, once for each commit: the last commit's count.
         """

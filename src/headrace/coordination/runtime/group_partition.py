@@ -7,7 +7,7 @@ _REMEMBERED_CHARS_MAX = 256
 
 
 def java_string_hash(text: str) -> int:
-    """Java's String.hashCode: over UTF-16 units, in 32 bits with sign."""
+    """Return Java's String.hashCode: over UTF-16 units, in 32 bits with sign."""
     if text.isascii():
         units: tuple[int, ...] | bytes = text.encode("ascii")
     else:
@@ -20,7 +20,7 @@ def java_string_hash(text: str) -> int:
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """The partition of an internal topic that coordinates `key` (Kafka's Utils.abs of the hash).
+    """Return the partition of an internal topic that coordinates `key` (Kafka's abs of the hash).
 
     The one value without an absolute value in 32 bits, -2^31, counts as 0.
     """

@@ -57,7 +57,7 @@ _ANSWERS = {
 
 
 def answer_for(error: ErrorCode) -> ErrorCode:
-    """What a client of the coordinator is told when an append failed with `error` (as Kafka)."""
+    """Return the code that tells a client that an append failed with `error` (as Kafka)."""
     return _ANSWERS.get(error, error)
 
 
@@ -131,7 +131,7 @@ class Journal:
         epoch: int,
         done: Done[ErrorCode | None],
     ) -> None:
-        """As `append_now`, in a batch of the producer's open transaction."""
+        """Append as `append_now` does, in a batch of the producer's open transaction."""
         if not self._open:
             done(self._failed)
             return
@@ -232,7 +232,7 @@ class Journal:
         self._watch = self._clock.call_later(self._timeout, self._look_for_late)
 
     def _settle_with_last(self, entries: list[_Entry]) -> None:
-        """Nothing to write: true as soon as all before is."""
+        """Settle entries that write nothing as soon as all before is true."""
         if self._in_flight:
             self._in_flight[-1].extend(entries)
             return

@@ -43,12 +43,12 @@ class Latest:
                 pending.pop(name, None)
 
     def replay_end(self, producer_id: int, *, committed: bool) -> None:
-        """What the transaction wrote counts where it was written, or never will."""
+        """Keep what the transaction wrote where it was written, or never."""
         for name, one in self._open.pop(producer_id, {}).items():
             before = self._kept.get(name)
             if committed and (before is None or before.log_offset < one.log_offset):
                 self._kept[name] = one._replace(producer_id=None)
 
     def records(self) -> list[Kept]:
-        """What counts, in the log's order."""
+        """Return what counts, in the log's order."""
         return sorted(chain(self._kept.values(), *(one.values() for one in self._open.values())))

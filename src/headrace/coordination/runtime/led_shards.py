@@ -33,11 +33,11 @@ class LedShards(Generic[S]):
         self._shards: dict[int, S] = {}
 
     def __iter__(self) -> Iterator[S]:
-        """In the order of their partitions."""
+        """Yield the shards in the order of their partitions."""
         return iter([self._shards[index] for index in sorted(self._shards)])
 
     def lead(self, index: int, partition: ShardPartition, epoch: int) -> None:
-        """This broker leads partition `index` from now on: replay it."""
+        """Replay partition `index`, which this broker leads from now on."""
         present = self._shards.get(index)
         if present is not None:
             if present.epoch >= epoch:
@@ -47,7 +47,7 @@ class LedShards(Generic[S]):
         shard.load()
 
     def resign(self, index: int, epoch: int | None = None) -> None:
-        """Another broker leads the partition, since `epoch` (None: whatever it is)."""
+        """Resign a partition that another broker leads since `epoch` (None: whatever it is)."""
         shard = self._shards.get(index)
         if shard is None or (epoch is not None and epoch < shard.epoch):
             return
@@ -60,18 +60,18 @@ class LedShards(Generic[S]):
             self.resign(index)
 
     def partition_for(self, key: str) -> int:
-        """The partition that coordinates `key`."""
+        """Return the partition that coordinates `key`."""
         topic = self._image().topics.get(self.topic)
         # The topic's number of partitions, once it is made, outlives any configuration.
         count = self._partitions() if topic is None else len(topic.partitions)
         return partition_for(key, count)
 
     def at(self, index: int) -> S | None:
-        """The shard of a partition, None where another broker leads it."""
+        """Return the shard of a partition, None where another broker leads it."""
         return self._shards.get(index)
 
     def of(self, key: str) -> S:
-        """The shard of `key`. ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the shard of `key`. ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
         shard = self._shards.get(self.partition_for(key))
         if shard is None:
             raise ApiError(ErrorCode.NOT_COORDINATOR)
@@ -79,7 +79,10 @@ class LedShards(Generic[S]):
         return shard
 
     def active(self) -> Iterator[S]:
-        """Every shard that serves. ApiError: COORDINATOR_LOAD_IN_PROGRESS while any is loading."""
+        """Yield every shard that serves. ApiError.
+
+        COORDINATOR_LOAD_IN_PROGRESS while any is loading.
+        """
         for shard in self:
             if shard.state is ShardState.LOADING:
                 raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

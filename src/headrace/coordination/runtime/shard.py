@@ -109,20 +109,20 @@ class Shard(ABC):
     def apply(
         self, log_offset: int, producer_id: int | None, key: bytes, value: bytes | None
     ) -> None:
-        """One record of the log; `producer_id` where it is of a transaction. CorruptBatch."""
+        """Apply one record of the log; `producer_id` where it is of a transaction. CorruptBatch."""
 
     def replay_end(  # noqa: B027 - not every topic has transactions
         self, producer_id: int, *, committed: bool
     ) -> None:
-        """A transaction's marker: its records count, or never will."""
+        """Replay a transaction's marker: its records count, or never will."""
 
     @abstractmethod
     def loaded(self) -> None:
-        """The whole log is replayed: begin to serve."""
+        """Begin to serve: the whole log is replayed."""
 
     @abstractmethod
     def dropped(self) -> None:
-        """Another broker leads: whoever waits is told, and nothing is kept."""
+        """Tell whoever waits that another broker leads, and keep nothing."""
 
     # What its owner does
 
@@ -156,7 +156,7 @@ class Shard(ABC):
             callback()
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
-        """A marker was committed in the partition while it is led here."""
+        """Apply a marker committed in the partition while it is led here."""
         if self.state is ShardState.ACTIVE:
             self.replay_end(producer_id, committed=committed)
         elif self.state is ShardState.LOADING:

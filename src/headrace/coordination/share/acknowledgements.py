@@ -37,7 +37,7 @@ class Ack(NamedTuple):
 
 
 def acks_of(batches: Iterable[tuple[int, int, Sequence[int]]], *, renew: bool) -> list[Ack]:
-    """A partition's acknowledgement batches, one kind a range.
+    """Return a partition's acknowledgement batches, one kind a range.
 
     A batch is a first and a last offset and one kind, or one for each offset. `renew`: the request
     announces renewals; without, there may be none. ApiError INVALID_REQUEST.

@@ -42,7 +42,7 @@ class Stretch(NamedTuple):
 
 
 def stretches(data: Buffer, at: int, aborted: Sequence[Aborted] = ()) -> Iterator[Stretch]:
-    """Whole batches from the one that holds offset `at` on, and what lies between them."""
+    """Yield whole batches from the one that holds offset `at` on, and what lies between them."""
     expected = at
     for position, header in iterate(data):
         base, length, attributes = header[BASE_OFFSET], header[BATCH_LENGTH], header[ATTRIBUTES]
@@ -66,7 +66,7 @@ def stretches(data: Buffer, at: int, aborted: Sequence[Aborted] = ()) -> Iterato
 def covering(
     data: Buffer, batches: Sequence[Stretch], acquired: Sequence[Acquired]
 ) -> list[memoryview]:
-    """The bytes of the batches that hold anything of `acquired`; both ascending."""
+    """Return the bytes of the batches that hold anything of `acquired`; both ascending."""
     view = memoryview(data)
     found: list[memoryview] = []
     begin = end = -1

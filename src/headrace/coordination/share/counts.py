@@ -17,5 +17,5 @@ class ShareCounts:
     """Taken back because a member had them for too long."""
 
     def acknowledged(self, ack: Ack) -> None:
-        """A member has said this, and it was taken."""
+        """Count what a member has acknowledged."""
         self.settled[ack.kind] += ack.last - ack.first + 1

@@ -43,7 +43,7 @@ class ShareSession:
             self.partitions.pop(part, None)
 
     def had_turn(self, part: TopicPart) -> None:
-        """A partition that gave records comes last the next time: all get their turn."""
+        """Put a partition that gave records last for the next time: all get their turn."""
         if part in self.partitions:
             self.partitions.move_to_end(part)
 
@@ -58,7 +58,7 @@ class ShareSessions:
         return len(self._sessions)
 
     def open(self, key: SessionKey, sessions_max: int) -> ShareSession:
-        """A new session, in place of the one the member had.
+        """Open a session, in place of the one the member had.
 
         ApiError: SHARE_SESSION_LIMIT_REACHED.
         """
@@ -69,7 +69,7 @@ class ShareSessions:
         return session
 
     def resume(self, key: SessionKey, epoch: int) -> ShareSession:
-        """The session a request goes on with, taken to its next epoch; any epoch ends it.
+        """Resume the session of a request, taken to its next epoch; any epoch ends it.
 
         ApiError: SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
         """

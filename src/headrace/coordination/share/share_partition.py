@@ -100,7 +100,7 @@ class SharePartition(Watched):
         self._states.when_loaded(self.key, self._load)
 
     def when_loaded(self, done: Done[ApiError | None]) -> None:
-        """`done(None)` once records can be had, `done(error)` where they cannot."""
+        """Call `done(None)` once records can be had, `done(error)` where they cannot."""
         if self.state is SharePartitionState.LOADING:
             self._loading.append(done)
         else:
@@ -148,7 +148,7 @@ class SharePartition(Watched):
             self.end(ApiError(error))
 
     def _begin(self, start: int | ApiError) -> None:
-        """Where the group begins is known: keep that, so that a restart changes nothing."""
+        """Keep where the group begins, so that a restart changes nothing."""
         if isinstance(start, ApiError):
             self.end(start)
         elif self.state is SharePartitionState.LOADING:
@@ -182,7 +182,7 @@ class SharePartition(Watched):
         return min(bytes_max, max(int(2 * records_max * self._record_bytes), _READ_BYTES_MIN))
 
     def look(self, bytes_max: int, records_max: int, *, at_least_one: bool) -> Look | None:
-        """What might be handed out now, None where there is nothing.
+        """Return what might be handed out now, None where there is nothing.
 
         ApiError: why it ended, and what `Partition.read` raises.
         """
@@ -313,7 +313,7 @@ class SharePartition(Watched):
         self._changed(done)
 
     def release_member(self, member: str, done: Done[ApiError | None]) -> None:
-        """The member has gone: what it holds goes to others. `done` once that is durable."""
+        """Give what a gone member holds to others; calls `done` once that is durable."""
         if self.state is SharePartitionState.ACTIVE and self._cursor.release_holder(member):
             self._changed(done)
         else:
@@ -366,7 +366,7 @@ class SharePartition(Watched):
 
 
 def _below(batches: Sequence[StateBatch], end: int) -> tuple[StateBatch, ...]:
-    """What of `batches` is about offsets the log has."""
+    """Return what of `batches` is about offsets the log has."""
     return tuple(one._replace(last=min(one.last, end - 1)) for one in batches if one.first < end)
 
 
@@ -385,4 +385,4 @@ def _as_client_sees(error: ErrorCode) -> ApiError:
 
 
 def _not_waited_for(error: ApiError | None) -> None:
-    """Locks that ran out: nobody asked."""
+    """Ignore the outcome of locks that ran out: nobody asked."""

@@ -49,7 +49,10 @@ class SharePartitions:
         return (one for group in tuple(self._groups.values()) for one in tuple(group.values()))
 
     def get(self, key: ShareKey) -> SharePartition:
-        """The share partition, perhaps still loading. ApiError where there is no such partition."""
+        """Return the share partition, perhaps still loading.
+
+        ApiError where there is no such partition.
+        """
         known = self.known(key)
         if known is not None:
             return known
@@ -70,21 +73,21 @@ class SharePartitions:
         return made
 
     def known(self, key: ShareKey) -> SharePartition | None:
-        """The share partition if anybody has asked for it."""
+        """Return the share partition if anybody has asked for it."""
         return self._groups.get(key.group, {}).get(key)
 
     def of_group(self, group: str) -> tuple[SharePartition, ...]:
-        """Those of one group that anybody has asked for."""
+        """Return the share partitions of one group that anybody has asked for."""
         return tuple(self._groups.get(group, {}).values())
 
     def forget(self, key: ShareKey) -> None:
-        """What is kept of `key` is another now: whoever asks begins anew."""
+        """Forget what is kept of `key`, which is another now: whoever asks begins anew."""
         known = self.known(key)
         if known is not None:
             known.end(ApiError(ErrorCode.FENCED_STATE_EPOCH))
 
     def partition_closed(self, partition: "Partition") -> None:
-        """The partition is served no more."""
+        """Close the partition's share partitions: it is served no more."""
         because = partition.refusal or ErrorCode.NOT_LEADER_OR_FOLLOWER
         part = (partition.topic_id, partition.topic_partition.partition)
         for share_partition in tuple(self._of_partitions.get(part, {}).values()):

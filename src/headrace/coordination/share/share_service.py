@@ -72,7 +72,7 @@ class ShareService:
     # What the broker tells
 
     def partition_closed(self, partition: "Partition") -> None:
-        """A partition is served no more; if its topic is gone, so is all state of it."""
+        """Close a partition served no more; if its topic is gone, so is all state of it."""
         self.partitions.partition_closed(partition)
         if partition.refusal is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             if not self._deleted:
@@ -94,7 +94,7 @@ class ShareService:
     # What members ask
 
     def heartbeat(self, one: heartbeat.Heartbeat, done: Done[HeartbeatAnswer[Assigned]]) -> None:
-        """ShareGroupHeartbeat: answered once what it changes is committed."""
+        """Answer ShareGroupHeartbeat once what it changes is committed."""
         try:
             heartbeat.validate(one)
             shard = self._shard(one.group_id)
@@ -105,7 +105,10 @@ class ShareService:
         heartbeat.heartbeat(shard, self._members, one, done)
 
     def end_session(self, session: ShareSession, done: Callable[[], None] | None = None) -> None:
-        """A session is over: what its member holds goes to others; `done` once that is durable."""
+        """End a session: what its member holds goes to others.
+
+        Calls `done` once that is durable.
+        """
         self.sessions.close(session)
         self._release(session.key, done or _nothing)
 
@@ -118,14 +121,14 @@ class ShareService:
     # What administrators ask
 
     def is_share_group(self, group_id: str) -> bool:
-        """Whether there is a share group of that name here, as far as is known now."""
+        """Tell whether there is a share group of that name here, as far as is known now."""
         try:
             return self._shard(group_id).modern.find(ShareGroup, group_id) is not None
         except ApiError:
             return False
 
     def describe(self, group_id: str) -> DescribedShareGroup:
-        """ShareGroupDescribe, for one group."""
+        """Answer ShareGroupDescribe, for one group."""
         try:
             group = self._shard(group_id).modern.find(ShareGroup, group_id)
         except ApiError as error:
@@ -139,7 +142,7 @@ class ShareService:
     def list_groups(
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ShareGroup]:
-        """ListGroups: the share groups among them, case of states and types aside."""
+        """Return the share groups for ListGroups, case of states and types aside."""
         if types and PROTOCOL not in {one.lower() for one in types}:
             return []
         wanted = {one.lower() for one in states}
@@ -151,7 +154,7 @@ class ShareService:
         ]
 
     def delete_group(self, group_id: str, done: Done[ErrorCode]) -> None:
-        """DeleteGroups, for a share group."""
+        """Answer DeleteGroups, for a share group."""
         try:
             shard = self._shard(group_id)
         except ApiError as error:
@@ -162,7 +165,7 @@ class ShareService:
     def describe_offsets(
         self, group_id: str, wanted: Sequence[tuple[str, Sequence[int]]] | None
     ) -> list[admin_offsets.TopicSeen]:
-        """DescribeShareGroupOffsets, for one group. ApiError."""
+        """Answer DescribeShareGroupOffsets, for one group. ApiError."""
         return admin_offsets.describe(self._shard(group_id), self._offsets, group_id, wanted)
 
     def alter_offsets(
@@ -171,7 +174,7 @@ class ShareService:
         wanted: Sequence[tuple[str, Mapping[int, int]]],
         done: Done[admin_offsets.Outcomes],
     ) -> None:
-        """AlterShareGroupOffsets."""
+        """Answer AlterShareGroupOffsets."""
         try:
             admin_offsets.alter(self._shard(group_id), self._offsets, group_id, wanted, done)
         except ApiError as error:
@@ -180,14 +183,14 @@ class ShareService:
     def delete_offsets(
         self, group_id: str, names: Sequence[str], done: Done[admin_offsets.Outcomes]
     ) -> None:
-        """DeleteShareGroupOffsets."""
+        """Answer DeleteShareGroupOffsets."""
         try:
             admin_offsets.delete(self._shard(group_id), self._offsets, group_id, names, done)
         except ApiError as error:
             done((error, []))
 
     def _shard(self, group_id: str) -> "ShardContext":
-        """The shard the group lives in.
+        """Return the shard the group lives in.
 
         ApiError: INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
         """
@@ -197,4 +200,4 @@ class ShareService:
 
 
 def _nothing() -> None:
-    """Nobody waits for it."""
+    """Do nothing: nobody waits for it."""

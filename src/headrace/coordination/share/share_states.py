@@ -47,11 +47,11 @@ class ShareStates:
         return StateShard(index, led, epoch=epoch, world=self._world, limits=self._limits)
 
     def partition_for(self, key: ShareKey) -> int:
-        """The partition that keeps the state of `key`."""
+        """Return the partition that keeps the state of `key`."""
         return self.led.partition_for(key.coordinated_by)
 
     def read(self, key: ShareKey) -> KeptState | None:
-        """What is kept of `key`; not to be changed.
+        """Return what is kept of `key`; not to be changed.
 
         ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
         """
@@ -118,7 +118,7 @@ class ShareStates:
             shard.journal.when_settled(done)
 
     def forget_topics(self, topic_ids: frozenset[bytes]) -> None:
-        """These topics are gone for good: so is the state of all groups in them."""
+        """Forget the state of all groups in topics that are gone for good."""
         for shard in self.led:
             if shard.state is ShardState.ACTIVE:
                 for key in shard.of_topics(topic_ids):
@@ -133,4 +133,4 @@ class ShareStates:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """State that stays is of a topic nobody can name any more."""
+    """Ignore the outcome: state that stays is of a topic nobody can name any more."""

@@ -18,7 +18,7 @@ _DURATION = re.compile(
 
 
 def duration_ms(text: str) -> int:
-    """The milliseconds of an ISO 8601 duration, PnDTnHnMn.nS; ValueError."""
+    """Parse an ISO 8601 duration, PnDTnHnMn.nS, to milliseconds; ValueError."""
     match = _DURATION.fullmatch(text)
     if match is None or text[-1:].upper() in {"P", "T"}:
         raise ValueError(f"{text!r} is no duration of the form PnDTnHnMn.nS")

@@ -88,7 +88,7 @@ class StateShard(Shard):
     # What is asked of it, while it is active
 
     def read(self, key: ShareKey) -> KeptState | None:
-        """What is kept of `key`; not to be changed."""
+        """Return what is kept of `key`; not to be changed."""
         return self._kept.get(key)
 
     def make(self, key: ShareKey, state_epoch: int, done: Done[ErrorCode | None]) -> None:
@@ -166,7 +166,7 @@ class StateShard(Shard):
             self._append(wire.SNAPSHOT_KEY_TYPE, key, None, done)
 
     def of_topics(self, topic_ids: frozenset[bytes]) -> list[ShareKey]:
-        """All share partitions of these topics that have state here."""
+        """Return all share partitions of these topics that have state here."""
         return [key for key in self._kept if key.topic_id in topic_ids]
 
     # What the log says
@@ -268,7 +268,7 @@ class StateShard(Shard):
 
 
 def _ignored(error: ErrorCode | None) -> None:
-    """What could not be written again is written again later."""
+    """Ignore what could not be written again: it is written again later."""
 
 
 def _batches(batches: Iterable[wire.Batch]) -> tuple[StateBatch, ...]:

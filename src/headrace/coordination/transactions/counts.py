@@ -16,7 +16,7 @@ class TransactionCounts:
     """Of the aborted ones, those that took longer than their producer had said."""
 
     def ended(self, decided: TransactionState) -> None:
-        """What was decided so has its markers everywhere."""
+        """Count what was decided so, once it has its markers everywhere."""
         if not decided.partitions:
             return
         if decided.status is TransactionStatus.PREPARE_COMMIT:

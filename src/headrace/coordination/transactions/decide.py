@@ -38,7 +38,7 @@ def initialize(
     now_ms: int,
     new_id: int | None,
 ) -> TransactionState:
-    """InitProducerId: whoever held the id before is fenced by a higher epoch.
+    """Decide InitProducerId: whoever held the id before is fenced by a higher epoch.
 
     `expected`: what the producer had, where it goes on after an error (KIP-360). A transaction that
     is open is aborted first: that state comes out, and the question is to be asked again after it.
@@ -76,7 +76,7 @@ def _is_known(state: TransactionState, expected: ProducerEpoch) -> bool:
 def _next_epoch(
     state: TransactionState, expected: ProducerEpoch | None, new_id: int | None
 ) -> tuple[int, int, int]:
-    """Producer id, epoch, and the epoch its holder may still name."""
+    """Return producer id, epoch, and the epoch its holder may still name."""
     if expected is not None and expected.epoch != state.epoch:
         if expected.epoch != state.last_epoch:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
@@ -94,7 +94,7 @@ def add(
     version: int,
     now_ms: int,
 ) -> TransactionState | None:
-    """AddPartitionsToTxn, AddOffsetsToTxn, and the first batch of transaction version 2."""
+    """Decide AddPartitionsToTxn, AddOffsetsToTxn, and the first batch of transaction version 2."""
     state = _checked(state, who)
     if state.status in DECIDED:
         raise UnderWay
@@ -112,7 +112,7 @@ def add(
 
 
 def verify(state: TransactionState | None, who: ProducerEpoch, partition: TopicPartition) -> None:
-    """Whether the producer may write to `partition` in its open transaction (KIP-890, part 1).
+    """Raise unless the producer may write to `partition` in its open transaction (KIP-890, part 1).
 
     ApiError: INVALID_TXN_STATE where it may not; UnderWay and what `add` refuses.
     """
@@ -135,7 +135,7 @@ def _checked(state: TransactionState | None, who: ProducerEpoch) -> TransactionS
 
 
 def _wait_for_rotation(state: TransactionState, who: ProducerEpoch) -> None:
-    """A producer is told of its new id before the markers under its old one are written."""
+    """Raise while a producer has yet to be told of its new id: its old one's markers come after."""
     if state.status in DECIDED and state.next_producer_id == who.producer_id:
         raise UnderWay
 
@@ -148,7 +148,7 @@ def end(
     now_ms: int,
     new_id: int | None,
 ) -> TransactionState | None:
-    """EndTxn. None: it ended so before, and the answer is what `answer_to_end` makes of `state`."""
+    """Decide EndTxn; None: it ended so before, and `answer_to_end` of `state` is the answer."""
     if state is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     _wait_for_rotation(state, who)
@@ -168,7 +168,7 @@ def end(
 def _end_bumping(
     state: TransactionState, who: ProducerEpoch, commit: bool, now_ms: int, new_id: int | None
 ) -> TransactionState | None:
-    """EndTxn v5: the next transaction has another epoch, so that this one can never touch it."""
+    """Decide EndTxn v5: the next transaction has another epoch, which this one can never touch."""
     rotated = who.producer_id == state.previous_producer_id != state.producer_id
     again = (state.bumps and who.epoch + 1 == state.epoch) or (
         rotated and who.epoch == EPOCH_LAST and state.epoch == 0
@@ -204,7 +204,7 @@ def fence(state: TransactionState, now_ms: int, new_id: int | None) -> Transacti
 def _decided(
     state: TransactionState, status: TransactionStatus, now_ms: int, new_id: int | None
 ) -> TransactionState:
-    """The end of a transaction under the next epoch; the markers carry it."""
+    """Return the end of a transaction under the next epoch; the markers carry it."""
     next_id = _given(new_id) if state.exhausted else NO_PRODUCER_ID
     return state.to(
         status,
@@ -218,7 +218,7 @@ def _decided(
 
 
 def complete(state: TransactionState, now_ms: int) -> TransactionState:
-    """Every partition has its marker."""
+    """Return the state in which every partition has its marker."""
     committed = state.status is _S.PREPARE_COMMIT
     rotated = state.next_producer_id != NO_PRODUCER_ID
     return state.to(
@@ -232,19 +232,19 @@ def complete(state: TransactionState, now_ms: int) -> TransactionState:
 
 
 def answer_to_end(state: TransactionState) -> ProducerEpoch:
-    """Who the producer is after the end that led to `state`: EndTxn v5 says so."""
+    """Return who the producer is after the end that led to `state`: EndTxn v5 says so."""
     if state.next_producer_id != NO_PRODUCER_ID:
         return ProducerEpoch(state.next_producer_id, 0)
     return ProducerEpoch(state.producer_id, state.epoch)
 
 
 def has_timed_out(state: TransactionState, now_ms: int) -> bool:
-    """Whether the open transaction takes longer than its producer said it would."""
+    """Tell whether the open transaction takes longer than its producer said it would."""
     return state.status is _S.ONGOING and now_ms >= state.started_ms + state.timeout_ms
 
 
 def has_expired(state: TransactionState, expiration_ms: int, now_ms: int) -> bool:
-    """Whether nobody has used the id for that long."""
+    """Tell whether nobody has used the id for that long."""
     idle = state.status not in DECIDED and state.status is not _S.ONGOING
     return idle and now_ms - state.updated_ms >= expiration_ms
 

@@ -54,14 +54,14 @@ class Filter(NamedTuple):
         older_than_ms: int = -1,
         matches: Callable[[str], bool] = lambda _: True,
     ) -> "Filter":
-        """From what a request says. With nothing but unknown states nothing is found."""
+        """Make the filter a request asks for. With nothing but unknown states nothing is found."""
         known = frozenset(_BY_NAME[name] for name in states if name in _BY_NAME)
         unknown = [name for name in states if name not in _BY_NAME]
         wanted = known if states else frozenset(NAMES)
         return cls(wanted, unknown, frozenset(producer_ids), older_than_ms, matches)
 
     def takes(self, transactional_id: str, state: TransactionState, now_ms: int) -> bool:
-        """Whether this one is asked for."""
+        """Tell whether this transaction is asked for."""
         if state.status not in self.statuses:
             return False
         if self.producer_ids and state.producer_id not in self.producer_ids:
@@ -72,7 +72,7 @@ class Filter(NamedTuple):
 
 
 def described(transactional_id: str, state: TransactionState) -> DescribedTransaction:
-    """One transaction as the admin sees it."""
+    """Return one transaction as the admin sees it."""
     return DescribedTransaction(
         transactional_id,
         NAMES[state.status],

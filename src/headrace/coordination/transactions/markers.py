@@ -50,10 +50,13 @@ class Participants(Protocol):
     """The partitions transactions write to."""
 
     def find(self, partition: TopicPartition) -> MarkedPartition | None:
-        """The partition; None where its topic is gone. ApiError where it is not served now."""
+        """Return the partition; None where its topic is gone.
+
+        ApiError where it is not served now.
+        """
 
     def marked(self, partition: TopicPartition, producer_id: int, *, committed: bool) -> None:
-        """Its marker holds: whoever keeps state of the partition's transactions is told."""
+        """Tell whoever keeps state of the partition's transactions that its marker holds."""
 
 
 class Markers:

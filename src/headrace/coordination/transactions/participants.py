@@ -22,7 +22,10 @@ class LocalParticipants:
         self._groups = groups
 
     def find(self, partition: TopicPartition) -> "Partition | None":
-        """The partition; None where its topic is gone. ApiError where it is not served now."""
+        """Return the partition; None where its topic is gone.
+
+        ApiError where it is not served now.
+        """
         try:
             return self._broker.partition(*partition)
         except ApiError as error:

@@ -18,12 +18,12 @@ VALUE_VERSION = 1
 
 
 def key(transactional_id: str) -> bytes:
-    """The key of all records about a transactional id."""
+    """Encode the key of all records about a transactional id."""
     return encode_key(TransactionKey(transactional_id))
 
 
 def value(state: TransactionState) -> bytes:
-    """The record that says `state`."""
+    """Encode the record that says `state`."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(state.partitions):
         topics.setdefault(topic, []).append(partition)
@@ -46,13 +46,16 @@ def value(state: TransactionState) -> bytes:
 
 
 def parse_key(data: bytes) -> str | None:
-    """Which transactional id a record is about; None for records of another kind. CorruptBatch."""
+    """Parse the transactional id a record is about; None for records of another kind.
+
+    CorruptBatch.
+    """
     found = decode_key(data)
     return found.transactional_id if isinstance(found, TransactionKey) else None
 
 
 def parse_value(data: bytes) -> TransactionState:
-    """The state a record says. CorruptBatch."""
+    """Parse the state a record says. CorruptBatch."""
     read = decode_value(data)
     return TransactionState(
         read.producer_id,

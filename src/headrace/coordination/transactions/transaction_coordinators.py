@@ -90,7 +90,7 @@ class TransactionCoordinators:
         return shard
 
     def begin(self) -> None:
-        """The cluster's partitions can be found from now on: write markers, watch the clock."""
+        """Begin to write markers and watch the clock: the cluster's partitions can be found now."""
         self._begun = True
         for shard in self.led:
             shard.begin()
@@ -110,7 +110,7 @@ class TransactionCoordinators:
         expected: ProducerEpoch | None,
         done: Done[ProducerEpoch | ApiError],
     ) -> None:
-        """InitProducerId: a producer id and epoch; whoever had the id before is fenced.
+        """Answer InitProducerId: a producer id and epoch; whoever had the id before is fenced.
 
         Refusals: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
@@ -184,7 +184,7 @@ class TransactionCoordinators:
         version: int,
         done: Done[ProducerEpoch | ApiError],
     ) -> None:
-        """EndTxn: who the producer is from now on, once the decision is committed.
+        """Answer EndTxn: who the producer is from now on, once the decision is committed.
 
         Refusals: as `add`, and INVALID_TXN_STATE.
         """
@@ -213,14 +213,14 @@ class TransactionCoordinators:
         shard.change(transactional_id, decision, done)
 
     def _check_room(self) -> None:
-        """transactional.ids.max: a stranger's invented names must not fill the memory."""
+        """Check transactional.ids.max: a stranger's invented names must not fill the memory."""
         if sum(len(shard.transactions) for shard in self.led) >= self.limits.ids_max:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "transactional.ids.max is reached")
 
     # What the admin asks
 
     def describe_transaction(self, transactional_id: str) -> "DescribedTransaction":
-        """DescribeTransactions, for one id. ApiError: TRANSACTIONAL_ID_NOT_FOUND, …"""
+        """Answer DescribeTransactions, for one id. ApiError: TRANSACTIONAL_ID_NOT_FOUND, …"""
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST)
         found = self.led.of(transactional_id).transactions.get(transactional_id)
@@ -229,11 +229,14 @@ class TransactionCoordinators:
         return describe.described(transactional_id, found.committed)
 
     def open_since_ms(self) -> list[int]:
-        """When each transaction that is open began, as far as is known now."""
+        """Return when each transaction that is open began, as far as is known now."""
         return [one.state.started_ms for shard in self.led for one in shard.ongoing.values()]
 
     def list_transactions(self, wanted: "Filter") -> "list[ListedTransaction]":
-        """ListTransactions. ApiError: COORDINATOR_LOAD_IN_PROGRESS while any shard is loading."""
+        """Answer ListTransactions. ApiError.
+
+        COORDINATOR_LOAD_IN_PROGRESS while any shard is loading.
+        """
         now_ms = self._world.clock.wall_ms()
         return [
             describe.ListedTransaction(

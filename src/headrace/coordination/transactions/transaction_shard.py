@@ -108,7 +108,7 @@ class TransactionShard(Shard):
             self._resume()
 
     def begin(self) -> None:
-        """The cluster's partitions can be found from now on: what was decided goes on."""
+        """Go on with what was decided: the cluster's partitions can be found from now on."""
         self._held = False
         if self.state is ShardState.ACTIVE:
             self._resume()
@@ -182,7 +182,7 @@ class TransactionShard(Shard):
             self.change(transactional_id, decision, done, given)
 
     def verify(self, transactional_id: str, who: ProducerEpoch, partition: TopicPartition) -> None:
-        """Whether the producer may write to `partition`, as far as that is committed.
+        """Raise unless the producer may write to `partition`, as far as that is committed.
 
         ApiError as `decide.verify`; UnderWay also while the partition's entry is not committed.
         """

@@ -48,7 +48,7 @@ class TransactionState(NamedTuple):
     """Transaction version of who moved it here."""
 
     def to(self, status: TransactionStatus, now_ms: int, **changes: Any) -> "TransactionState":  # noqa: ANN401
-        """The next state, which the table must allow."""
+        """Return the next state, which the table must allow."""
         invariant(status in NEXT[self.status], f"{self.status.name} to {status.name}")
         changes.setdefault("client_version", self.client_version)
         return self._replace(

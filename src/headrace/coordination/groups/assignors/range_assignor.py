@@ -10,7 +10,7 @@ from headrace.model.ranges import split_into_ranges
 
 
 def assign(spec: GroupSpec) -> Assignment:
-    """Each topic for itself; what members had before plays no part."""
+    """Assign each topic for itself; what members had before plays no part."""
 
     def place(member_id: str) -> tuple[bool, str]:
         instance = spec.members[member_id].instance_id
@@ -25,7 +25,7 @@ def assign(spec: GroupSpec) -> Assignment:
 
 
 def _readers(spec: GroupSpec, in_order: list[str]) -> dict[bytes, list[str]]:
-    """Who subscribes to each topic, in order; one list for all where all subscribe alike."""
+    """Return who subscribes to each topic, in order; one list for all where all subscribe alike."""
     if spec.is_homogeneous:
         topics = spec.members[in_order[0]].topics if in_order else frozenset()
         return dict.fromkeys(topics, in_order)

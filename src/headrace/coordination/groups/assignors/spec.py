@@ -39,5 +39,8 @@ Assignor = Callable[[GroupSpec], Assignment]
 
 
 def kept(spec: MemberSpec, topic: bytes, count: int, free: set[int]) -> list[int]:
-    """What the member may keep of `topic`, in order: partitions that exist and nobody else kept."""
+    """Return what the member may keep of `topic`, in order.
+
+    Partitions that exist and nobody else kept.
+    """
     return sorted(one for one in spec.present[topic] if one < count and one in free)

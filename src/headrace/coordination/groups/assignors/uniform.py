@@ -36,7 +36,7 @@ def assign(spec: GroupSpec) -> Assignment:
 def _keep(
     spec: GroupSpec, member_id: str, limit: int, free: dict[bytes, set[int]]
 ) -> dict[bytes, list[int]]:
-    """Up to `limit` partitions of what the member has, taken out of `free`."""
+    """Take up to `limit` partitions of what the member has out of `free`."""
     member = spec.members[member_id]
     own: dict[bytes, list[int]] = {}
     for topic in member.present:

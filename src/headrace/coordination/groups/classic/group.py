@@ -89,7 +89,7 @@ class ClassicGroup:
         return self.protocol_type == CONSUMER_PROTOCOL
 
     def subscribes(self, topic: str) -> bool:
-        """Whether a member may be reading `topic`: its offsets must stay."""
+        """Tell whether a member may be reading `topic`: its offsets must stay."""
         return self.is_consumer if self.subscribed is None else topic in self.subscribed
 
     def supports(self, protocol_type: str, names: tuple[tuple[str, bytes], ...]) -> bool:
@@ -102,7 +102,7 @@ class ClassicGroup:
         )
 
     def check_member(self, member_id: str, instance_id: str | None) -> Member:
-        """The member, if it may speak under these ids.
+        """Return the member, if it may speak under these ids.
 
         ApiError: UNKNOWN_MEMBER_ID; FENCED_INSTANCE_ID where another has taken the instance id.
         """
@@ -118,7 +118,7 @@ class ClassicGroup:
         return member
 
     def selected_protocol(self) -> str:
-        """The protocol most members vote for among those all members know."""
+        """Return the protocol most members vote for among those all members know."""
         everybody = len(self.members)
         candidates = frozenset(n for n, count in self._supporters.items() if count == everybody)
         votes: Counter[str] = Counter()
@@ -129,7 +129,7 @@ class ClassicGroup:
         return votes.most_common(1)[0][0]
 
     def joined_members(self) -> tuple[JoinedMember, ...]:
-        """What the leader is told: everybody, with their subscription."""
+        """Return what the leader is told: everybody, with their subscription."""
         return tuple(
             JoinedMember(one.member_id, one.instance_id, one.metadata(self.protocol_name))
             for one in self.members.values()
@@ -138,7 +138,7 @@ class ClassicGroup:
     def join_answer(
         self, member_id: str, *, with_members: bool, skip_assignment: bool = False
     ) -> JoinAnswer:
-        """The answer that puts `member_id` into the present generation."""
+        """Return the answer that puts `member_id` into the present generation."""
         return JoinAnswer(
             ErrorCode.NONE,
             member_id,
@@ -284,13 +284,13 @@ class ClassicGroup:
             member.assignment = assignments.get(member.member_id, b"")
 
     def forget_pending_join(self, member_id: str) -> None:
-        """The id given out is no longer waited for."""
+        """Forget the id given out: it is no longer waited for."""
         deadline = self.pending_joins.pop(member_id, None)
         if deadline is not None:
             deadline.cancel()
 
     def end_timers(self) -> None:
-        """Nothing of this group happens by itself any more."""
+        """End all timers: nothing of this group happens by itself any more."""
         for deadline in (self.join_deadline, self.sync_deadline, *self.pending_joins.values()):
             if deadline is not None:
                 deadline.cancel()

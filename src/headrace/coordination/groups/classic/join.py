@@ -64,7 +64,7 @@ def _new_group(shard: ShardContext, group_id: str) -> ClassicGroup:
 
 
 def _has_room(shard: ShardContext, group: ClassicGroup, member_id: str) -> bool:
-    """Whether group.max.size leaves a place.
+    """Tell whether group.max.size leaves a place.
 
     While a rebalance is prepared the places go to those who have joined, so a group that is too
     large (the limit was lowered) loses who comes last.
@@ -143,7 +143,7 @@ def _member(request: JoinRequest, member_id: str) -> Member:
 def _rejoin(
     shard: ShardContext, group: ClassicGroup, request: JoinRequest, done: Done[JoinAnswer]
 ) -> None:
-    """A known member joins again: to keep its place, to change something, or to assign anew."""
+    """Let a known member join again: to keep its place, to change something, or to assign anew."""
     try:
         member = group.check_member(request.member_id, request.instance_id)
     except ApiError as error:
@@ -180,7 +180,7 @@ def _replace_static(
     new_id: str,
     done: Done[JoinAnswer],
 ) -> None:
-    """A static member is back without its id: it takes its place again, under a new one."""
+    """Give a static member, back without its id, its place again, under a new id."""
     old = group.members[old_id]
     leader_before = group.leader
     member = Member(
@@ -219,7 +219,7 @@ def _static_stored(
     revert: Callable[[], None],
     error: ErrorCode | None,
 ) -> None:
-    """The new id is in the log, or it is not: no rebalance either way."""
+    """Answer once the new id is in the log, or is not: no rebalance either way."""
     if error is not None:
         group.answer_join(member, JoinAnswer(error))
         revert()

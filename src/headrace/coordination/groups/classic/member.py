@@ -43,20 +43,20 @@ class Member:
         return self.join_done is not None or self.sync_done is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its subscription under `protocol`; empty where it does not know that protocol."""
+        """Return its subscription under `protocol`; empty where it does not know that protocol."""
         for name, metadata in self.protocols:
             if name == protocol:
                 return metadata
         return b""
 
     def vote(self, candidates: frozenset[str]) -> str | None:
-        """The first of its protocols that is a candidate."""
+        """Return the first of its protocols that is a candidate."""
         for name, _ in self.protocols:
             if name in candidates:
                 return name
         return None
 
     def end_session_watch(self) -> None:
-        """Its session no longer matters."""
+        """End the watch: its session no longer matters."""
         if self.session is not None:
             self.session.cancel()

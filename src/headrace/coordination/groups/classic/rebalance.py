@@ -18,7 +18,7 @@ _S = GroupState
 
 
 def rebalance_or_complete(shard: ShardContext, group: ClassicGroup) -> None:
-    """The members changed: begin a rebalance, or see whether the one under way is complete."""
+    """Begin a rebalance after a change of members, or see whether the one under way is complete."""
     if _S.PREPARING_REBALANCE in NEXT[group.state]:
         prepare(shard, group)
     else:
@@ -133,7 +133,7 @@ def propagate(shard: ShardContext, group: ClassicGroup, error: ErrorCode) -> Non
 
 
 def end_sync_phase(group: ClassicGroup) -> None:
-    """Nobody's SyncGroup is missing any more."""
+    """End the phase: nobody's SyncGroup is missing any more."""
     group.pending_syncs.clear()
     if group.sync_deadline is not None:
         group.sync_deadline.cancel()
@@ -191,4 +191,4 @@ def _sync_time_is_up(shard: ShardContext, group: ClassicGroup) -> None:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """An Empty group's record: without it a restart shows the generation before, and no member."""
+    """Ignore the outcome: without an Empty group's record a restart shows the generation before."""

@@ -37,6 +37,6 @@ NEXT: dict[GroupState, frozenset[GroupState]] = {
 
 
 def step(state: GroupState, target: GroupState) -> GroupState:
-    """The state after going from `state` to `target`."""
+    """Return the state after going from `state` to `target`."""
     invariant(target in NEXT[state], f"a group cannot go from {state.value} to {target.value}")
     return target

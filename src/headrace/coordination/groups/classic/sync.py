@@ -44,7 +44,7 @@ def sync(shard: ShardContext, request: SyncRequest, done: Done[SyncAnswer]) -> N
 
 
 def _differs(asked: str | None, present: str | None) -> bool:
-    """Older versions say nothing of protocols, which is no contradiction."""
+    """Tell whether names differ; older versions say nothing of protocols, no contradiction."""
     return asked is not None and present is not None and asked != present
 
 
@@ -83,7 +83,7 @@ def _stored(
     assignments: dict[str, bytes],
     error: ErrorCode | None,
 ) -> None:
-    """The assignment is committed and the generation reads, or could not be and all join anew."""
+    """Let the generation read its committed assignment, or join anew where that failed."""
     if group.state is not _S.COMPLETING_REBALANCE or group.generation != generation:
         return  # a member came or went meanwhile, and another generation is on its way
     if error is not None:

@@ -44,7 +44,7 @@ _M = MemberState
 def join(
     shard: ShardContext, group: ConsumerGroup, request: JoinRequest, done: Done[JoinAnswer]
 ) -> None:
-    """JoinGroup, answered when what it changed is committed."""
+    """Answer JoinGroup when what it changed is committed."""
     turn = Turn(shard, group)
     member_id = request.member_id or shard.new_member_id(request.instance_id or request.client_id)
     try:
@@ -87,7 +87,7 @@ def _check_join(
 
 
 def _join(turn: Turn[ConsumerGroup], request: JoinRequest, member_id: str) -> Member | None:
-    """The member after its step; None for one that is first to come back with its id."""
+    """Return the member after its step; None for one that is first to come back with its id."""
     shard, group = turn.shard, turn.group
     unknown = request.member_id == UNKNOWN_MEMBER
     if unknown and request.instance_id is None and request.needs_member_id:
@@ -141,7 +141,7 @@ def _asked(
 def sync(
     shard: ShardContext, group: ConsumerGroup, request: SyncRequest, done: Done[SyncAnswer]
 ) -> None:
-    """SyncGroup: what the member has now, once that is committed."""
+    """Answer SyncGroup with what the member has now, once that is committed."""
     try:
         member, part = _member(group, request.member_id, request.instance_id)
         _check_sync(member, part, request)
@@ -182,7 +182,7 @@ def _check_sync(member: Member, part: ClassicPart, request: SyncRequest) -> None
 def _member(
     group: ConsumerGroup, member_id: str, instance_id: str | None
 ) -> tuple[Member, ClassicPart]:
-    """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; only for members of the classic protocol."""
+    """Return a member of the classic protocol; ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     if instance_id is None:
         member = group.member(member_id)
     else:
@@ -207,7 +207,7 @@ def heartbeat(
     instance_id: str | None,
     generation: int,
 ) -> ErrorCode:
-    """Heartbeat: REBALANCE_IN_PROGRESS where the member has a step to take."""
+    """Answer Heartbeat: REBALANCE_IN_PROGRESS where the member has a step to take."""
     try:
         member, _ = _member(group, member_id, instance_id)
     except ApiError as error:
@@ -231,7 +231,7 @@ def heartbeat(
 
 
 def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Member:
-    """ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID; an instance needs no member id."""
+    """Return who leaves, by instance or id; ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     if instance_id is None:
         return group.member(member_id)
     holder = group.static_member(instance_id)
@@ -241,7 +241,7 @@ def _leaver(group: ConsumerGroup, member_id: str, instance_id: str | None) -> Me
 
 
 def leave(shard: ShardContext, group: ConsumerGroup, leavers: Sequence[Leaver]) -> list[Left]:
-    """LeaveGroup, for each of its members by itself, whichever protocol they speak.
+    """Answer LeaveGroup, for each of its members by itself, whichever protocol they speak.
 
     Each is answered for by the words of the request: an administrator who names an instance only
     looks for that.
@@ -264,4 +264,4 @@ def leave(shard: ShardContext, group: ConsumerGroup, leavers: Sequence[Leaver]) 
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """What the log refused is taken back, and comes about by a later request or a timeout."""
+    """Ignore what the log refused: it comes about by a later request or a timeout."""

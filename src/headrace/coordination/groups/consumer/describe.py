@@ -16,7 +16,7 @@ from headrace.model.errors import ErrorCode
 
 
 def describe(shard: ShardContext, group_id: str) -> DescribedConsumerGroup:
-    """The group as it is. ApiError GROUP_ID_NOT_FOUND, for groups of other types too."""
+    """Return the group as it is. ApiError GROUP_ID_NOT_FOUND, for groups of other types too."""
     group = find_members.find(shard, group_id)
     return DescribedConsumerGroup(
         group_id,
@@ -50,7 +50,7 @@ def _member(image: MetadataImage, group: ConsumerGroup, member: Member) -> Descr
 def _topics(
     image: MetadataImage, partitions: Mapping[bytes, Mapping[int, int] | frozenset[int]]
 ) -> tuple[DescribedTopic, ...]:
-    """Topics that are gone have no name to be shown by."""
+    """Return the topics by name; those that are gone have none to be shown by."""
     found = []
     for topic_id, parts in partitions.items():
         topic = image.topics_by_id.get(topic_id)

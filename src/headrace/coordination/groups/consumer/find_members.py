@@ -18,7 +18,7 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 def find(shard: ShardContext, group_id: str) -> ConsumerGroup:
-    """ApiError GROUP_ID_NOT_FOUND."""
+    """Return the group; ApiError GROUP_ID_NOT_FOUND."""
     group = shard.modern.find(ConsumerGroup, group_id)
     if group is not None:
         return group
@@ -28,7 +28,7 @@ def find(shard: ShardContext, group_id: str) -> ConsumerGroup:
 
 
 def check_room(shard: ShardContext, group: ConsumerGroup, member_id: str) -> None:
-    """ApiError GROUP_MAX_SIZE_REACHED."""
+    """Raise ApiError GROUP_MAX_SIZE_REACHED where the group has no place."""
     limit = shard.limits.consumer_max_size
     if len(group.members) >= limit and member_id not in group.members:
         raise ApiError(
@@ -45,7 +45,7 @@ def take_in(
     joins: bool,
     replaces: Callable[[Member], None],
 ) -> Member | None:
-    """The member as it is; None for one that joins only now.
+    """Return the member as it is; None for one that joins only now.
 
     A static member that joins under a new id takes the place of its former self, if `replaces`
     does not object. ApiError UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
@@ -65,7 +65,7 @@ def take_in(
 
 
 def check_instance(holder: Member | None, member_id: str, instance_id: str) -> Member:
-    """The static member, if it is the one that asks. ApiError."""
+    """Return the static member, if it is the one that asks. ApiError."""
     if holder is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if holder.member_id != member_id:
@@ -78,7 +78,7 @@ def check_instance(holder: Member | None, member_id: str, instance_id: str) -> M
 
 
 def check_released(holder: Member, member_id: str) -> None:
-    """ApiError UNRELEASED_INSTANCE_ID while the holder of an instance id has not left.
+    """Raise ApiError UNRELEASED_INSTANCE_ID while the holder of an instance id has not left.
 
     A classic member may be replaced any time, as in a classic group.
     """
@@ -104,7 +104,7 @@ def _replace(turn: Turn[ConsumerGroup], holder: Member, member_id: str) -> Membe
 
 
 def remove_records(turn: Turn[ConsumerGroup], member_id: str) -> None:
-    """The member is gone, its target and what it has with it."""
+    """Write that the member is gone, its target and what it has with it."""
     turn.change(MemberStanding(member_id, None))
     turn.change(MemberTarget(member_id, None))
     turn.change(MemberSubscription(member_id, None))

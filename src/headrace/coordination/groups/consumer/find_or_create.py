@@ -8,8 +8,9 @@ from headrace.coordination.groups.modern.group_change import Turn
 
 
 def open_group(shard: ShardContext, group_id: str, *, create: bool) -> Turn[ConsumerGroup]:
-    """A turn in the group; with `create` it is made, or made of a classic one, where need be.
+    """Return a turn in the group.
 
+    With `create` it is made, or made of a classic one, where need be.
     ApiError GROUP_ID_NOT_FOUND, also for a classic group that cannot be upgraded.
     """
     classic = shard.groups.get(group_id)

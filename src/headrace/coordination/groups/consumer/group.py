@@ -83,16 +83,16 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
         return self._behind
 
     def owner_epoch(self, topic_id: bytes, partition: int) -> int:
-        """The epoch of the member that has the partition, or is to give it up; NOT_OWNED."""
+        """Return the epoch of the member that has the partition, or is to give it up; NOT_OWNED."""
         owner = self._owners.get(topic_id, {}).get(partition)
         return NOT_OWNED if owner is None else self.members[owner].standing.epoch
 
     def owner(self, topic_id: bytes, partition: int) -> str | None:
-        """The member that has the partition, or is to give it up."""
+        """Return the member that has the partition, or is to give it up."""
         return self._owners.get(topic_id, {}).get(partition)
 
     def subscribed_topics(self) -> set[str]:
-        """All topics any member subscribes to, by name or by a resolved expression."""
+        """Return all topics any member subscribes to, by name or by a resolved expression."""
         topics = set(self._topic_members)
         for regex in self.regex_members:
             resolved = self.regexes.get(regex)
@@ -101,29 +101,32 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
         return topics
 
     def subscribes(self, topic: str) -> bool:
-        """Whether a member may be reading `topic`: its offsets must stay."""
+        """Tell whether a member may be reading `topic`: its offsets must stay."""
         return topic in self._topic_members or any(
             topic in one.topics for one in self.regexes.values()
         )
 
     def topics_of(self, subscription: Subscription) -> frozenset[str]:
-        """What a member subscribes to; an expression not resolved yet stands for no topic."""
+        """Return what a member subscribes to.
+
+        An expression not resolved yet stands for no topic.
+        """
         resolved = self.regexes.get(subscription.regex) if subscription.regex else None
         return subscription.topics if resolved is None else subscription.topics | resolved.topics
 
     def assignor(self, default: str) -> str:
-        """The assignor most members ask for; the first of equals by name, so all agree."""
+        """Return the assignor most members ask for; the first of equals by name, so all agree."""
         if not self.assignors:
             return default
         return max(sorted(self.assignors), key=self.assignors.__getitem__)
 
     def static_member(self, instance_id: str | None) -> Member | None:
-        """Who has the instance id."""
+        """Return the member that has the instance id."""
         holder = None if instance_id is None else self.static_members.get(instance_id)
         return None if holder is None else self.members[holder]
 
     def member(self, member_id: str) -> Member:
-        """ApiError UNKNOWN_MEMBER_ID."""
+        """Return the member; ApiError UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise ApiError(
@@ -271,7 +274,7 @@ def _add(counter: Counter[str], key: str, by: int) -> None:
 
 
 def waits_for_release(group: ConsumerGroup, member: Member) -> bool:
-    """Whether something the member is to have is still with another."""
+    """Tell whether something the member is to have is still with another."""
     if member.standing.state is not MemberState.UNRELEASED_PARTITIONS:
         return False
     assigned = member.standing.assigned

@@ -33,7 +33,7 @@ from headrace.ports.callbacks import Done
 def heartbeat(
     shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
 ) -> None:
-    """`done` is called once, when what the answer says is committed."""
+    """Handle a heartbeat: `done` is called once, when what the answer says is committed."""
     try:
         validate.check_request(request, shard.limits.consumer_assignors)
         if request.epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):

@@ -27,7 +27,7 @@ from headrace.ports.callbacks import Done
 def leave(
     shard: ShardContext, request: HeartbeatRequest, done: Done[HeartbeatAnswer[OwnedPartitions]]
 ) -> None:
-    """A heartbeat of epoch -1 or -2. ApiError before anything is changed."""
+    """Handle a heartbeat of epoch -1 or -2. ApiError before anything is changed."""
     group = find_members.find(shard, request.group_id)
     if request.instance_id is None:
         member = group.member(request.member_id)
@@ -70,7 +70,7 @@ def remove(turn: Turn[ConsumerGroup], gone: list[Member]) -> None:
 
 
 def session_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
-    """The member was heard of: its session runs from now."""
+    """Start the session of a member that was heard of."""
     classic = member.subscription.classic
     if classic is not None:
         timeout_ms = classic.session_timeout_ms
@@ -80,7 +80,7 @@ def session_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> N
 
 
 def revocation_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
-    """The member was told to give partitions up: it has its rebalance timeout to do so."""
+    """Start the rebalance timeout of a member that was told to give partitions up."""
     epoch = member.standing.epoch
     timeout_ms = member.subscription.rebalance_timeout_ms
     member_id = member.member_id
@@ -94,14 +94,14 @@ def revocation_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -
 
 
 def join_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
-    """A classic member is to join again: it has its rebalance timeout from the first time told."""
+    """Start the rebalance timeout of a classic member that is to join, from the first time told."""
     if not group.timers.is_armed(JOIN, member.member_id):
         timeout_ms = member.subscription.rebalance_timeout_ms
         _arm(shard, group, JOIN, member.member_id, timeout_ms, "it did not join again")
 
 
 def sync_runs(shard: ShardContext, group: ConsumerGroup, member: Member) -> None:
-    """A classic member joined: it is to ask for its assignment within its rebalance timeout."""
+    """Start the rebalance timeout of a classic member that is to ask for its assignment."""
     timeout_ms = member.subscription.rebalance_timeout_ms
     _arm(shard, group, SYNC, member.member_id, timeout_ms, "it did not sync")
 
@@ -131,7 +131,7 @@ def _fence(shard: ShardContext, group: ConsumerGroup, member_id: str, because: s
 
 
 def revive(shard: ShardContext, group: ConsumerGroup) -> None:
-    """After a replay: members have one session's time to be heard of, and to do what they owe."""
+    """Give members one session's time, after a replay, to be heard of and to do what they owe."""
     for member in group.members.values():
         session_runs(shard, group, member)
         if not member.is_classic and member.standing.pending:

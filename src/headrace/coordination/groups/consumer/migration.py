@@ -31,7 +31,7 @@ BIDIRECTIONAL, UPGRADE, DOWNGRADE = "bidirectional", "upgrade", "downgrade"
 
 
 def upgrade(shard: ShardContext, classic: ClassicGroup) -> Turn[ConsumerGroup]:
-    """The classic group as a consumer group. ApiError GROUP_ID_NOT_FOUND where it may not be.
+    """Make the classic group a consumer group. ApiError GROUP_ID_NOT_FOUND where it may not be.
 
     An empty one may always; one with members where `group.consumer.migration.policy` lets it, and
     they are consumers.
@@ -109,7 +109,7 @@ def _take_members(turn: Turn[ConsumerGroup], classic: ClassicGroup) -> None:
 
 
 def by_id(image: MetadataImage, topics: consumer_protocol.TopicNumbers) -> Partitions:
-    """The partitions of topics that exist, by their ids."""
+    """Return the partitions of topics that exist, by their ids."""
     found: dict[bytes, frozenset[int]] = {}
     for name, parts in topics:
         topic = image.topics.get(name)
@@ -119,7 +119,7 @@ def by_id(image: MetadataImage, topics: consumer_protocol.TopicNumbers) -> Parti
 
 
 def by_name(image: MetadataImage, partitions: Partitions) -> dict[str, list[int]]:
-    """The partitions of topics that exist, by their names."""
+    """Return the partitions of topics that exist, by their names."""
     found: dict[str, list[int]] = {}
     for topic_id, parts in partitions.items():
         topic = image.topics_by_id.get(topic_id)
@@ -132,7 +132,7 @@ def by_name(image: MetadataImage, partitions: Partitions) -> dict[str, list[int]
 
 
 def may_downgrade(shard: ShardContext, group: ConsumerGroup, without: Collection[str]) -> bool:
-    """Whether the group is to be a classic one once these members have left it."""
+    """Tell whether the group is to be a classic one once these members have left it."""
     left = len(group.members) - len(without)
     classic_gone = sum(group.members[one].is_classic for one in without)
     return (

@@ -97,7 +97,7 @@ class Member:
         return self.subscription.classic is not None
 
     def is_reconciled_to(self, target_epoch: int) -> bool:
-        """Whether it has all it is to have in `target_epoch`, and nothing else."""
+        """Tell whether it has all it is to have in `target_epoch`, and nothing else."""
         standing = self.standing
         return standing.state is MemberState.STABLE and standing.epoch == target_epoch
 

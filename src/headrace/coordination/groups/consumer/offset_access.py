@@ -19,7 +19,7 @@ def check_commit(
     *,
     in_transaction: bool = False,
 ) -> None:
-    """Whether the request may commit to the group now.
+    """Raise ApiError unless the request may commit to the group now.
 
     A member may with its present epoch; with an older one those partitions that it had then and has
     still. ApiError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH (classic members: ILLEGAL_GENERATION),
@@ -64,7 +64,7 @@ def _had(
 
 
 def check_fetch(group: ConsumerGroup, member_id: str | None, epoch: int) -> None:
-    """ApiError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH. Who names no member is not asked."""
+    """Raise ApiError UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; who names no member is not asked."""
     if member_id is None and epoch < 0:
         return
     member = group.member(member_id or "")

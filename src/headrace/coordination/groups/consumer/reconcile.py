@@ -34,7 +34,7 @@ class Towards:
 
 
 def next_standing(group: ConsumerGroup, member: Member, towards: Towards) -> Standing:
-    """The member's standing after this step; the present one where it cannot take any.
+    """Return the member's standing after this step; the present one where it cannot take any.
 
     ApiError FENCED_MEMBER_EPOCH for a member in a state nobody here knows.
     """
@@ -109,7 +109,7 @@ def _shrink(standing: Standing, towards: Towards) -> Standing:
 
 
 def _owns_any(pending: OwnedPartitions, owned: Partitions | None) -> bool:
-    """Whether the member still has something it is to give up; silence says it has."""
+    """Tell whether the member still has something it is to give up; silence says it has."""
     if owned is None:
         return True
     return any(

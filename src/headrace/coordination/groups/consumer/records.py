@@ -26,7 +26,7 @@ _Read = tables.Fields
 
 
 def encode(group_id: str, change: Change) -> KeyValue:
-    """Key and value of the record that says `change`."""
+    """Encode the record that says `change`: its key and value."""
     match change:
         case GroupEpoch(epoch, digest):
             gone = epoch is None
@@ -112,7 +112,7 @@ def _regex(resolved: Resolved) -> _Read:
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[str, Change]:
-    """The group and the change a record speaks of; its key is of `KEY_TYPES`. CorruptBatch."""
+    """Decode the group and the change of a record whose key is of `KEY_TYPES`. CorruptBatch."""
     key_type, names, read = tables.decode(key, value)
     return names["groupId"], _change(key_type, names, read)
 
@@ -178,7 +178,7 @@ def _read_standing(read: _Read) -> Standing:
 
 
 def _read_owned(topics: list[Any], epoch: int) -> OwnedPartitions:
-    """Before 4.3 no epochs are there: then the member's stands in, as where they do not fit."""
+    """Read owned partitions; before 4.3 without epochs: the member's stands in, as for a misfit."""
     owned: dict[bytes, dict[int, int]] = {}
     for one in topics:
         numbers = one["partitions"]

@@ -41,7 +41,7 @@ def _compiled(expression: str) -> _Pattern:
 
 
 def check(expression: str, field: str = "SubscribedTopicRegex") -> None:
-    """ApiError INVALID_REGULAR_EXPRESSION where it cannot be compiled, or is too long."""
+    """Raise ApiError INVALID_REGULAR_EXPRESSION where it cannot be compiled, or is too long."""
     problem = None
     if len(expression) > EXPRESSION_CHARS_MAX:
         problem = f"longer than {EXPRESSION_CHARS_MAX} characters"
@@ -61,7 +61,7 @@ def check(expression: str, field: str = "SubscribedTopicRegex") -> None:
 
 
 def matching(expression: str, topics: Iterable[str]) -> frozenset[str]:
-    """The topics whose whole name matches; none where the expression is not valid."""
+    """Return the topics whose whole name matches; none where the expression is not valid."""
     try:
         check(expression)
     except ApiError:
@@ -71,7 +71,7 @@ def matching(expression: str, topics: Iterable[str]) -> frozenset[str]:
 
 
 def matcher(expression: str, field: str) -> Callable[[str], bool]:
-    """Whether a whole name matches, as a function. ApiError as `check`; `field` had it."""
+    """Return a function that tells whether a whole name matches. ApiError as `check`."""
     check(expression, field)
     pattern = _compiled(expression)
     return lambda name: pattern.fullmatch(name) is not None

@@ -23,7 +23,7 @@ REGEX_REFRESH_SECONDS_MIN = 1.0
 
 
 def updated(present: Subscription, request: HeartbeatRequest) -> Subscription:
-    """What the member wants after `request`."""
+    """Return what the member wants after `request`."""
     timeout = request.rebalance_timeout_ms
     topics = present.topics if request.topics is None else request.topics
     return Subscription(
@@ -122,7 +122,7 @@ def _refresh_regexes(turn: Turn[ConsumerGroup], image: MetadataImage) -> bool:
 
 
 def topic_ids(shard: ShardContext, group: ConsumerGroup, member: Member) -> frozenset[bytes]:
-    """The topics the member subscribes to, those that exist."""
+    """Return the topics the member subscribes to, those that exist."""
     topics = shard.image().topics
     found = (topics.get(name) for name in group.topics_of(member.subscription))
     return frozenset(one.topic_id for one in found if one is not None)

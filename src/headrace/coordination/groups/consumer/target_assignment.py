@@ -17,7 +17,7 @@ def update(turn: Turn[ConsumerGroup]) -> None:
 
 
 def question(shard: ShardContext, group: ConsumerGroup) -> Question[Partitions]:
-    """The assignor most members ask for, and what it is asked."""
+    """Return the assignor most members ask for, and what it is asked."""
     spec = group_spec(shard, group)
     subscribed = sum(len(member.topics) for member in spec.members.values())
     assignor = ASSIGNORS[group.assignor(shard.limits.consumer_assignors[0])]
@@ -25,7 +25,10 @@ def question(shard: ShardContext, group: ConsumerGroup) -> Question[Partitions]:
 
 
 def group_spec(shard: ShardContext, group: ConsumerGroup) -> GroupSpec:
-    """The group as assignors see it. Members with equal subscriptions share one set of topics."""
+    """Return the group as assignors see it.
+
+    Members with equal subscriptions share one set of topics.
+    """
     topics = shard.image().topics
     ids: dict[frozenset[str], frozenset[bytes]] = {}
     counts: dict[bytes, int] = {}

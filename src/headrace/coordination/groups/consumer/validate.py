@@ -13,7 +13,7 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 def check_request(request: HeartbeatRequest, assignors: tuple[str, ...]) -> None:
-    """ApiError INVALID_REQUEST, UNSUPPORTED_ASSIGNOR."""
+    """Raise ApiError INVALID_REQUEST, UNSUPPORTED_ASSIGNOR where the request says too little."""
     for name, value in (
         ("GroupId", request.group_id),
         ("InstanceId", request.instance_id),
@@ -57,7 +57,7 @@ def _check(holds: bool, message: str) -> None:
 
 
 def check_epoch(member: Member, epoch: int, owned: Partitions | None) -> None:
-    """ApiError FENCED_MEMBER_EPOCH where the member is not where it thinks it is.
+    """Raise ApiError FENCED_MEMBER_EPOCH where the member is not where it thinks it is.
 
     One epoch behind is let pass if it has nothing but what is its own: then just the answer that
     told it of the new one was lost.

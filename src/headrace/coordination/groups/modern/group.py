@@ -50,15 +50,15 @@ class ModernGroup(ABC, Generic[P, C]):
 
     @abstractmethod
     def record(self, change: C | GroupEpoch | TargetEpoch | MemberTarget[P]) -> KeyValue:
-        """The record of `__consumer_offsets` that says `change` of this group."""
+        """Return the record of `__consumer_offsets` that says `change` of this group."""
 
     @abstractmethod
     def tombstones(self) -> Iterable[C | GroupEpoch | TargetEpoch | MemberTarget[P]]:
-        """The changes that delete every record of the group; its epoch's last."""
+        """Yield the changes that delete every record of the group; its epoch's last."""
 
     @abstractmethod
     def subscribed_topics(self) -> set[str]:
-        """All topics any member subscribes to."""
+        """Return all topics any member subscribes to."""
 
     def _set_epoch(self, change: GroupEpoch) -> GroupEpoch:
         former = GroupEpoch(self.epoch, self.metadata_hash)

@@ -46,7 +46,7 @@ class Turn(Generic[G]):
         self._records.extend(key_values)
 
     def also(self, undo: Callable[[], object]) -> None:
-        """Something else was changed: `undo` takes it back."""
+        """Note something else that was changed: `undo` takes it back."""
         self._undo.append(undo)
 
     def after(self, act: Callable[[], object]) -> None:
@@ -54,7 +54,7 @@ class Turn(Generic[G]):
         self._after.append(act)
 
     def take_back(self) -> None:
-        """Nothing of this turn has happened."""
+        """Undo this turn: nothing of it has happened."""
         for undo in reversed(self._undo):
             undo()
         self._undo.clear()

@@ -11,10 +11,10 @@ class ModernGroups(dict[str, ModernGroup[Any, Any]]):
     """By group id, whatever their kind."""
 
     def find(self, kind: type[G], group_id: str) -> G | None:
-        """The group of that id and kind; None where there is none."""
+        """Return the group of that id and kind; None where there is none."""
         group = self.get(group_id)
         return group if isinstance(group, kind) else None
 
     def all_of(self, kind: type[G]) -> list[G]:
-        """Every group of one kind."""
+        """Return every group of one kind."""
         return [group for group in self.values() if isinstance(group, kind)]

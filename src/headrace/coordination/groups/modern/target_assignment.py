@@ -114,4 +114,4 @@ def _take(turn: Turn[ModernGroup[P, Any]], given: Mapping[str, P], epoch: int) -
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """What the log refused is tried again by the next heartbeat."""
+    """Ignore what the log refused: the next heartbeat tries it again."""

@@ -40,7 +40,7 @@ class Timers:
         deadline.set(seconds)
 
     def is_armed(self, kind: str, member_id: str = "") -> bool:
-        """Whether the timer is to ring, or has rung and was not disarmed since."""
+        """Tell whether the timer is to ring, or has rung and was not disarmed since."""
         return (kind, member_id) in self._deadlines
 
     def disarm(self, kind: str, member_id: str = "") -> None:

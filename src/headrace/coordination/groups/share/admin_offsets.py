@@ -75,7 +75,7 @@ def describe(
     group_id: str,
     wanted: Sequence[tuple[str, Sequence[int]]] | None,
 ) -> list[TopicSeen]:
-    """DescribeShareGroupOffsets for one group; `wanted` None: everything it keeps state of.
+    """Answer DescribeShareGroupOffsets for one group; `wanted` None: all it keeps state of.
 
     ApiError: GROUP_ID_NOT_FOUND where all is wanted of a group that is not there.
     """
@@ -124,7 +124,7 @@ def alter(
     wanted: Sequence[tuple[str, Mapping[int, int]]],
     done: Done[Outcomes],
 ) -> None:
-    """AlterShareGroupOffsets: begin again at the offsets given, by topic and partition."""
+    """Answer AlterShareGroupOffsets: begin again at the offsets given, by topic and partition."""
     group = shard.modern.find(ShareGroup, group_id)
     try:
         if group is None and (group_id in shard.groups or group_id in shard.modern):
@@ -177,7 +177,7 @@ def delete(
     names: Sequence[str],
     done: Done[Outcomes],
 ) -> None:
-    """DeleteShareGroupOffsets: the group has never been in these topics."""
+    """Answer DeleteShareGroupOffsets: the group has never been in these topics."""
     try:
         group = _group(shard, group_id)
         _check_empty(group)
@@ -216,7 +216,7 @@ def delete_group(
     group_id: str,
     done: Done[ErrorCode],
 ) -> None:
-    """DeleteGroups, for a share group: its state first, then the group."""
+    """Answer DeleteGroups for a share group: delete its state first, then the group."""
     try:
         group = _group(shard, group_id)
         _check_empty(group)
@@ -236,7 +236,7 @@ def delete_group(
 
 
 def forget_topics(shard: ShardContext, topic_ids: frozenset[bytes]) -> None:
-    """These topics are gone for good: no group keeps state of them any more."""
+    """Forget topics that are gone for good: no group keeps state of them any more."""
     for group in shard.modern.all_of(ShareGroup):
         if topic_ids.isdisjoint(group.initialized):
             continue
@@ -252,7 +252,7 @@ def _drop(context: OffsetsContext, keys: list[ShareKey], done: Done[ErrorCode | 
 
 
 def _without(group: ShareGroup, topic_ids: Collection[bytes]) -> dict[bytes, TopicState]:
-    """Of which partitions state is kept, but for these topics."""
+    """Return the topics of which partitions have state, but for these."""
     return {at: topic for at, topic in group.initialized.items() if at not in topic_ids}
 
 
@@ -261,7 +261,7 @@ def _as_error(code: ErrorCode | None) -> ApiError | None:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """Topics that are gone are nobody's to read: their state is named a while longer."""
+    """Ignore the outcome: topics that are gone are nobody's to read."""
 
 
 def _id(topic: TopicInfo | None) -> bytes | None:

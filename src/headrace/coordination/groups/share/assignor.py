@@ -21,7 +21,7 @@ Wanted = Mapping[str, frozenset[Part]]
 
 
 def assign(wanted: Wanted, former: Mapping[str, frozenset[Part]]) -> dict[str, frozenset[Part]]:
-    """What each member is to read; `former` is what it was to read before.
+    """Assign what each member is to read; `former` is what it was to read before.
 
     Linear in members and partitions where all subscribe to the same.
     """
@@ -62,7 +62,7 @@ def _assign(wanted: Wanted, former: Mapping[str, frozenset[Part]]) -> dict[str, 
 def _assign_alike(
     wanted: Wanted, former: Mapping[str, frozenset[Part]]
 ) -> dict[str, frozenset[Part]]:
-    """All subscribe to the same: everybody gets as many, or one fewer."""
+    """Assign where all subscribe to the same: everybody gets as many, or one fewer."""
     members = sorted(wanted)
     parts = sorted(wanted[members[0]]) if members else []
     if not parts:
@@ -90,7 +90,10 @@ def _assign_alike(
 def _together(
     members: list[str], parts: list[Part], former: Mapping[str, frozenset[Part]]
 ) -> dict[str, frozenset[Part]]:
-    """Fewer partitions than members: each reads one, and each is read by as many, or one more."""
+    """Assign fewer partitions than members.
+
+    Each reads one, each is read by as many, or one more.
+    """
     least, more = divmod(len(members), len(parts))
     readers = dict.fromkeys(parts, 0)
     held: dict[str, frozenset[Part]] = {}

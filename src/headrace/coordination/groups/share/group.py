@@ -43,12 +43,12 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
         return {topic for member in self.members.values() for topic in member.subscription.topics}
 
     def with_state(self, topic_id: bytes) -> tuple[int, ...]:
-        """The partitions of a topic of which state is kept."""
+        """Return the partitions of a topic of which state is kept."""
         topic = self.initialized.get(topic_id)
         return () if topic is None else topic.partitions
 
     def parts(self) -> list[tuple[str, Part]]:
-        """Every partition of which state is kept, with its topic's name."""
+        """Return every partition of which state is kept, with its topic's name."""
         return [
             (topic.name, (topic_id, index))
             for topic_id, topic in self.initialized.items()
@@ -111,7 +111,7 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
 def with_parts(
     topics: Mapping[bytes, TopicState], name: str, topic_id: bytes, indexes: list[int]
 ) -> dict[bytes, TopicState]:
-    """`topics` with more partitions of one topic."""
+    """Return `topics` with more partitions of one topic."""
     known = topics.get(topic_id, TopicState(name))
     merged = tuple(sorted({*known.partitions, *indexes}))
     return {**topics, topic_id: TopicState(name, merged)}

@@ -60,7 +60,7 @@ class Heartbeat(NamedTuple):
 
 
 def validate(one: Heartbeat) -> None:
-    """ApiError INVALID_REQUEST for what no member may say, in Kafka's words."""
+    """Raise ApiError INVALID_REQUEST for what no member may say, in Kafka's words."""
     problem = None
     if not one.member_id:
         problem = "MemberId can't be empty."
@@ -84,7 +84,7 @@ def heartbeat(
     request: Heartbeat,
     done: Done[HeartbeatAnswer[Assigned]],
 ) -> None:
-    """A member is there, joins or leaves; answered once what it changes is committed."""
+    """Let a member be, join or leave; answered once what it changes is committed."""
     try:
         validate(request)
         turn = _open_group(shard, request)
@@ -96,7 +96,7 @@ def heartbeat(
 
 
 def _open_group(shard: ShardContext, request: Heartbeat) -> Turn[ShareGroup]:
-    """A turn in the group; who joins finds or founds it. ApiError GROUP_ID_NOT_FOUND."""
+    """Return a turn in the group; who joins finds or founds it. ApiError GROUP_ID_NOT_FOUND."""
     group_id = request.group_id
     group = shard.modern.find(ShareGroup, group_id)
     if group is not None:
@@ -143,7 +143,7 @@ def _check_member(group: ShareGroup, one: Heartbeat, members_max: int) -> None:
 
 
 def _without_state(group: ShareGroup, image: MetadataImage) -> list[tuple[str, Part]]:
-    """Partitions that are subscribed to and of which nothing is kept yet, with their topics."""
+    """Return the subscribed partitions of which nothing is kept yet, with their topics."""
     found: list[tuple[str, Part]] = []
     for name in sorted(group.subscribed_topics()):
         topic = image.topics.get(name)
@@ -225,7 +225,7 @@ def _beat(
 
 
 def _updated(present: Subscription, request: Heartbeat) -> Subscription:
-    """What the member wants after `request`."""
+    """Return what the member wants after `request`."""
     topics = request.topics
     return Subscription(
         request.rack_id if request.rack_id is not None else present.rack_id,
@@ -273,14 +273,14 @@ def _remove(turn: Turn[ShareGroup], member_id: str) -> None:
 
 
 def revive(shard: ShardContext) -> None:
-    """After a replay: members have one session's time to be heard of."""
+    """Give members one session's time, after a replay, to be heard of."""
     for group in shard.modern.all_of(ShareGroup):
         for member_id in group.members:
             _session_runs(shard, group, member_id)
 
 
 def _session_runs(shard: ShardContext, group: ShareGroup, member_id: str) -> None:
-    """The member was heard of: its session runs from now."""
+    """Start the session of a member that was heard of."""
     seconds = shard.setting_of(group, "session.timeout.ms") / 1000
     lost = partial(_lost, shard, group, member_id)
     group.timers.arm(shard.deadlines, SESSION, member_id, seconds, lost)
@@ -299,4 +299,4 @@ def _lost(shard: ShardContext, group: ShareGroup, member_id: str) -> None:
 
 
 def _not_waited_for(error: ErrorCode | None) -> None:
-    """What the log refused is tried again by the next heartbeat."""
+    """Ignore what the log refused: the next heartbeat tries it again."""

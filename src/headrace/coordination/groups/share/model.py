@@ -78,7 +78,7 @@ Change = OwnChange | GroupEpoch | TargetEpoch | MemberTarget[Assigned]
 
 
 def by_topic(parts: frozenset[Part]) -> dict[bytes, tuple[int, ...]]:
-    """Partitions as records and answers have them."""
+    """Return the partitions as records and answers have them."""
     found: dict[bytes, list[int]] = {}
     for topic_id, index in sorted(parts):
         found.setdefault(topic_id, []).append(index)

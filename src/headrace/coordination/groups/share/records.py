@@ -22,7 +22,7 @@ _STABLE_MEMBER = 0
 
 
 def encode(group_id: str, change: Change) -> KeyValue:
-    """Key and value of the record that says `change`."""
+    """Encode the record that says `change`: its key and value."""
     match change:
         case MemberSubscription(member_id, subscription):
             value = None if subscription is None else _subscription(subscription)
@@ -79,7 +79,7 @@ def _state(change: StatePartitions) -> tables.Fields | None:
 
 
 def decode(key: bytes, value: bytes | None) -> tuple[str, Change]:
-    """The group and the change a record speaks of; its key is of `KEY_TYPES`. CorruptBatch."""
+    """Decode the group and the change of a record whose key is of `KEY_TYPES`. CorruptBatch."""
     key_type, names, read = tables.decode(key, value)
     return names["groupId"], _change(key_type, names.get("memberId", ""), read)
 

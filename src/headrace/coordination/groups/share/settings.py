@@ -14,31 +14,31 @@ class GroupSettings:
         self._broker = broker
 
     def window(self, group: str) -> int:
-        """share.partition.max.record.locks: records of a partition under way at once."""
+        """Return share.partition.max.record.locks: records of a partition under way at once."""
         return self._number(group, "share.partition.max.record.locks")
 
     def deliveries_max(self, group: str) -> int:
-        """share.delivery.count.limit."""
+        """Return share.delivery.count.limit."""
         return self._number(group, "share.delivery.count.limit")
 
     def lock_ms(self, group: str) -> int:
-        """share.record.lock.duration.ms."""
+        """Return share.record.lock.duration.ms."""
         return self._number(group, "share.record.lock.duration.ms")
 
     def lock_seconds(self, group: str) -> float:
-        """share.record.lock.duration.ms, in seconds."""
+        """Return share.record.lock.duration.ms, in seconds."""
         return self.lock_ms(group) / 1000
 
     def read_committed(self, group: str) -> bool:
-        """share.isolation.level."""
+        """Tell whether share.isolation.level is read_committed."""
         return self._value(group, "share.isolation.level") == "read_committed"
 
     def renews(self, group: str) -> bool:
-        """share.renew.acknowledge.enable (KIP-1222)."""
+        """Return share.renew.acknowledge.enable (KIP-1222)."""
         return bool(self._value(group, "share.renew.acknowledge.enable"))
 
     def offset_reset(self, group: str) -> str:
-        """share.auto.offset.reset."""
+        """Return share.auto.offset.reset."""
         return str(self._value(group, "share.auto.offset.reset"))
 
     def _number(self, group: str, key: str) -> int:

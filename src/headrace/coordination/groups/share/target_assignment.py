@@ -18,7 +18,7 @@ def update(turn: Turn[ShareGroup]) -> None:
 
 
 def question(shard: ShardContext, group: ShareGroup) -> Question[Assigned]:
-    """What each member may read. Members with equal subscriptions share one set."""
+    """Return what each member may read. Members with equal subscriptions share one set."""
     image = shard.image()
     wanted = {member.member_id: member.subscription.topics for member in group.members.values()}
     parts_of = {
