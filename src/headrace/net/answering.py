@@ -286,4 +286,4 @@ class Answers:
 
 
 def _nothing() -> None:
-    """No request is left."""
+    """Do nothing: no request is left."""

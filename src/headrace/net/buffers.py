@@ -18,7 +18,7 @@ class BufferPool:
         """Capacity of all buffers handed out now."""
 
     def fits(self, size: int, given_back: int = 0) -> bool:
-        """Whether a buffer for `size` bytes is within the budget; one alone always is.
+        """Tell whether a buffer for `size` bytes is within the budget; one alone always is.
 
         `given_back`: capacity of the buffer that it replaces.
         """

@@ -319,12 +319,12 @@ class Connection(BufferedProtocol):
             self._pause_reading()
 
     def _one_alone(self) -> bool:
-        """Whether nothing is handled behind the request handed over last, whose answer waits."""
+        """Tell whether nothing is handled behind the last request, whose answer waits."""
         last = self.answers.waiting[-1]
         return isinstance(last, Pending) and last.alone
 
     def _must_wait(self) -> bool:
-        """Whether the requests held back stay where they are."""
+        """Tell whether the requests held back stay where they are."""
         limits, waiting = self._table.limits, self.answers.waiting
         if self._muted or self.answers.unwritten is not None:
             return True

@@ -44,7 +44,10 @@ class Inbox:
         return self.view[filled : max(self._reach, filled + LENGTH_BYTES)]
 
     def whole_frame_possible(self) -> bool:
-        """False while a frame of known size is unfinished and has room: not worth a look."""
+        """Tell whether a look is worth it.
+
+        A frame of known size may be unfinished and have room.
+        """
         return self.filled >= self._need or self.filled >= self._reach > 0
 
     def keep(self, at: int, need: int) -> bool:
@@ -101,6 +104,6 @@ class Inbox:
 
 
 def _room(need: int, rest: int) -> int:
-    """What an unfinished frame of `need` bytes gets when `rest` of it have come."""
+    """Return the bytes an unfinished frame of `need` bytes gets when `rest` of it have come."""
     # Frames that wait behind it may make `rest` the greater.
     return max(rest, need if rest >= FIRST_ROOM_BYTES else min(need, FIRST_ROOM_BYTES))

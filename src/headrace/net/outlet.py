@@ -137,7 +137,10 @@ class Outlet:
         return sent < wanted
 
     def _next(self, piece: memoryview) -> list[Buffer]:
-        """The buffers before the next range, and its next piece. Nothing: it needs the disk."""
+        """Return the buffers before the next range, and its next piece. Nothing.
+
+        It needs the disk.
+        """
         parts = self._parts
         batch: list[Buffer] = []
         while parts and len(batch) < _PARTS_MAX:

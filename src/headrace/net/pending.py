@@ -82,6 +82,9 @@ class Pending:
             abandoned()
 
     def parts(self) -> Body:
-        """The answer with its header, once resolved: for whoever sends it. It is not kept here."""
+        """Return the answer with its header, once resolved: for whoever sends it.
+
+        It is not kept here.
+        """
         body, self.body = self.body, None
         return body if self.head is None else self.head(body)

@@ -28,12 +28,12 @@ _REFUSALS_LOGGED_PER_SWEEP = 5
 
 
 def _never_too_many(address: str) -> float:
-    """Connections may come as fast as they like."""
+    """Return no delay: connections may come as fast as they like."""
     return 0.0
 
 
 def _at_once() -> float:
-    """Nobody waits to be let in."""
+    """Return no delay: nobody waits to be let in."""
     return 0.0
 
 
@@ -90,7 +90,7 @@ class ConnectionTable:
         return len(self._connections)
 
     def queues(self, connection: Connection) -> bool:
-        """Whether a new connection must wait for its turn: `connection.let_in` is called then.
+        """Tell whether a new connection must wait for its turn: `connection.let_in` is called then.
 
         One that would wait where the places are taken by those before it is ended at once.
         """
@@ -116,7 +116,7 @@ class ConnectionTable:
             self.call_later(seconds, self._let_in)
 
     def holds_off(self, connection: Connection) -> bool:
-        """Whether a new connection comes too soon after others: it is ended in a while.
+        """Tell whether a new connection comes too soon after others: it is ended in a while.
 
         At once where so many are held off already that they might take the others' places.
         """
