@@ -121,7 +121,7 @@ async def create_partitions(client: Client, name: str, count: int) -> None:
 async def describe_configs(
     client: Client, resource: int, name: str, keys: Sequence[str] | None = None
 ) -> list[ConfigEntry]:
-    """Keys of a topic or broker in the order of their names; None: all of them."""
+    """Return the keys of a topic or broker in the order of their names; None: all of them."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         wanted = maker.part(
@@ -192,5 +192,5 @@ async def alter_configs(
 
 
 def is_missing(code: ErrorCode) -> bool:
-    """Whether an error says that the topic does not exist."""
+    """Tell whether an error says that the topic does not exist."""
     return code in {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}

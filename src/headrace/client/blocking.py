@@ -33,11 +33,11 @@ class BlockingReply:
         self._frame: memoryview | None = None
 
     def arrived(self, frame: memoryview) -> None:
-        """Called by the link with the answer."""
+        """Take the answer from the link."""
         self._frame = frame
 
     async def wait(self, seconds: float) -> memoryview:
-        """The response frame without its length; TimedOut, ConnectionLost."""
+        """Wait for the response frame, without its length; TimedOut, ConnectionLost."""
         deadline = time.monotonic() + seconds
         while self._frame is None:
             self._link.read_one(deadline)
@@ -65,7 +65,7 @@ class BlockingLink:
         return self._socket is None
 
     def next_correlation_id(self) -> int:
-        """Number of the next request."""
+        """Return the number of the next request."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         return self._correlation_id
 
@@ -134,7 +134,7 @@ class BlockingTransport:
     """Opens plain sockets."""
 
     async def connect(self, address: Address, seconds: float) -> BlockingLink:
-        """A new connection; CannotConnect."""
+        """Open a connection; CannotConnect."""
         return BlockingLink(address, open_socket(address, seconds))
 
     async def sleep(self, seconds: float) -> None:
@@ -142,12 +142,12 @@ class BlockingTransport:
         time.sleep(seconds)  # noqa: ASYNC251 - this transport's coroutines are meant to block
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """Return the seconds of a clock that never goes back."""
         return time.monotonic()
 
 
 def open_socket(address: Address, seconds: float) -> socket.socket:
-    """A connected socket without Nagle's delay; CannotConnect says why there is none."""
+    """Open a connected socket without Nagle's delay; CannotConnect says why there is none."""
     try:
         connection = socket.create_connection(address, timeout=seconds)
     except TimeoutError:

@@ -56,10 +56,10 @@ class Call(Protocol[T_co]):
         """The oldest and the newest version this call can be encoded in."""
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """The whole frame."""
+        """Encode the whole frame."""
 
     def decode(self, version: int, body: memoryview) -> T_co:
-        """The answer in a response's body."""
+        """Decode the answer in a response's body."""
 
 
 class Maker:
@@ -71,11 +71,11 @@ class Maker:
         self._module = kio_codec.entity_module(key, version).request
 
     def request(self, **values: Any) -> Any:  # noqa: ANN401 - kio's entity
-        """The request itself."""
+        """Build the request itself."""
         return _filled(self._request, values)
 
     def part(self, name: str, /, **values: Any) -> Any:  # noqa: ANN401 - kio's entity
-        """A nested structure by its name in Kafka's message definitions."""
+        """Build a nested structure by its name in Kafka's message definitions."""
         return _filled(getattr(self._module, name), values)
 
 
@@ -101,12 +101,12 @@ class ColdCall(Generic[T]):
         self._parse = parse
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """The whole frame."""
+        """Encode the whole frame."""
         entity = self._build(Maker(self.key, version))
         return [kio_codec.encode_request(entity, correlation_id, client_id)]
 
     def decode(self, version: int, body: memoryview) -> T:
-        """What `parse` makes of the response."""
+        """Decode a response by `parse`."""
         return self._parse(kio_codec.decode_response(self.key, version, body))
 
 
@@ -129,23 +129,23 @@ class HotCall(Generic[R, T]):
         self.request = request
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """The whole frame."""
+        """Encode the whole frame."""
         body = self._encode(version, self.request)
         return [request_head(self.key, version, correlation_id, client_id, len(body)), body]
 
     def decode(self, version: int, body: memoryview) -> T:
-        """The codec's response."""
+        """Decode the codec's response."""
         return self._decode(version, body)
 
 
 def check(code: int, message: str | None = None) -> None:
-    """ApiError unless `code` is 0."""
+    """Raise ApiError unless `code` is 0."""
     if code:
         raise ApiError(error_code(code), message)
 
 
 def error_code(code: int) -> ErrorCode:
-    """The code by its number; UNKNOWN_SERVER_ERROR for numbers newer than this client."""
+    """Return the code by its number; UNKNOWN_SERVER_ERROR for numbers newer than this client."""
     try:
         return ErrorCode(code)
     except ValueError:

@@ -67,7 +67,7 @@ class Client:
         self._links.clear()
 
     async def link_to(self, address: Address) -> Link:
-        """A connection to `address`, made where there is none, its API versions known."""
+        """Return a connection to `address`, made where there is none, its API versions known."""
         link = self._links.get(address)
         if link is not None and not link.closed:
             return link
@@ -84,7 +84,7 @@ class Client:
         return link
 
     async def any_link(self) -> Link:
-        """A connection to any broker: an open one, else the first that answers."""
+        """Return a connection to any broker: an open one, else the first that answers."""
         for link in self._links.values():
             if not link.closed:
                 return link
@@ -131,7 +131,7 @@ class Client:
         return await self.retrying(attempt)
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """`attempt`'s result, tried again after failures that may pass, for `retry_seconds`.
+        """Try `attempt` for its result, again after failures that may pass, for `retry_seconds`.
 
         Whatever was cached of the cluster is forgotten between tries.
         """
@@ -162,7 +162,7 @@ class Client:
     async def metadata(
         self, topics: Sequence[str] | None = None, *, create: bool = False
     ) -> Metadata:
-        """The cluster and `topics` (None: all), fetched now. A topic's own error is in its entry.
+        """Fetch the cluster and `topics` (None: all) now. A topic's own error is in its entry.
 
         `create`: let the broker make the topics that are missing, where it is configured to.
         """
@@ -181,7 +181,7 @@ class Client:
     async def leaders(
         self, topics: Sequence[str], *, create: bool = False, retry_seconds: float | None = None
     ) -> Metadata:
-        """Metadata in which each of `topics` exists and each partition has a leader.
+        """Fetch metadata in which each of `topics` exists and each partition has a leader.
 
         ApiError of the first topic that has none within `retry_seconds`.
         """
@@ -199,7 +199,10 @@ class Client:
             self.retry_seconds = before
 
     async def broker(self, broker_id: int) -> Link:
-        """A connection to a broker by its id; ApiError where the cluster has no such broker."""
+        """Return a connection to a broker by its id.
+
+        ApiError where the cluster has no such broker.
+        """
         known = self.known or await self._fetch_metadata([], create=False)
         address = known.brokers.get(broker_id)
         if address is None:
@@ -224,7 +227,7 @@ class Client:
 
 
 def common_version(served: Mapping[int, tuple[int, int]], call: Call[T]) -> int:
-    """The newest version of `call` among those `served`; ApiError where there is none.
+    """Return the newest version of `call` among those `served`; ApiError where there is none.
 
     The newest of all where nothing is known of the broker yet.
     """

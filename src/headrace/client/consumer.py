@@ -23,7 +23,7 @@ class Chunk(NamedTuple):
     read_committed: bool
 
     def batches(self) -> Iterator[tuple[batches.BatchHeader, memoryview]]:
-        """Header and bytes of each batch with records a reader may see.
+        """Yield the header and bytes of each batch with records a reader may see.
 
         CorruptLogError where a checksum is wrong.
         """
@@ -50,7 +50,7 @@ class Chunk(NamedTuple):
                 yield header, one
 
     def records(self) -> Iterator[Record]:
-        """The records from `position` on."""
+        """Yield the records from `position` on."""
         for _, one in self.batches():
             for record in batches.records(one):
                 if record.offset >= self.position:
@@ -102,7 +102,7 @@ class Consumer:
         """How long the next `poll` waits before it asks again."""
 
     async def poll(self, *, max_wait_ms: int = 500, min_bytes: int = 1) -> list[Chunk]:
-        """What is there now for all partitions, waiting a while for the first bytes.
+        """Fetch what is there now for all partitions, waiting a while for the first bytes.
 
         ApiError where a partition has had errors alone for the client's `retry_seconds`.
         """
@@ -194,7 +194,7 @@ class Consumer:
         return ApiError(code, f"fetching {partition} at offset {self.positions[partition]}")
 
     def caught_up(self) -> bool:
-        """Whether all that was readable at the last fetch has been handed out."""
+        """Tell whether all that was readable at the last fetch has been handed out."""
         return all(
             partition in self.high_watermarks and position >= self.high_watermarks[partition]
             for partition, position in self.positions.items()

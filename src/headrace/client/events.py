@@ -27,19 +27,19 @@ class EventReply:
         self._future: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
 
     def arrived(self, frame: memoryview) -> None:
-        """Called by the link with the answer."""
+        """Take the answer from the link."""
         if not self._future.done():
             self._future.set_result(frame)
 
     def lost(self, error: ConnectionLost) -> None:
-        """Called by the link when no answer will come."""
+        """Take from the link that no answer will come."""
         if not self._future.done():
             self._future.set_exception(error)
             # Nobody may wait for it any more; that is no fault worth a warning.
             self._future.exception()
 
     async def wait(self, seconds: float) -> memoryview:
-        """The response frame without its length; TimedOut, ConnectionLost."""
+        """Wait for the response frame, without its length; TimedOut, ConnectionLost."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._future
@@ -70,21 +70,21 @@ class EventLink(asyncio.Protocol):
         return self._transport is None
 
     def next_correlation_id(self) -> int:
-        """Number of the next request."""
+        """Return the number of the next request."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         return self._correlation_id
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Called by asyncio."""
+        """Take the transport (called by asyncio)."""
         if isinstance(transport, asyncio.Transport):
             self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Called by asyncio."""
+        """Fail what waits (called by asyncio)."""
         self._give_up(f"connection lost: {exc or 'closed by the broker'}")
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio."""
+        """Take bytes (called by asyncio)."""
         pending = self._pending
         pending += data
         at = 0
@@ -127,7 +127,7 @@ Connect = Callable[[Callable[[], EventLink], str, int], Awaitable[EventLink]]
 
 
 async def connect_by_loop(made: Callable[[], EventLink], host: str, port: int) -> EventLink:
-    """A connection as the running loop makes it."""
+    """Connect as the running loop does; returns the connection."""
     _, link = await asyncio.get_running_loop().create_connection(made, host, port)
     return link
 
@@ -140,7 +140,7 @@ class EventTransport:
         self._connect = connect
 
     async def connect(self, address: Address, seconds: float) -> EventLink:
-        """A new connection; CannotConnect."""
+        """Open a connection; CannotConnect."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._connect(lambda: EventLink(address), *address)
@@ -155,5 +155,5 @@ class EventTransport:
         await asyncio.sleep(seconds)
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """Return the seconds of a clock that never goes back."""
         return asyncio.get_running_loop().time()

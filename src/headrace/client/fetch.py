@@ -81,7 +81,7 @@ def fetch_call(
 
 
 def read_fetched(response: FetchResponse, wanted: Sequence[Wanted]) -> list[Fetched]:
-    """The partitions of an answer; ApiError where the whole fetch was refused."""
+    """Return the partitions of an answer; ApiError where the whole fetch was refused."""
     check(response.error_code)
     names = {one.topic_id: one.topic for one in wanted}
     found: list[Fetched] = []

@@ -57,7 +57,7 @@ class Committed(NamedTuple):
 
 
 async def list_groups(client: Client) -> list[ListedGroup]:
-    """All groups of all brokers, by name."""
+    """Return all groups of all brokers, by name."""
 
     def parse(response: Any) -> list[ListedGroup]:  # noqa: ANN401
         check(response.error_code)
@@ -85,7 +85,7 @@ async def list_groups(client: Client) -> list[ListedGroup]:
 
 
 async def describe_group(client: Client, group: str) -> DescribedGroup:
-    """State and members of a group, of the classic protocol or the newer one."""
+    """Return state and members of a group, of the classic protocol or the newer one."""
     classic = await _describe_classic(client, group)
     if classic.state != _DEAD:
         return classic
@@ -98,7 +98,7 @@ async def describe_group(client: Client, group: str) -> DescribedGroup:
 
 
 async def _describe_consumer(client: Client, group: str) -> DescribedGroup | None:
-    """A group of the newer protocol (KIP-848), None where there is none of that name."""
+    """Return a group of the newer protocol (KIP-848), None where there is none of that name."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(group_ids=(group,), include_authorized_operations=False)
@@ -157,7 +157,7 @@ async def _describe_classic(client: Client, group: str) -> DescribedGroup:
 
 
 def _assignment(protocol_type: str, data: bytes) -> Sequence[TopicPartition]:
-    """What a member was given; nothing where that is not the consumers' own format."""
+    """Return what a member was given; nothing where that is not the consumers' own format."""
     if protocol_type != "consumer" or not data:
         return ()
     try:
@@ -173,7 +173,7 @@ async def committed(
     *,
     require_stable: bool = False,
 ) -> dict[TopicPartition, Committed]:
-    """The offsets a group left for `partitions` (None: all it has); others are not in the result.
+    """Return the offsets a group left for `partitions` (None: all it has); others are left out.
 
     ApiError UNSTABLE_OFFSET_COMMIT is tried again while `require_stable`.
     """
@@ -299,11 +299,11 @@ async def delete_offsets(client: Client, group: str, partitions: Iterable[TopicP
 
 
 def exists(group: DescribedGroup, offsets: Mapping[TopicPartition, Committed]) -> bool:
-    """Whether there is such a group at all: Kafka describes those it never heard of as Dead."""
+    """Tell whether the group exists: Kafka describes those it never heard of as Dead."""
     return group.state != _DEAD or bool(offsets)
 
 
 def refuse_missing(group: DescribedGroup, offsets: Mapping[TopicPartition, Committed]) -> None:
-    """ApiError where there is no such group."""
+    """Raise ApiError where there is no such group."""
     if not exists(group, offsets):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group.group}")

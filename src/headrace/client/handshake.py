@@ -25,11 +25,11 @@ class VersionsCall:
     versions = (0, 0)
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """The whole frame: the request has no body."""
+        """Encode the whole frame: the request has no body."""
         return [request_head(self.key, version, correlation_id, client_id, 0)]
 
     def decode(self, version: int, body: memoryview) -> dict[int, tuple[int, int]]:
-        """Lowest and highest version by API key."""
+        """Decode the lowest and highest version by API key."""
         reader = Reader(body)
         check(reader.int16())
         return {reader.int16(): (reader.int16(), reader.int16()) for _ in range(reader.count(6))}
@@ -42,7 +42,7 @@ class InitProducerCall:
     versions = (0, 4)
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """The whole frame."""
+        """Encode the whole frame."""
         writer = writer_of(version >= 2)()
         writer.nullable_string(None)
         writer.int32(_TRANSACTION_TIMEOUT_MS)
@@ -54,7 +54,7 @@ class InitProducerCall:
         return [head, writer.out]
 
     def decode(self, version: int, body: memoryview) -> tuple[int, int]:
-        """Producer id and epoch."""
+        """Decode producer id and epoch."""
         reader = reader_of(version >= 2)(body)
         reader.int32()
         check(reader.int16())

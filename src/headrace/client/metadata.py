@@ -45,7 +45,7 @@ class Metadata(NamedTuple):
 
     @classmethod
     def of(cls, response: codec.MetadataResponse) -> "Metadata":
-        """What a response says; topics nobody knows the name of are left out."""
+        """Read what a response says; topics nobody knows the name of are left out."""
         check(response.error_code)
         topics = {}
         for topic in response.topics:
@@ -75,7 +75,7 @@ class Metadata(NamedTuple):
         )
 
     def check(self, topic: str) -> TopicMetadata:
-        """The topic if all of it can be used; ApiError says what is wrong with it."""
+        """Return the topic if all of it can be used; ApiError says what is wrong with it."""
         found = self.topics.get(topic)
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {topic}")
@@ -91,7 +91,7 @@ class Metadata(NamedTuple):
         return found
 
     def leader(self, topic: str, partition: int) -> int:
-        """Broker id of a partition's leader; ApiError where there is none."""
+        """Return the broker id of a partition's leader; ApiError where there is none."""
         found = self.topics.get(topic)
         for one in found.partitions if found else ():
             if one.partition == partition:

@@ -25,7 +25,7 @@ class OffsetAt(NamedTuple):
 async def list_offsets(
     client: Client, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
 ) -> dict[TopicPartition, OffsetAt]:
-    """Each partition's offset for a timestamp in ms, LATEST, EARLIEST or MAX_TIMESTAMP.
+    """Return each partition's offset for a timestamp in ms, LATEST, EARLIEST or MAX_TIMESTAMP.
 
     LATEST is the high watermark, or the last stable offset for `read_committed`.
     """

@@ -30,7 +30,7 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition of a key among `partitions`."""
+    """Return the partition of a key among `partitions`."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
@@ -42,7 +42,7 @@ class StickyPartitioner:
         self._current = -1
 
     def choose(self, key: bytes | None, partitions: int) -> int:
-        """The partition of a record with `key` in a topic of `partitions`."""
+        """Return the partition of a record with `key` in a topic of `partitions`."""
         if key is not None:
             return partition_of(key, partitions)
         if not 0 <= self._current < partitions:
@@ -50,7 +50,7 @@ class StickyPartitioner:
         return self._current
 
     def next_batch(self, partitions: int) -> None:
-        """A batch without keys is full: turn to another partition, where there is one."""
+        """Turn to another partition, where there is one: a batch without keys is full."""
         if partitions > 1:
             step = self._chance.randrange(1, partitions)
             self._current = (max(self._current, 0) + step) % partitions

@@ -100,7 +100,7 @@ class Producer:
         self._queued = 0
 
     async def partitions(self, topic: str) -> int:
-        """How many partitions `topic` has; made where it is missing and the broker makes topics."""
+        """Return how many partitions `topic` has; made if missing and the broker makes topics."""
         if topic not in self._counts:
             known = await self.client.leaders([topic], create=self.create_topics)
             self._counts[topic] = len(known.topics[topic].partitions)
@@ -317,7 +317,7 @@ class Producer:
         return ApiError(code, f"{batch.partition}: not stored{detail}")
 
     def _delivered(self, batch: _Batch, offset: int) -> None:
-        """An acknowledged batch leaves its queue; its records are counted."""
+        """Take an acknowledged batch out of its queue and count its records."""
         batch.done = True
         queue = self._queues[batch.partition]
         # The head may still be on its way: a broker without idempotence takes batches as they come.

@@ -8,17 +8,17 @@ from headrace.wire.kafka import consumer_protocol
 
 
 def encode_subscription(topics: Sequence[str]) -> bytes:
-    """A subscription, version 0."""
+    """Encode a subscription, version 0."""
     return consumer_protocol.subscription(topics)
 
 
 def decode_subscription(data: bytes) -> list[str]:
-    """The topics a member wants, of any version; Malformed."""
+    """Decode the topics a member wants, of any version; Malformed."""
     return consumer_protocol.read_topics(data)
 
 
 def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
-    """An assignment, version 0."""
+    """Encode an assignment, version 0."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in partitions:
         by_topic.setdefault(topic, []).append(partition)
@@ -26,7 +26,7 @@ def encode_assignment(partitions: Sequence[TopicPartition]) -> bytes:
 
 
 def decode_assignment(data: bytes) -> list[TopicPartition]:
-    """The partitions a member was given, of any version; Malformed."""
+    """Decode the partitions a member was given, of any version; Malformed."""
     return [
         TopicPartition(topic, partition)
         for topic, numbers in consumer_protocol.read_assignment(data)
@@ -37,7 +37,7 @@ def decode_assignment(data: bytes) -> list[TopicPartition]:
 def assign_ranges(
     members: Mapping[str, Sequence[str]], partitions: Mapping[str, int]
 ) -> dict[str, list[TopicPartition]]:
-    """Who gets what by the range assignor: per topic, neighbours together, the first members more.
+    """Assign by the range assignor: per topic, neighbours together, the first members more.
 
     `members`: topics by member id; `partitions`: their number by topic.
     """

@@ -43,7 +43,7 @@ def connect(
     retry_seconds: float = 30.0,
     patient: bool = False,
 ) -> Client:
-    """A client on plain sockets; nothing is opened before it is needed.
+    """Return a client on plain sockets; nothing is opened before it is needed.
 
     ValueError where `bootstrap` is no `host:port,…`.
     """
@@ -59,7 +59,7 @@ def connect(
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that works on a blocking transport, or what it raises."""
+    """Run a coroutine that works on a blocking transport, for its result or what it raises."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -105,7 +105,7 @@ class FetchConnection:
         return self._socket.fileno() < 0
 
     def next_correlation_id(self) -> int:
-        """Number of the next request."""
+        """Return the number of the next request."""
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         return self._correlation_id
 
@@ -151,8 +151,9 @@ class FetchConnection:
         self._asked.append((call, version, max_wait_ms / 1000, wanted))
 
     def receive(self) -> list[Fetched]:
-        """The answer to the oldest `send` that has none yet. Earlier `records` become invalid.
+        """Receive the answer to the oldest `send` that has none yet.
 
+        Earlier `records` become invalid.
         ApiError where the broker refused the fetch as a whole.
         """
         call, version, wait_seconds, wanted = self._asked.popleft()
@@ -178,7 +179,7 @@ class FetchConnection:
             raise self._lost(error) from None
 
     def _receive(self, seconds: float) -> memoryview:
-        """The next response frame without its length, in the buffer."""
+        """Receive the next response frame without its length, in the buffer."""
         deadline = time.monotonic() + seconds
         self._fill(memoryview(self._buffer)[:4], deadline)
         (size,) = _LENGTH.unpack_from(self._buffer)

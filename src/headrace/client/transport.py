@@ -41,7 +41,7 @@ class Reply(Protocol):
     """An answer on its way."""
 
     async def wait(self, seconds: float) -> memoryview:
-        """The response frame without its length, the caller's own.
+        """Wait for the response frame, without its length, the caller's own.
 
         TimedOut closes the connection: answers come in order, so no later one could come either.
         ConnectionLost.
@@ -61,7 +61,7 @@ class Link(Protocol):
     def closed(self) -> bool: ...
 
     def next_correlation_id(self) -> int:
-        """Number of the next request."""
+        """Return the number of the next request."""
 
     def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> Reply:
         """Send a whole request; ConnectionLost. `answered`: whether an answer will come."""
@@ -73,16 +73,16 @@ class Transport(Protocol):
     """Opens links and waits."""
 
     async def connect(self, address: Address, seconds: float) -> Link:
-        """A new connection; CannotConnect."""
+        """Open a connection; CannotConnect."""
 
     async def sleep(self, seconds: float) -> None: ...
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """Return the seconds of a clock that never goes back."""
 
 
 def parse_bootstrap(text: str, default_port: int = 9092) -> list[Address]:
-    """Addresses of `host:port,host:port`; ValueError says which one is wrong."""
+    """Parse the addresses in `host:port,host:port`; ValueError says which one is wrong."""
     addresses = []
     for part in filter(None, (word.strip() for word in text.split(","))):
         host, colon, port = part.rpartition(":")
