@@ -66,7 +66,7 @@ class BrokerOptions:
 
 
 def check_seconds(flag: str, seconds: float) -> None:
-    """UsageError where nobody can wait so long: nothing, nan, more than a day."""
+    """Raise UsageError where nobody can wait so long: nothing, nan, more than a day."""
     if not 0 < seconds <= WAIT_SECONDS_MAX:
         raise UsageError(
             f"{flag} {seconds:g}: must be more than 0, and at most {WAIT_SECONDS_MAX:g} seconds"
@@ -74,7 +74,7 @@ def check_seconds(flag: str, seconds: float) -> None:
 
 
 def pairs(flag: str, texts: "tuple[str, ...]") -> dict[str, str]:
-    """`k=v` arguments as a mapping; commas part several in one. UsageError."""
+    """Return `k=v` arguments as a mapping; commas part several in one. UsageError."""
     values: dict[str, str] = {}
     for text in texts:
         # A comma only parts pairs where a `k=` follows: cleanup.policy=compact,delete is one.

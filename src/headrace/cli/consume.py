@@ -85,7 +85,7 @@ class ConsumeOptions:
         return self.timeout_ms / 1000 if self.timeout_ms is not None else self.timeout
 
     def check(self) -> None:
-        """UsageError where flags make no sense together."""
+        """Raise UsageError where flags make no sense together."""
         if self.group and self.partitions:
             raise UsageError("--group and --partition: the group decides who reads what")
         if self.from_beginning and self.offset is not None:

@@ -57,8 +57,9 @@ NAMES = tuple(_KINDS)
 
 
 def coordinator_formatter(name: str) -> Formatter:
-    """The formatter of that name, ours or Kafka's class; records of other types print nothing.
+    """Return the formatter of that name, ours or Kafka's class.
 
+    Records of other types print nothing.
     UsageError.
     """
     last = name.rpartition(".")[2]

@@ -46,7 +46,7 @@ class Decoders:
     ] = False
 
     def topic(self) -> str | None:
-        """Whose decoder was asked for; None: it is told by the directory. UsageError."""
+        """Return the topic whose decoder was asked for; None: told by the directory. UsageError."""
         given = {
             "--offsets-decoder": OFFSETS_TOPIC if self.offsets_decoder else None,
             "--transaction-log-decoder": (
@@ -147,7 +147,7 @@ def dump(
 
 
 def _expanded(path: Path) -> Iterator[tuple[Path, bool]]:
-    """Files, and whether they were named; a directory stands for the files in it."""
+    """Yield the files, and whether they were named; a directory stands for the files in it."""
     if path.is_dir():
         yield from ((file, False) for file in sorted(path.iterdir()) if file.is_file())
     else:
@@ -159,7 +159,7 @@ def _note_nothing(path: Path) -> None:
 
 
 def _print_as_kafka(paths: Iterable[Path], options: KafkaOptions) -> bool:
-    """DumpLogSegments' answer; whether a file was damaged, or a directory empty."""
+    """Print as DumpLogSegments does; tells whether a file was damaged, or a directory empty."""
     kafka = KafkaDump(RealDisk(None), options)
     failed = False
     for path in paths:
@@ -245,7 +245,7 @@ class _Printer:
 
 
 def _print_row(row: Row) -> None:
-    """A row as `name: value` pairs on one line, a batch's records set in below it."""
+    """Print a row as `name: value` pairs on one line, a batch's records set in below it."""
     indent = "  | " if "offset" in row and "headers" in row else ""
     pairs = (f"{name}: {_shown(value)}" for name, value in row.items() if value is not None)
     print_line(indent + "  ".join(pairs))

@@ -70,7 +70,10 @@ def _time(timestamp: int) -> str:
 
 
 def json_formatter() -> Formatter:
-    """One JSON object a line; bytes that are no UTF-8 under `key_base64` and `value_base64`."""
+    """Return a formatter of one JSON object a line.
+
+    Bytes not UTF-8 under `key_base64`, `value_base64`.
+    """
 
     def format_(where: TopicPartition, record: Record) -> bytes:
         row: dict[str, object] = {

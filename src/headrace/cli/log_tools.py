@@ -27,7 +27,7 @@ def broker_runs_on(path: Path) -> bool:
 
 @contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
-    """A bar on the terminal while `total` bytes are worked through; silent elsewhere."""
+    """Show a bar on the terminal while `total` bytes are worked through; silent elsewhere."""
     if not sys.stderr.isatty():
         yield lambda size: None
         return
@@ -54,7 +54,7 @@ def progress(title: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def sums(report: Report) -> str:
-    """`2 partitions, 5 segments, 10 batches, 100 records, 12,345 bytes`."""
+    """Return sums like `2 partitions, 5 segments, 10 batches, 100 records, 12,345 bytes`."""
     return ", ".join(
         counted_with_commas(number, noun)
         for number, noun in (
@@ -68,6 +68,6 @@ def sums(report: Report) -> str:
 
 
 def counted_with_commas(number: int, noun: str) -> str:
-    """`1 batch`, `12,345 batches`."""
+    """Return a count with its noun: `1 batch`, `12,345 batches`."""
     plural = f"{noun}es" if noun.endswith("ch") else f"{noun}s"
     return counted(number, noun) if number == 1 else f"{number:,} {plural}"

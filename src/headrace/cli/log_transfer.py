@@ -158,7 +158,7 @@ def _stopped(source: Path) -> Path:
 
 @contextmanager
 def _target(target: Path, source: Path) -> Iterator[Path]:
-    """The target's log directory, made and locked."""
+    """Make and lock the target's log directory."""
     into = target.absolute()
     if into.is_relative_to(source) or source.is_relative_to(into):
         raise UsageError(f"{target}: lies within the source, or the source within it")
@@ -203,7 +203,7 @@ def _ids(options: TransferOptions, asked: Mapping[str, tuple[bytes, int]] | None
 
 
 def _ask(bootstrap: str) -> dict[str, tuple[bytes, int]]:
-    """Topic ids and numbers of partitions, as the target's brokers say."""
+    """Ask the target's brokers for topic ids and numbers of partitions."""
     try:
         client = connect(bootstrap, client_id="headrace-cli", request_timeout_seconds=15)
     except ValueError as error:
@@ -224,7 +224,10 @@ def _check_room(disk: RealDisk, chosen: Places, into: Path) -> None:
 
 
 def _check_ids(chosen: Places, ids: Ids, disk: RealDisk, into: Path) -> None:
-    """A KRaft broker must know the ids; with ZooKeeper a topic without one takes ours."""
+    """Check topic ids: a KRaft broker must know them.
+
+    With ZooKeeper a topic without one takes ours.
+    """
     identity = read_identity(disk, str(into))
     missing = sorted({place.topic for place in chosen} - set(ids))
     if not missing or identity is None or identity.version == 0:
@@ -241,7 +244,10 @@ def _check_ids(chosen: Places, ids: Ids, disk: RealDisk, into: Path) -> None:
 def _check_counts(
     disk: RealDisk, chosen: Places, into: Path, asked: Mapping[str, tuple[bytes, int]] | None
 ) -> None:
-    """Topics must have as many partitions there as here, groups above all: they are hashed."""
+    """Check that topics have as many partitions there as here.
+
+    Keys, groups above all, are hashed.
+    """
     here = Counter(place.topic for place in chosen)
     there = Counter(place.topic for place in partitions_in(disk, str(into)))
     for topic, count in here.items():

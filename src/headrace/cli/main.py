@@ -74,7 +74,7 @@ def _complain(text: str, code: int) -> int:
 
 
 def _usage_line(error: "CycloptsError") -> str:
-    """Cyclopts' complaint on one line, with the way to the help."""
+    """Return Cyclopts' complaint on one line, with the way to the help."""
     text = " ".join(str(error).split())
     command = " ".join(["headrace", *(error.command_chain or ())])
     return f"{text.rstrip('.')}; see: {command} --help"

@@ -13,27 +13,27 @@ def is_terminal() -> bool:
 
 
 def print_json(value: object) -> None:
-    """One JSON value on one line."""
+    """Print one JSON value on one line."""
     print(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def print_line(text: str) -> None:
-    """One line of an answer."""
+    """Print one line of an answer."""
     print(text)
 
 
 def counted(number: int, noun: str) -> str:
-    """`1 record`, `2 records`."""
+    """Return a count with its noun: `1 record`, `2 records`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def note(text: str) -> None:
-    """A remark that is no part of the answer: to standard error."""
+    """Print a remark that is no part of the answer, to standard error."""
     print(text, file=sys.stderr)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """A table; a column of numbers is set to the right."""
+    """Print a table; a column of numbers is set to the right."""
     if is_terminal():
         _print_rich(columns, rows)
     else:

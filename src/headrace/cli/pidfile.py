@@ -14,7 +14,7 @@ NAME = "headrace.pid"
 
 
 def default_pid_path(log_dirs: Sequence[str]) -> Path:
-    """In the first log directory: whoever knows that can stop its broker."""
+    """Return the path in the first log directory: whoever knows that can stop its broker."""
     return Path(log_dirs[0]) / NAME
 
 

@@ -121,7 +121,7 @@ def _produce_files(
 
 @contextmanager
 def _progress(whole: int | None) -> Iterator[Progress]:
-    """A bar on a terminal where the size is known, otherwise nothing."""
+    """Show a bar on a terminal where the size is known, otherwise nothing."""
     if whole is None or whole < CHUNK_BYTES or not sys.stderr.isatty():
         yield lambda size: None
         return

@@ -32,7 +32,7 @@ class LineParser:
     json: bool = False
 
     def parse(self, line: bytes, number: int) -> Line:
-        """The record of line `number` (from 1), which comes without its end. CommandError."""
+        """Parse the record of line `number` (from 1), which comes without its end. CommandError."""
         if self.json:
             return self._parse_json(line, number)
         key, value = self.key, line
@@ -87,7 +87,7 @@ def _number(fields: "dict[str, Any]", name: str) -> int | None:
 
 
 def parse_headers(texts: Sequence[str]) -> list[Header]:
-    """Headers from `name=value` or, as rpk takes them, `name:value`. UsageError."""
+    """Parse headers from `name=value` or, as rpk takes them, `name:value`. UsageError."""
     headers: list[Header] = []
     for text in texts:
         at = min((text.find(mark) for mark in "=:" if mark in text), default=0)

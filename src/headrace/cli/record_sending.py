@@ -60,7 +60,7 @@ class Records:
     ] = "all"
 
     def parser(self) -> LineParser:
-        """How to read lines. UsageError."""
+        """Return the parser of lines. UsageError."""
         if self.key is not None and self.separator is not None:
             raise UsageError("--key and --key-separator: one of them at most")
         if self.separator == "":

@@ -165,7 +165,7 @@ class Tail:
         return min(later)[1] if later else self.path
 
     def _truncated(self, size: int) -> None:
-        """The file was written anew: take what is missing from a copy, else start over."""
+        """Start over in a file written anew, or take what is missing from a copy."""
         head = hashlib.sha256(self._head_now[:size]).hexdigest()
         for path in self._siblings():
             if size and _holds(path, size, head, self._position):
@@ -194,7 +194,10 @@ class Tail:
         self._open(found, mark.position)
 
     def _siblings(self) -> Iterator[Path]:
-        """Rotated files beside ours: its name with a number or a date added, not compressed."""
+        """Yield rotated files beside ours.
+
+        Its name with a number or a date added, not compressed.
+        """
         stem, suffix = re.escape(self.path.stem), re.escape(self.path.suffix)
         stamp = r"[.\-_][0-9][0-9T.:_\-]*"
         pattern = re.compile(rf"{stem}{suffix}{stamp}|{stem}{stamp}{suffix}")
