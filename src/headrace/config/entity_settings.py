@@ -45,7 +45,10 @@ class EntityConfigs:
             told(name)
 
     def value(self, name: str, key: str, broker: BrokerConfig) -> Value:
-        """The value of `key` for `name`: its own, else the broker's, else Kafka's default."""
+        """Return the value of `key` for `name`.
+
+        Its own, else the broker's, else Kafka's default.
+        """
         own = self.texts.get(name)
         if own is not None and key in own:
             with suppress(ValueError):

@@ -113,7 +113,7 @@ def _refusal(listener: Listener, *, insecure: bool) -> str | None:
 
 
 def parse_protocols(entries: Sequence[str]) -> dict[str, str]:
-    """`listener.security.protocol.map` by listener name; ValueError."""
+    """Parse `listener.security.protocol.map` by listener name; ValueError."""
     protocols: dict[str, str] = {}
     for entry in entries:
         name, _, protocol = (part.strip() for part in entry.partition(":"))
@@ -124,7 +124,7 @@ def parse_protocols(entries: Sequence[str]) -> dict[str, str]:
 
 
 def parse_listeners(entries: Sequence[str], protocols: Mapping[str, str]) -> tuple[Listener, ...]:
-    """The listeners of a list, each name once; ValueError says which entry is wrong and how."""
+    """Parse the listeners of a list, each name once; ValueError says which one is wrong and how."""
     listeners: dict[str, Listener] = {}
     for entry in entries:
         listener = _parse(entry, protocols)
@@ -152,7 +152,7 @@ def _parse(entry: str, protocols: Mapping[str, str]) -> Listener:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`host:port`, `[v6]:port` or `:port` (loopback) as host and port; ValueError."""
+    """Parse `host:port`, `[v6]:port` or `:port` (loopback) to host and port; ValueError."""
     host, colon, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535:

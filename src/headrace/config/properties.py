@@ -15,7 +15,7 @@ _ESCAPED = {value: f"\\{key}" for key, value in _ESCAPES.items()} | {"\\": "\\\\
 
 
 def parse(text: str) -> dict[str, str]:
-    """Keys and values in the order of the text; the last of equal keys wins, as in Java.
+    """Parse keys and values in the order of the text; the last of equal keys wins, as in Java.
 
     ConfigError where a `\\u` escape is not followed by four hexadecimal digits.
     """
@@ -35,7 +35,7 @@ def render(values: Mapping[str, str]) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and blank ones, continued ones joined."""
+    """Yield lines without comments and blank ones, continued ones joined."""
     pending: str | None = None
     # Not splitlines(): that also parts at form feeds and Unicode's separators, Java does not.
     for raw in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):

@@ -26,7 +26,10 @@ def parse_topic_config(name: str, text: str) -> Value:
 
 
 def parse_topic_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
-    """All of a topic's own values, checked also against each other; ConfigError, a line each."""
+    """Parse all of a topic's own values, checked also against each other.
+
+    ConfigError, a line each.
+    """
     values: dict[str, Value] = {}
     problems: list[str] = []
     for name, text in overrides.items():
@@ -43,7 +46,10 @@ def parse_topic_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
 
 
 def topic_default(broker: BrokerConfig, name: str) -> Value:
-    """What topic key `name` is where the topic does not say: the broker's synonym, or Kafka's."""
+    """Return what topic key `name` is where the topic does not say.
+
+    The broker's synonym, or Kafka's.
+    """
     definition = TOPIC[name]
     return (
         definition.default if definition.synonym is None else broker.effective(definition.synonym)
@@ -51,7 +57,10 @@ def topic_default(broker: BrokerConfig, name: str) -> Value:
 
 
 def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
-    """The settings of a log: `overrides` (texts, as stored with the topic) over the broker's."""
+    """Return the settings of a log.
+
+    `overrides` (texts, as stored with the topic) over the broker's.
+    """
     own = parse_topic_configs(overrides)
     fields: dict[str, Any] = {
         attribute(definition.name): own.get(definition.name, topic_default(broker, definition.name))

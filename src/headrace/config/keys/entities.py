@@ -152,7 +152,7 @@ def bounds_of_group_key(name: str) -> tuple[str, str]:
 
 
 def match_patterns(value: Value) -> dict[str, "re.Pattern[str]"]:
-    """A subscription's `match` as patterns by what they ask about; ValueError says what is wrong.
+    """Parse a subscription's `match` to patterns by what they ask about; ValueError.
 
     Java's syntax and Python's are the same for what such patterns are made of.
     """

@@ -181,8 +181,9 @@ UNUSED_PREFIXES = (
 
 
 def unused_definition(name: str) -> Definition | None:
-    """What Kafka lets clients do with an unused key at run time; None: `name` is none of them.
+    """Return what Kafka lets clients do with an unused key at run time; None.
 
+    `name` is no such key.
     Values are any text: whoever would read them is not there.
     """
     if name not in UNUSED and not name.startswith(UNUSED_PREFIXES):
