@@ -236,7 +236,7 @@ class KafkaDump:
                 before = timestamp
 
     def _places(self, path: str) -> list[tuple[int, int]]:
-        """Offsets and positions of the `.index` beside a `.timeindex`."""
+        """Return the offsets and positions of the `.index` beside a `.timeindex`."""
         beside_it = path.removesuffix(file_names.TIME_INDEX) + file_names.INDEX
         content = read_file(self._disk, beside_it) or b""
         base = segment_files.base_of(path)
@@ -285,7 +285,7 @@ def _headline(name: str) -> str:
 
 
 def _frames(file: DiskFile, start: int, end: int, path: str) -> Iterator[_Frame]:
-    """Batches as Kafka's FileLogInputStream finds them: unchecked, up to a torn one."""
+    """Yield batches as Kafka's FileLogInputStream finds them: unchecked, up to a torn one."""
     position, chunk, chunk_at = start, memoryview(b""), start
     while position < end - _MAGIC_END:
         at = position - chunk_at

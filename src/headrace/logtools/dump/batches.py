@@ -22,7 +22,7 @@ from headrace.record.batch import records as records_of
 def dump_batches(
     path: str, size: int, read_at: ReadAt, *, records: bool, topic: str | None = None
 ) -> Iterator[Row]:
-    """One row per batch, its checksum verified; after it its records' rows, if asked for."""
+    """Yield one row per batch, its checksum verified; after it its records' rows, if asked for."""
     decode = decoder_for(path, topic)
     for batch in batches(read_at, 0, size, path):
         yield _batch_row(batch)

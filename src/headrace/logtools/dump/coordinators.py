@@ -24,7 +24,7 @@ class MissingKey(HeadraceError):
 
 
 def coordinator_text(record: Record, tables: Tables) -> Printed:
-    """Key and payload of a coordinator's record."""
+    """Return the key and payload of a coordinator's record."""
     if record.key is None:
         raise MissingKey(
             f"Failed to decode message at offset {record.offset} using the specified decoder "
@@ -55,7 +55,7 @@ def _version(data: bytes) -> int:
 
 
 def _open_members(group: dict[str, Any]) -> None:
-    """What the consumers of a classic group wrote, in words; kept as bytes where it is not so."""
+    """Put in words what a classic group's consumers wrote; kept as bytes where it is not so."""
     if group["protocolType"] != "consumer":
         return
     for member in group["members"]:

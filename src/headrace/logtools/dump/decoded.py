@@ -22,7 +22,7 @@ Decoder = Callable[[bytes | None, bytes | None], Row]
 
 
 def decoder_for(path: str, topic: str | None = None) -> Decoder | None:
-    """How the records of the file's topic are read; None where they are the users' own."""
+    """Return how the records of the file's topic are read; None where they are the users' own."""
     if topic is None:
         place = file_names.parse_directory(path.rpartition("/")[0].rpartition("/")[2])
         topic = None if place is None else place.topic
@@ -34,7 +34,7 @@ def decoder_for(path: str, topic: str | None = None) -> Decoder | None:
 
 
 def _plain(value: object) -> object:
-    """Fields by name, whatever kind of record it is, and of the records in it."""
+    """Return the fields by name, whatever kind of record it is, and of the records in it."""
     if is_dataclass(value) and not isinstance(value, type):
         return _by_name(value)
     if isinstance(value, tuple) and hasattr(value, "_asdict"):

@@ -38,7 +38,10 @@ class UnknownFile(HeadraceError):
 
 
 def kind_of(path: str) -> str:
-    """`.log`, `.index`, `leader-epoch-checkpoint`, …: what the file is by its name. UnknownFile."""
+    """Return what the file is by its name, like `.log` or `leader-epoch-checkpoint`.
+
+    UnknownFile.
+    """
     name = path.rpartition("/")[2]
     for ending in _ENDINGS:
         name = name.removesuffix(ending)

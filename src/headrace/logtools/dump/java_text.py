@@ -13,7 +13,7 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 
 
 def _replace(error: UnicodeError) -> tuple[str, int]:
-    """One U+FFFD as Python has it, but a surrogate's bytes are one as well, not one each."""
+    """Return one U+FFFD as Python has it, but a surrogate's bytes are one as well, not one each."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, at = error.object, error.start
@@ -27,7 +27,7 @@ codecs.register_error(_ERRORS, _replace)
 
 
 def text_of(data: bytes) -> str:
-    """`new String(data, UTF_8)`."""
+    """Decode as Java's `new String(data, UTF_8)` does."""
     return data.decode("utf-8", _ERRORS)
 
 

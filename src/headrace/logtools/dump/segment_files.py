@@ -22,7 +22,7 @@ def base_of(path: str) -> int:
 def _entries(
     path: str, size: int, read_at: ReadAt, entry: Struct
 ) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Positions and entries, up to the zeros of a preallocated rest."""
+    """Yield positions and entries, up to the zeros of a preallocated rest."""
     step = entry.size * _CHUNK_ENTRIES
     empty = bytes(entry.size)
     for start in range(0, size, step):
@@ -36,7 +36,7 @@ def _entries(
 
 
 def dump_index(path: str, size: int, read_at: ReadAt) -> Iterator[Row]:
-    """`.index`: a batch's last offset and where the batch begins."""
+    """Yield the rows of an `.index`: a batch's last offset and where the batch begins."""
     base, last = base_of(path), -1
     for at, (relative, position) in _entries(path, size, read_at, OFFSET_ENTRY):
         if at == 0 and relative == 0 and position == 0:
@@ -48,7 +48,7 @@ def dump_index(path: str, size: int, read_at: ReadAt) -> Iterator[Row]:
 
 
 def dump_time_index(path: str, size: int, read_at: ReadAt) -> Iterator[Row]:
-    """`.timeindex`: the greatest timestamp up to an offset."""
+    """Yield the rows of a `.timeindex`: the greatest timestamp up to an offset."""
     base, last = base_of(path), -1
     for at, (timestamp, relative) in _entries(path, size, read_at, TIME_ENTRY):
         if at == 0 and timestamp == 0 and relative == 0:
@@ -60,12 +60,12 @@ def dump_time_index(path: str, size: int, read_at: ReadAt) -> Iterator[Row]:
 
 
 def dump_txn_index(path: str, size: int, read_at: ReadAt) -> Iterator[Row]:
-    """`.txnindex`: aborted transactions."""
+    """Yield the rows of a `.txnindex`: aborted transactions."""
     for entry in transaction_index.read_entries(read_at(0, size), path):
         yield {"version": 0, **entry._asdict()}
 
 
 def dump_snapshot(path: str, size: int, read_at: ReadAt) -> Iterator[Row]:
-    """`.snapshot`: producers."""
+    """Yield the rows of a `.snapshot`: producers."""
     for entry in read_snapshot(read_at(0, size), path):
         yield dict(entry._asdict())

@@ -14,29 +14,29 @@ def dump_offsets(path: str, content: bytes) -> Iterator[Row]:
 
 
 def dump_epochs(path: str, content: bytes) -> Iterator[Row]:
-    """`leader-epoch-checkpoint`."""
+    """Yield the rows of a `leader-epoch-checkpoint`."""
     for epoch, start in text_files.read_epochs(content, path):
         yield {"epoch": epoch, "start_offset": start}
 
 
 def dump_partition_metadata(path: str, content: bytes) -> Iterator[Row]:
-    """`partition.metadata`."""
+    """Yield the rows of a `partition.metadata`."""
     topic_id = text_files.read_partition_metadata(content, path)
     yield {"version": 0, "topic_id": text_files.encode_uuid(topic_id)}
 
 
 def dump_properties(_path: str, content: bytes) -> Iterator[Row]:
-    """`meta.properties`: one row with all its names."""
+    """Yield the one row of a `meta.properties` with all its names."""
     yield dict(text_files.read_properties(content))
 
 
 def dump_json(path: str, content: bytes) -> Iterator[Row]:
-    """`.kafka_cleanshutdown` and a KRaft broker's `quorum-state`."""
+    """Yield the rows of a `.kafka_cleanshutdown` or a KRaft broker's `quorum-state`."""
     yield text_files.read_clean_shutdown(content, path)
 
 
 def dump_bounds(path: str, content: bytes) -> Iterator[Row]:
-    """`durable-read-bounds`, which is none of Kafka's."""
+    """Yield the rows of a `durable-read-bounds`, which is none of Kafka's."""
     for (topic_id, partition), (start, end, stable) in durable_read_bounds.read_slots(
         content, path
     ).items():
@@ -50,5 +50,5 @@ def dump_bounds(path: str, content: bytes) -> Iterator[Row]:
 
 
 def dump_nothing(_path: str, _content: bytes) -> Iterator[Row]:
-    """`.lock`, which is empty."""
+    """Yield no row of a `.lock`, which is empty."""
     return iter(())

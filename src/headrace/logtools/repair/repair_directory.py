@@ -116,7 +116,7 @@ def _gaps(mending: Mending, path: str, gaps: Gaps) -> None:
 
 
 def _bounds(mending: Mending, path: str, told: Report) -> None:
-    """What readers of the files were told does not hold any more, or never did."""
+    """Move the bounds told to readers aside where they do not hold any more, or never did."""
     where, text = f"{path}/{durable_read_bounds.NAME}", "moved aside; the next start writes it anew"
     wrong = mending.steps or any(
         finding.damage and finding.path == where for finding in told.findings

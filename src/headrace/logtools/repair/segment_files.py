@@ -60,7 +60,7 @@ def _aborted(mending: Mending, facts: PartitionFacts, path: str) -> None:
 
 
 def _snapshot(mending: Mending, facts: PartitionFacts, path: str) -> None:
-    """Any snapshot can be done without; that of the log's end spares the next start some work."""
+    """Move the snapshot aside and write that of the end: it spares the next start some work."""
     end = f"{facts.path}/{file_names.segment_file(facts.end, file_names.SNAPSHOT)}"
     if not mending.step(path, f"moved aside; the producers at the log's end go to {end}"):
         return

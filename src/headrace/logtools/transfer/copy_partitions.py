@@ -30,7 +30,7 @@ class TransferError(HeadraceError):
 
 
 def empty_partitions(disk: Disk, path: str) -> dict[TopicPartition, bytes | None]:
-    """Partitions of a log directory without a record, and the topic ids they have."""
+    """Return the partitions of a log directory without a record, and the topic ids they have."""
     topic_ids: dict[TopicPartition, bytes | None] = {}
     for place, where in partitions_in(disk, path).items():
         size = 0
@@ -45,7 +45,7 @@ def empty_partitions(disk: Disk, path: str) -> dict[TopicPartition, bytes | None
 
 
 def check_room(disk: Disk, target: str, places: Places) -> None:
-    """Whether all of `places` find room in a log directory. TransferError, OSError."""
+    """Raise TransferError unless all of `places` find room in a log directory. OSError."""
     present = partitions_in(disk, target)
     empty = empty_partitions(disk, target)
     for place in places:

@@ -52,7 +52,7 @@ def partitions_in(disk: Disk, path: str) -> dict[TopicPartition, str]:
 
 
 def bytes_in(disk: Disk, path: str) -> int:
-    """Bytes of all segments below `path`, a log directory or a partition: for a progress bar."""
+    """Return the bytes of all segments below a log directory or a partition, for a progress bar."""
     places = partitions_in(disk, path).values() if is_log_directory(disk, path) else [path]
     total = 0
     for place in places:
@@ -91,7 +91,7 @@ class Checkpoints:
     def missing(
         self, disk: Disk, path: str, found: Container[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Partitions without a directory, and up to where their records were flushed.
+        """Return the partitions without a directory, and up to where their records were flushed.
 
         In a directory of ours: a Kafka leaves checkpoints of deleted partitions.
         """
@@ -215,7 +215,7 @@ def _check_against(
     path: str,
     report: Report,
 ) -> None:
-    """Checkpoints that speak of offsets beyond the log's end."""
+    """Report checkpoints that speak of offsets beyond the log's end."""
     if any(segment.bad for segment in facts.segments):
         return
     for name in (file_names.LOG_STARTS, file_names.HIGH_WATERMARKS, file_names.CLEANER_OFFSETS):
@@ -243,7 +243,7 @@ def check_bound(
     path: str,
     report: Report,
 ) -> None:
-    """Readers of the files were told that so much is on the platter for good."""
+    """Report a log shorter than what readers of the files were told is on the disk for good."""
     bound = said.get((facts.topic_id or b"", place.partition))
     if bound is not None and bound[1] > facts.end:
         text = f"says that {place} is flushed up to {bound[1]}, its log ends at {facts.end}"

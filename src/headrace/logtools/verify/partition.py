@@ -135,7 +135,7 @@ class _PartitionCheck:
         facts.end = max(facts.end, check.facts.end)
 
     def _look_before(self, first: int) -> None:
-        """Segments from before `first`: what moves a log's start cuts its epochs first."""
+        """Report offsets missing before `first`: what moves a log's start cuts its epochs first."""
         saved, around = self._saved_epochs, self._around
         if saved is None or not saved.entries or not around.own_files:
             return
@@ -222,7 +222,7 @@ class _PartitionCheck:
     # --- producers -----------------------------------------------------------------------------
 
     def _begin_producers(self, first: int) -> None:
-        """What was known before the first segment, if a snapshot says it."""
+        """Take what was known before the first segment, if a snapshot says it."""
         path = self._file(first, file_names.SNAPSHOT)
         content = read_file(self._disk, path) if first in self._snapshots else None
         if content is not None:
@@ -266,7 +266,7 @@ class _PartitionCheck:
                     return
 
     def _look_behind_the_end(self) -> None:
-        """Snapshots and epochs that speak of offsets the log does not reach."""
+        """Report snapshots and epochs that speak of offsets the log does not reach."""
         if self._report.live or any(segment.bad for segment in self._facts.segments):
             return
         end, clean = self._facts.end, self._around.clean

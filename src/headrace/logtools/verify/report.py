@@ -49,22 +49,22 @@ class Report:
     """Told how many bytes of segments were read since the last time."""
 
     def damage(self, kind: Kind, path: str, text: str) -> None:
-        """Something is wrong."""
+        """Note that something is wrong."""
         self.findings.append(Finding(True, kind, path, text))
 
     def remark(self, kind: Kind, path: str, text: str) -> None:
-        """Worth saying, but sound."""
+        """Note what is worth saying, but sound."""
         self.findings.append(Finding(False, kind, path, text))
 
     def doubt(self, trusted: bool, kind: Kind, path: str, text: str) -> None:
-        """Damage where the file must be right, a remark where the next start writes it anew."""
+        """Note damage if the file must be right, a remark if the next start writes it anew."""
         if trusted:
             self.damage(kind, path, text)
         else:
             self.remark(kind, path, f"{text}; the next start builds it again")
 
     def read(self, size: int) -> None:
-        """So many bytes of segments more were read."""
+        """Count `size` bytes of segments more that were read."""
         self.bytes += size
         if self.progress is not None:
             self.progress(size)

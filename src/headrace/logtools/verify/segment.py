@@ -160,7 +160,7 @@ class SegmentCheck:
             self._report.damage(Kind.BATCH, facts.path, f"{text}; {rest} bytes lie from there on")
 
     def _finish(self) -> None:
-        """What the indexes say beyond the batches, and what they lack."""
+        """Report what the indexes say beyond the batches, and what they lack."""
         facts, trust = self.facts, self._trust
         if self._report.live and trust.last:
             return  # its broker holds in memory what its indexes lack
