@@ -77,7 +77,7 @@ def _topic(name: bytes, rows: int, as_dictionary: bool) -> ArrayNode:
 
 
 def _repeated(text: bytes, count: int) -> tuple[Array, Array]:
-    """That many times the same text."""
+    """Return that many times the same text."""
     ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(text))
     return ends, np.tile(np.frombuffer(text, np.uint8), count)
 
@@ -95,7 +95,10 @@ def _headers(buffers: Buffers, keys: tuple[Array, Array]) -> ArrayNode:
 
 
 def _as_text(ends: Array, data: Array) -> tuple[Array, Array]:
-    """Header keys as Arrow strings. Bytes that are no UTF-8 become U+FFFD, as in Java's client."""
+    """Return the header keys as Arrow strings.
+
+    Bytes not UTF-8 become U+FFFD, as in Java's client.
+    """
     raw = data.tobytes()
     bounds = ends.tolist()
     texts = [raw[begin:end].decode(errors="replace").encode() for begin, end in pairwise(bounds)]

@@ -142,7 +142,10 @@ class RecordBatchExport:
         return self._address + number * _WORDS * _WORD_BYTES
 
     def record_batch(self, state: Sequence[int], owner: object) -> pa.RecordBatch:
-        """What the memory holds, by the decoder's `state`; `owner` lives as long as any of it."""
+        """Return what the memory holds, by the decoder's `state`.
+
+        `owner` lives as long as any of it.
+        """
         words = self._words
         for at, slot in self._lengths:
             words[at] = state[slot]

@@ -124,7 +124,7 @@ class PartitionDecoder:
         return self.position >= self.offset_until
 
     def feed(self, data: Bytes, aborted: Aborted = ()) -> Iterator[pa.RecordBatch]:
-        """RecordBatches as they fill up. `data` starts with a batch and may end within one.
+        """Yield RecordBatches as they fill up. `data` starts with a batch and may end within one.
 
         `data` must stay as it is until the iterator is exhausted; rows that did not fill a
         RecordBatch are kept (copied) for the next feed or `flush`.

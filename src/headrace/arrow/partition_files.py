@@ -53,8 +53,9 @@ class SegmentFile:
         return os.path.sameopenfile(self.file.fileno(), other.file.fileno())
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch starts whose last offset is `offset` or greater; else the end.
+        """Return where the first batch starts whose last offset is `offset` or greater.
 
+        Else the end.
         BadBatch where the bytes on the way are none.
         """
         if offset <= self.base_offset:
@@ -93,7 +94,10 @@ class SegmentFile:
         return self._indexed(_OFFSET_MAX)
 
     def _batch_at(self, position: int) -> BatchHeader | None:
-        """The header of a sound batch that starts there; None at the end, CorruptLogError."""
+        """Return the header of a sound batch that starts there.
+
+        None at the end, CorruptLogError.
+        """
         size = self.file.size()
         batch = next(batches(self.file.read, position, size, self.path, self.base_offset), None)
         return None if batch is None else batch.header
@@ -178,7 +182,7 @@ class PartitionFiles:
         )
 
     def segment_at(self, offset: int) -> SegmentFile | None:
-        """The segment that holds `offset` or, where none does, what follows it. None: no segment.
+        """Return the segment that holds `offset` or else what follows it; None: no segment.
 
         ApiError: the partition is gone.
         """
@@ -193,7 +197,7 @@ class PartitionFiles:
         raise CorruptLogError(f"{self.directory}: segments are listed and cannot be opened")
 
     def following(self, segment: SegmentFile, position: int) -> SegmentFile | None:
-        """Where to read on at `position` once `segment` is read to its end; None: it is the last.
+        """Return where to read on at `position` once `segment` is read to its end; None: the last.
 
         Usually the segment behind it. Compaction may meanwhile have put what follows into the file
         that now has this one's name, or an earlier one's. ApiError: the partition is gone.
@@ -209,7 +213,7 @@ class PartitionFiles:
         return self.segment_at(self.bases[at]) if at < len(self.bases) else None
 
     def limit_of(self, segment: SegmentFile, end: int) -> int:
-        """No batch of the segment reaches this offset; `end` where it is the last one known."""
+        """Return the offset that no batch of the segment reaches; `end` for the last one known."""
         at = bisect_right(self.bases, segment.base_offset)
         return self.bases[at] if at < len(self.bases) else end
 
@@ -232,7 +236,7 @@ class PartitionFiles:
         return end
 
     def aborted(self, start: int) -> list[AbortedTransaction]:
-        """Aborted transactions that reach `start` or beyond."""
+        """Return the aborted transactions that reach `start` or beyond."""
         return [
             entry
             for segment in self.segments_from(start, 1 << 62)
@@ -254,7 +258,7 @@ class PartitionFiles:
             segment = following
 
     def stable_offset(self, end: int) -> int:
-        """No transaction is open below it, by the newest producer snapshot and what follows it."""
+        """Return the offset below which no transaction is open, by the newest producer snapshot."""
         producers = ProducerStates()
         at = self._load_snapshot(producers, end)
         for segment in self.segments_from(at, end):
