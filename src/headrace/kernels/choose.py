@@ -57,7 +57,10 @@ def records_decoder_named(name: str) -> DecodeRecords:
 
 
 def compaction_records(job: Job) -> Records:
-    """The quickest there is for the records of a compaction: compiled, else in plain Python."""
+    """Return the quickest there is for the records of a compaction.
+
+    Compiled, else in plain Python.
+    """
     if numba_unwanted():
         return PlainRecords(keys_max(job, PLAIN_ENTRY_BYTES))
     from headrace.kernels.compact_records import KernelRecords
@@ -68,7 +71,10 @@ def compaction_records(job: Job) -> Records:
 
 
 def numba_unwanted() -> bool:
-    """Whether the twins in plain Python do the work: asked for, or because there is no numba."""
+    """Tell whether the twins in plain Python do the work.
+
+    Asked for, or because there is no numba.
+    """
     return os.environ.get("HEADRACE_NUMBA") == "0" or importlib.util.find_spec("numba") is None
 
 

@@ -73,7 +73,7 @@ def _partial_word(src, at, size):
 
 @njit
 def _siphash(src, at, size, seed):
-    """128 bits of the `size` bytes at `at`: SipHash-1-3 with its long output."""
+    """Compute 128 bits of the `size` bytes at `at`: SipHash-1-3 with its long output."""
     v0 = seed[0] ^ U(0x736F6D6570736575)
     v1 = seed[1] ^ U(0x646F72616E646F6D) ^ U(0xEE)
     v2 = seed[0] ^ U(0x6C7967656E657261)
@@ -115,7 +115,7 @@ def _find_slot(table, at, high, low):
 
 @njit
 def _parse_record(src, at, end, previous, last_delta):
-    """(outcome, end, time delta, offset delta, key at, key size, value size) of the record at `at`.
+    """Return (outcome, end, time delta, offset delta, key at, key size, value size) of a record.
 
     The outcome is DONE, or what is wrong with it.
     """
@@ -159,7 +159,7 @@ def _touch_slots(table, slots, count):
 
 @njit(cache=True, nogil=True)
 def index_records(src, count, base, last_delta, start, seed, table, state, hashes, work):
-    """`Records.index`; DONE, FULL, or what is wrong. `state`: USED, KEYS_MAX, NOTED.
+    """Do `Records.index`; DONE, FULL, or what is wrong. `state`: USED, KEYS_MAX, NOTED.
 
     `table` has room for all of them; `hashes` and `work` for two and five numbers a record.
     """
@@ -220,7 +220,7 @@ def grow_table(table, larger):
 def filter_records(
     src, count, base, last_delta, latest, keep_tombstones, seed, table, out, state, hashes, work
 ):  # fmt: skip
-    """`Records.filter`; DONE, or what is wrong.
+    """Do `Records.filter`; DONE, or what is wrong.
 
     What stays is in `out`, which has room for all of `src`; how much that is, in `state`.
     """
@@ -306,7 +306,7 @@ def _varint_size(number):
 
 @njit(cache=True, nogil=True)
 def rebase_records(src, count, shift, out):
-    """`Records.rebase` of sound records; the size of what is in `out` then.
+    """Do `Records.rebase` of sound records; returns the size of what is in `out` then.
 
     `out` has room for 16 bytes a record more than `src` holds.
     """

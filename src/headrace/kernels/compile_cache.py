@@ -10,7 +10,10 @@ from pathlib import Path
 
 
 def private_directory(name: str) -> Path:
-    """A directory of the user's own, in the cache or beside it; a fresh one where none is safe."""
+    """Return a directory of the user's own, in the cache or beside it.
+
+    A fresh one where none is safe.
+    """
     for directory in _candidates(name):
         if is_ours(directory):
             return directory

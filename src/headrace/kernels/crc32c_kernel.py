@@ -57,7 +57,10 @@ def _crc32c_byte(typing_context, crc, byte):
 
 
 def _power(exponent):
-    """x to the `exponent` modulo the polynomial, its bits mirrored, one place up: a factor."""
+    """Return x to the `exponent` modulo the polynomial, its bits mirrored, one place up.
+
+    A factor.
+    """
     rest = 1
     for _ in range(exponent):
         rest <<= 1
@@ -77,7 +80,7 @@ _VECTOR = ir.VectorType(ir.IntType(64), LANE_BYTES // 8)
 
 
 def _onto(builder, folded, factors, other):
-    """`folded`, moved by the distance of `factors`, and `other` that lies there."""
+    """Move `folded` by the distance of `factors`, onto `other` that lies there."""
     half = ir.IntType(8)
     kind = ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR, half])
     multiply = builder.module.declare_intrinsic("llvm.x86.pclmulqdq.512", (), kind)
@@ -182,7 +185,7 @@ _most = _by_folding if folds() else _by_parts
 
 @njit(boundscheck=False, _nrt=False)
 def crc32c(src, at, end):
-    """CRC32C of src[at:end], of an array of uint8."""
+    """Compute the CRC32C of src[at:end], of an array of uint8."""
     first = address_of(src)
     crc, at = _most(np.uint64(_ALL_ONES), first + at, first + end)
     end += first

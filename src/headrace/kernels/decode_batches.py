@@ -79,7 +79,10 @@ def _signed_32(src, at):
 
 @njit(inline="always")
 def _first_block(src, at, end):
-    """Where the first block of the lz4 frame at `at` is; -1 where it is for others to say."""
+    """Return where the first block of the lz4 frame at `at` is.
+
+    -1 where it is for others to say.
+    """
     if end - at < 11 or word_at(src, at) != LZ4_MAGIC:
         return np.int64(-1)
     flags = byte_at(src, at + 4)
@@ -127,7 +130,7 @@ def _decompress_frame(src, at, end, scratch):
 
 @njit(boundscheck=False, _nrt=False)
 def _classify(src, at, chunk, expected, needed, until):
-    """Whether the batch at `at` is one to TAKE, or what to say of it: (that, end, offset after)."""
+    """Return what to say of the batch at `at`, TAKE or why not: (that, end, offset after)."""
     end = np.int64(src.shape[0])
     none = np.int64(0)
     if end - at < HEADER_BYTES:

@@ -110,7 +110,7 @@ def read_varlong(src, at, end):
 
 @njit(inline="always")
 def _micros(base_ms, delta_ms):
-    """Microseconds of a record's time. The sum wraps as Java's; µs beyond int64 stay at its end."""
+    """Return a record's time in µs. The sum wraps as Java's; µs beyond int64 stay at its end."""
     ms = base_ms + delta_ms
     if ms > MS_MAX:
         return np.int64(INT64_MAX)
@@ -121,7 +121,7 @@ def _micros(base_ms, delta_ms):
 
 @njit(inline="always")
 def _measure_headers(src, at, end):
-    """(count, key bytes, value bytes); count -1 where they do not end exactly at `end`."""
+    """Return (count, key bytes, value bytes); count -1 where they do not end exactly at `end`."""
     count, at = read_varint(src, at, end)
     key_bytes = np.int64(0)
     value_bytes = np.int64(0)

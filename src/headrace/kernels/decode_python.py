@@ -27,7 +27,10 @@ class _Broken(Exception):
 def _varint(
     src: memoryview, at: int, end: int, outcome: Outcome, bytes_max: int = VARINT_BYTES_MAX
 ) -> tuple[int, int]:
-    """A zig-zag integer at `at` and the position after it; raises `outcome` where there is none."""
+    """Read a zig-zag integer at `at`, and the position after it.
+
+    Raises `outcome` if there is none.
+    """
     number, at = read_varint_within(src, at, end, bytes_max)
     if at < 0:
         raise _Broken(outcome)

@@ -34,7 +34,7 @@ _TOO_LONG = 0xFF
 
 
 def _tables():
-    """By token: its match's length as far as it knows it; then, what counts of one byte more.
+    """Return by token: its match's length as far as it knows it; what counts of one byte more.
 
     Of too many literals the length is one too long.
     """

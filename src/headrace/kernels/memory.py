@@ -107,7 +107,7 @@ def address_of(typing_context, array):
 
 @intrinsic
 def put(typing_context, target, at, value):
-    """target[at] = value, for arrays of integers."""
+    """Set target[at] = value, for arrays of integers."""
 
     def generate(context, builder, signature, values):
         array, position, number = values
@@ -122,7 +122,10 @@ def put(typing_context, target, at, value):
 
 @intrinsic
 def copy(typing_context, target, target_at, source, source_at, size):
-    """memcpy of `size` bytes. Numba's slice assignment was measured at a fifth of its speed."""
+    """Copy `size` bytes by memcpy.
+
+    Numba's slice assignment was measured at a fifth of its speed.
+    """
 
     def generate(context, builder, signature, values):
         into, into_at, out_of, out_of_at, count = values
@@ -136,7 +139,7 @@ def copy(typing_context, target, target_at, source, source_at, size):
 
 @intrinsic
 def move(typing_context, into, out_of, size):
-    """memcpy of `size` bytes from one address to another."""
+    """Copy `size` bytes from one address to another by memcpy."""
 
     def generate(context, builder, signature, values):
         into, out_of, count = values

@@ -86,7 +86,7 @@ def _move_wide(into, out_of, size):
 
 @njit(boundscheck=False, error_model="numpy", _nrt=False)
 def _rows_that_fit(many, source, size, keys, key_size, values, value_size):
-    """For how many records, `many` at most, the room of the source, keys and values will do."""
+    """Return for how many records, at most `many`, the room of source, keys and values will do."""
     many = min(many, source // size)
     if key_size > 0:
         many = min(many, (keys - SLACK) // key_size)
