@@ -133,7 +133,7 @@ class BrokerThread:
                 raise error
 
     def records(self, topic: str, *, last: int | None = None) -> list[StoredRecord]:
-        """What lies in `topic` and consumers may see, partition by partition, in its order.
+        """Return what lies in `topic` and consumers may see, partition by partition, in its order.
 
         Without control records; of `last` only so many of each partition's newest offsets.
         ApiError UNKNOWN_TOPIC_OR_PARTITION.
@@ -141,7 +141,7 @@ class BrokerThread:
         return self.call(lambda server: stored(server.broker, topic, last))
 
     def topics(self) -> list[str]:
-        """The names of all topics but the internal ones, sorted."""
+        """Return the names of all topics but the internal ones, sorted."""
         return self.call(
             lambda server: sorted(
                 name for name, one in server.broker.image.topics.items() if not one.internal
@@ -202,7 +202,7 @@ class BrokerThread:
 
 
 def _has_room(path: str) -> bool:
-    """Whether a test's data will do in the file system of `path`; containers often have 64 MB."""
+    """Tell whether the file system of `path` has room for a test's data: containers often 64 MB."""
     try:
         found = os.statvfs(path)
     except OSError:

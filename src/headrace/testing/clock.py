@@ -28,11 +28,11 @@ class SimClock:
         self._waiting: list[tuple[float, int, SimTimer]] = []
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return self._started_ms + round(self._now * 1000)
 
     def monotonic(self) -> float:
-        """Seconds since the start."""
+        """Return seconds since the start."""
         return self._now
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> SimTimer:
@@ -71,12 +71,12 @@ class SimRandom:
         self._random = random.Random(seed)  # noqa: S311 - not for secrets
 
     def uuid(self) -> bytes:
-        """16 bytes in the form of a version 4 UUID."""
+        """Return 16 bytes in the form of a version 4 UUID."""
         raw = bytearray(self._random.randbytes(16))
         raw[6] = raw[6] & 0x0F | 0x40
         raw[8] = raw[8] & 0x3F | 0x80
         return bytes(raw)
 
     def uniform(self, low: float, high: float) -> float:
-        """A float between `low` and `high`."""
+        """Return a float between `low` and `high`."""
         return self._random.uniform(low, high)

@@ -75,7 +75,7 @@ class SimDisk:
         self._faults["sync"] = Fault(self.counts["sync"] + at, code, 0, sticky)
 
     def heal(self) -> None:
-        """No more faults."""
+        """Have no more faults."""
         self._faults.clear()
 
     def fault(self, kind: str) -> Fault | None:
@@ -131,7 +131,7 @@ class SimDisk:
                 self.unsaved.add(number)
 
     def synced_until(self, node: int) -> int:
-        """The first operation that no sync of a file has covered."""
+        """Return the first operation that no sync of a file has covered."""
         covered = (one.number for one in self.ops if one.kind == "sync" and one.node == node)
         return max(covered, default=0)
 
@@ -148,7 +148,7 @@ class SimDisk:
                 one.apply(content)
 
     def left_by_a_kill(self) -> "SimDisk":
-        """A copy, as a process killed now leaves it to the next one."""
+        """Return a copy, as a process killed now leaves it to the next one."""
         left = SimDisk(self.now_ms)
         left.nodes, left.base = deepcopy(self.nodes), self.base
         left.ops, left.unsaved, left.boot = list(self.ops), set(self.unsaved), self.boot
@@ -202,22 +202,22 @@ class SimDisk:
         return SimFile(self, path, number, writable)
 
     def begin_gather(self) -> None:
-        """Writes are done as they come: nothing is held back."""
+        """Do nothing: writes are done as they come."""
 
     def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
-        """Nothing is left to be done, and nothing failed unheard."""
+        """Return None: nothing is left to be done, and nothing failed unheard."""
         return []
 
     def real_path(self, path: str) -> str:
-        """The path as it is: there are no links."""
+        """Return the path as it is: there are no links."""
         return "/" + path.strip("/")
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything at `path`."""
+        """Tell whether there is anything at `path`."""
         return self._walk(path) is not None
 
     def stat(self, path: str) -> Stat | None:
-        """Size and last change."""
+        """Return the size and last change."""
         number = self._walk(path)
         if number is None:
             return None
@@ -225,14 +225,14 @@ class SimDisk:
         return Stat(len(node.content), node.changed)
 
     def list(self, path: str) -> list[str]:
-        """Names in a directory, sorted."""
+        """Return the names in a directory, sorted."""
         entries = self.nodes[self._node(path)].entries
         if entries is None:
             raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
         return sorted(entries)
 
     def is_directory(self, path: str) -> bool:
-        """Whether `path` is a directory."""
+        """Tell whether `path` is a directory."""
         found = self._walk(path)
         return found is not None and self.nodes[found].entries is not None
 
@@ -245,7 +245,7 @@ class SimDisk:
                 self._link(at, Node(entries={}))
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic replace."""
+        """Replace `target` by `source`, atomically."""
         number = self._node(source)
         parent, entries, name = self._parent(source)
         other, others, new = self._parent(target)
@@ -279,7 +279,7 @@ class SimDisk:
         self.record(Op("dirsync", node, len(self.ops)))
 
     def sync_directories(self, paths: Collection[str]) -> None:
-        """One after the other; those that are gone are skipped."""
+        """Flush one after the other; those that are gone are skipped."""
         for path in paths:
             if self.is_directory(path):
                 self.sync_directory(path)
@@ -295,15 +295,15 @@ class SimDisk:
             self.record(Op("sync" if node.entries is None else "dirsync", number, upto))
 
     def absolute(self, path: str) -> str:
-        """The path from the root on; all are."""
+        """Return the path from the root on; all are."""
         return path
 
     def boot_id(self) -> str:
-        """Another one for each SimDisk that was not told which."""
+        """Return a boot id, another one for each SimDisk that was not told which."""
         return self.boot
 
     def replace(self, path: str, content: bytes) -> None:
-        """Temporary file, sync, rename, sync of the directory."""
+        """Replace the content by temporary file, sync, rename, sync of the directory."""
         temporary = f"{path}.tmp"
         file = self.open(temporary, create=True)
         try:
@@ -316,17 +316,17 @@ class SimDisk:
         self.sync_directory(path.rpartition("/")[0])
 
     def free_bytes(self, path: str) -> int:
-        """Always plenty."""
+        """Return always plenty."""
         self._node(path)
         return 1 << 40
 
     def total_bytes(self, path: str) -> int:
-        """Twice of that."""
+        """Return twice of that."""
         self._node(path)
         return 1 << 41
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Exclusive among the users of this object."""
+        """Lock among the users of this object."""
         if path in self._locks:
             raise BlockingIOError(errno.EAGAIN, "locked", path)
         if self._walk(path) is None:

@@ -20,7 +20,7 @@ SECTOR_BYTES = 512
 
 
 def crash_states(disk: SimDisk, cut: int, seed: int, samples: int = 4) -> Iterator[SimDisk]:
-    """Disks that a power cut just before operation number `cut` may leave.
+    """Yield disks that a power cut just before operation number `cut` may leave.
 
     First the one that lost all it could, then the one that lost nothing, then `samples` drawn
     ones. Each is a fresh SimDisk, whose platter is what was left.
@@ -47,7 +47,7 @@ def _crashed(disk: SimDisk, cut: int, draw: random.Random, luck: float) -> SimDi
 
 
 def _durable_until(ops: list[Op], kind: str) -> dict[int, int]:
-    """For each node the number of the first operation its last sync did not cover."""
+    """Return for each node the number of the first operation its last sync did not cover."""
     until: dict[int, int] = {}
     for operation in ops:
         if operation.kind == kind:

@@ -105,15 +105,15 @@ class SimFile:
         return self._disk.nodes[self.node].content
 
     def fileno(self) -> int:
-        """There is none."""
+        """Return -1: there is none."""
         return -1
 
     def size(self) -> int:
-        """Bytes the file holds now."""
+        """Return the bytes the file holds now."""
         return len(self._content())
 
     def mtime_ms(self) -> int:
-        """Last modification, milliseconds since 1970."""
+        """Return the last modification, milliseconds since 1970."""
         return self._disk.nodes[self.node].mtime_ms
 
     def set_mtime_ms(self, mtime_ms: int) -> None:
@@ -137,17 +137,17 @@ class SimFile:
         return len(data)
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
-        """As `read`, None while the disk plays cold."""
+        """Read as `read` does; None while the disk plays cold."""
         return None if self._disk.cold else self.read(position, size)
 
     def read_cached_into(self, position: int, into: memoryview) -> int:
-        """As `read`, nothing while the disk plays cold."""
+        """Read as `read` does; nothing while the disk plays cold."""
         data = b"" if self._disk.cold else self.read(position, len(into))
         into[: len(data)] = data
         return len(data)
 
     def cached(self, position: int, size: int) -> bool:
-        """Unless the disk plays cold."""
+        """Tell whether the disk does not play cold."""
         return not self._disk.cold and position + size <= len(self._content())
 
     def send(self, position: int, size: int, socket: int) -> int:
@@ -158,7 +158,7 @@ class SimFile:
             return 0
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes."""
+        """Return up to `size` bytes."""
         return bytes(self._content()[position : position + size])
 
     def forget(self, position: int, size: int) -> None:

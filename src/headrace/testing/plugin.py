@@ -59,13 +59,13 @@ def _scope(fixture_name: str, config: pytest.Config) -> Any:  # noqa: ANN401 - p
 
 @pytest.fixture(scope="session")
 def headrace_settings() -> Mapping[str, str]:
-    """Settings of the broker, by Kafka's names; for test suites to override."""
+    """Return the settings of the broker, by Kafka's names; for test suites to override."""
     return {}
 
 
 @pytest.fixture(scope=_scope)
 def headrace_broker(headrace_settings: Mapping[str, str]) -> "Iterator[BrokerThread]":
-    """A running broker: `bootstrap`, `create_topics`, `records` and more."""
+    """Yield a running broker: `bootstrap`, `create_topics`, `records` and more."""
     from headrace.testing.broker import BrokerThread
 
     with BrokerThread(headrace_settings, memory=True) as broker:
@@ -74,13 +74,13 @@ def headrace_broker(headrace_settings: Mapping[str, str]) -> "Iterator[BrokerThr
 
 @pytest.fixture(scope=_scope)
 def kafka_bootstrap_servers(headrace_broker: "BrokerThread") -> str:
-    """What clients take as bootstrap.servers."""
+    """Return what clients take as bootstrap.servers."""
     return headrace_broker.bootstrap
 
 
 @pytest.fixture(autouse=True)
 def _headrace_topics(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The topics that the test is marked with, and what to look at if it fails."""
+    """Make the topics that the test is marked with, and show what is in them if it fails."""
     marks = list(request.node.iter_markers(MARK))
     if not marks and "headrace_broker" not in request.fixturenames:
         yield

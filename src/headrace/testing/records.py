@@ -68,7 +68,7 @@ def _of(partition: Partition, topic: str, index: int, last: int | None) -> Itera
 
 
 def shown(broker: "Broker", topics: Sequence[str]) -> str:
-    """The newest records of `topics` in lines, for people; a bounded number of them."""
+    """Return the newest records of `topics` in lines, for people; a bounded number of them."""
     lines: list[str] = []
     partitions = 0
     for topic in topics:

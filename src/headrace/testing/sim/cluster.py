@@ -41,7 +41,7 @@ class SimCluster:
         self._starting: dict[int, Server] = {}
 
     def world(self, number: int) -> SimWorld:
-        """The machine of broker `number`; its disk stays when the broker stops."""
+        """Return the machine of broker `number`; its disk stays when the broker stops."""
         world = self.worlds.get(number)
         if world is None:
             world = self.worlds[number] = SimWorld(
@@ -83,12 +83,12 @@ class SimCluster:
         await self.brokers.pop(number).stop()
 
     def controller(self) -> Controller:
-        """Who decides."""
+        """Return the controller that decides."""
         found = [server.controller for server in self.brokers.values()]
         return next(one for one in found if one.is_controller)
 
     def _order_taker(self, broker: BrokerId) -> OrderTaker | None:
-        """Where orders for a broker go: without a way over the network, to itself."""
+        """Return where orders for a broker go: without a way over the network, to itself."""
         server = self.brokers.get(broker) or self._starting.get(broker)
         return None if server is None else server.controller.applier
 
@@ -107,7 +107,7 @@ class SimCluster:
         self.world(number).sim_disk.begin_with(left, disk)
 
     def client(self, name: str) -> Client:
-        """A client on a machine of that name, which knows one broker after the other."""
+        """Return a client on a machine of that name, which knows one broker after the other."""
         transport = EventTransport(self.network.machine(name).connect)
         bootstrap = [Address(world.name, PORT) for world in self.worlds.values()]
         return Client(transport, bootstrap, client_id=name, patient=True)

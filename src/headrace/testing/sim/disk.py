@@ -31,7 +31,7 @@ class LoopDisk(SimDisk):
         super().__init__(now_ms, boot=f"boot of {name}")
 
     def cut_power(self) -> None:
-        """Nothing that is under way is done any more, and nothing is told of it."""
+        """Do nothing more of what is under way, and tell nothing of it."""
         self._off = True
 
     def begin_with(self, left: SimDisk, former: "LoopDisk") -> None:

@@ -50,7 +50,7 @@ class Ensemble:
         self._number = 0
 
     def session(self, name: str = "", events: SessionEvents | None = None) -> "EnsembleSession":
-        """A new session, of the broker `name`."""
+        """Return a new session, of the broker `name`."""
         self._number += 1
         session = EnsembleSession(self, self._number, name, events or SessionEvents())
         self._sessions.append(session)
@@ -61,7 +61,7 @@ class Ensemble:
         await asyncio.sleep(self._random.uniform(*WAY_SECONDS))
 
     def read(self, session: "EnsembleSession", look: Callable[[Tree], T]) -> T:
-        """What the tree says now."""
+        """Return what the tree says now."""
         session.check()
         return look(self.tree)
 
@@ -120,7 +120,7 @@ class EnsembleSession(Store):
         self._untold: deque[list[Watch]] = deque()
 
     def check(self) -> None:
-        """SessionLost once it has ended."""
+        """Raise SessionLost once it has ended."""
         if self.lost:
             raise SessionLost("the session has ended")
 
@@ -189,7 +189,7 @@ class EnsembleSession(Store):
             self._ensemble.end(self)
 
     def hears(self, touched: Sequence[str]) -> bool:
-        """Whether there are watches of these paths: they are told next, in order of the changes."""
+        """Tell whether there are watches of these paths: told next, in the order of the changes."""
         found = [
             Watch(path, watchers, changed)
             for path in dict.fromkeys(touched)

@@ -16,12 +16,12 @@ class History:
         self._now = now
 
     def add(self, kind: str, *details: object) -> None:
-        """One thing that happened: bytes are told as their size and digest."""
+        """Add what happened: bytes are told as their size and digest."""
         words = " ".join(map(_told, details))
         self.lines.append(f"{self._now():.9f} {kind} {words}")
 
     def digest(self) -> str:
-        """One word for all of it."""
+        """Return one word for all of it."""
         return blake2b("\n".join(self.lines).encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 

@@ -49,7 +49,7 @@ class SimLoop(BaseEventLoop):
         self.set_exception_handler(self._unexpected)
 
     def time(self) -> float:
-        """Seconds of the simulation's time."""
+        """Return seconds of the simulation's time."""
         return self._now
 
     def play(self, story: Coroutine[Any, Any, T], steps_max: int = 50_000_000) -> T:
@@ -103,11 +103,11 @@ class SimLoop(BaseEventLoop):
             handle._run()
 
     def _process_events(self, event_list: object) -> None:
-        """There is nothing that the system could tell."""
+        """Do nothing: there is nothing that the system could tell."""
 
     def _write_to_self(self) -> None:
-        """There is no other thread to be woken by."""
+        """Do nothing: there is no other thread to be woken by."""
 
     def run_in_executor(self, executor: object, func: object, *args: object) -> NoReturn:
-        """There are no threads."""
+        """Refuse: there are no threads."""
         raise RuntimeError(f"{func} would run in a thread, which no seed can order")

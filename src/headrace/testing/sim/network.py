@@ -34,7 +34,7 @@ class SimListening:
         self._early: list[SimTransport] = []
 
     def arrive(self, transport: SimTransport) -> None:
-        """A client connects: it is accepted, or waits until others are."""
+        """Accept a client that connects, or let it wait until others are."""
         if self._made is None:
             self._early.append(transport)
         else:
@@ -63,7 +63,7 @@ class Machine:
         self._name = name
 
     def host_name(self) -> str:
-        """Its name, which is its address too."""
+        """Return its name, which is its address too."""
         return self._name
 
     def listen(self, host: str, port: int, options: ListenOptions) -> SimListening:
@@ -95,11 +95,11 @@ class SimNetwork:
         self._port = _FIRST_FREE_PORT
 
     def machine(self, name: str) -> Machine:
-        """The network as seen from the machine of that name."""
+        """Return the network as seen from the machine of that name."""
         return Machine(self, name)
 
     def free_port(self) -> int:
-        """A port that nobody has had."""
+        """Return a port that nobody has had."""
         self._port += 1
         return self._port
 
@@ -111,7 +111,7 @@ class SimNetwork:
         return listening
 
     def forget(self, place: Place) -> None:
-        """Nobody listens there any more."""
+        """Forget `place`: nobody listens there any more."""
         self._listening.pop(place, None)
 
     # --- the way of anything
@@ -130,18 +130,18 @@ class SimNetwork:
             waiting.append(arrive)
 
     def piece_size(self, size: int) -> int:
-        """How much of `size` bytes travels in one piece."""
+        """Return how much of `size` bytes travels in one piece."""
         if size == 1 or self._random.random() < _WHOLE_PIECES:
             return size
         return self._random.randrange(1, size)
 
     def cut(self, source: str, target: str) -> None:
-        """From now on nothing gets from one machine to the other; the way back is another."""
+        """Cut one way between machines from now on; the way back is another."""
         self.history.add("cut", source, target)
         self._cut.setdefault((source, target), [])
 
     def mend(self, source: str, target: str) -> None:
-        """Things arrive again, those that were held up too."""
+        """Let things arrive again, those that were held up too."""
         self.history.add("mend", source, target)
         for arrive in self._cut.pop((source, target), ()):
             self.carry(source, target, arrive)
@@ -166,7 +166,7 @@ class SimNetwork:
     # --- connections
 
     async def connect(self, own: Place, peer: Place) -> SimTransport:
-        """A connection from one place to another; ConnectionRefusedError."""
+        """Connect one place to another; ConnectionRefusedError."""
         connected: asyncio.Future[SimTransport] = self.loop.create_future()
 
         def arrive() -> None:
@@ -195,7 +195,7 @@ class SimNetwork:
         return near, far
 
     def ended(self, transport: SimTransport) -> None:
-        """One end of a connection is gone."""
+        """Forget one end of a connection that is gone."""
         self._transports.pop(transport, None)
 
 

@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 
 
 async def shared_work(cluster: SimCluster) -> Outcome:
-    """Three brokers lead two partitions each; producers write to all, consumers read all of it."""
+    """Let three brokers lead two partitions each; producers write to all, consumers read it all."""
     admin = await _started_with_topic(cluster)
     known = await admin.leaders([TOPIC])
     leaders = {index: known.leader(TOPIC, index) for index in range(PARTITIONS)}
@@ -59,7 +59,7 @@ async def shared_work(cluster: SimCluster) -> Outcome:
 
 
 async def power_cuts(cluster: SimCluster) -> Outcome:
-    """Brokers lose their power one after the other while producers write; what is there after."""
+    """Cut brokers' power one after the other while producers write; returns what is there after."""
     admin = await _started_with_topic(cluster)
     known = await admin.leaders([TOPIC])
     leaders = {index: known.leader(TOPIC, index) for index in range(PARTITIONS)}
@@ -81,7 +81,7 @@ async def _cut_power_in_turns(cluster: SimCluster) -> None:
 
 
 async def _started_with_topic(cluster: SimCluster) -> Client:
-    """Three brokers that know each other, and a topic; the client that made it."""
+    """Start three brokers that know each other, and a topic; returns the client that made it."""
     await asyncio.gather(*(cluster.start(number) for number in BROKERS))
     admin = cluster.client("admin")
     while len((await admin.metadata([])).brokers) < len(BROKERS):  # noqa: ASYNC110 - as a client
@@ -133,7 +133,7 @@ async def _consume(cluster: SimCluster, number: int) -> Records:
 
 
 async def group_work(cluster: SimCluster) -> dict[int, int]:
-    """Members of one group come and go, read in turns and commit; what the group has at the end."""
+    """Let members of a group come and go, read in turns and commit; returns what the group has."""
     await _started_with_topic(cluster)
     await cluster.controller().ensure_internal_topic(OFFSETS_TOPIC)
     acknowledged: dict[int, set[bytes]] = {index: set() for index in range(PARTITIONS)}

@@ -32,10 +32,10 @@ class Network(Protocol):
         """Call `arrive` after a delay, or once the way is mended."""
 
     def piece_size(self, size: int) -> int:
-        """How much of `size` bytes travels in one piece."""
+        """Return how much of `size` bytes travels in one piece."""
 
     def ended(self, transport: "SimTransport") -> None:
-        """This end is over."""
+        """Note that this end is over."""
 
 
 class SimTransport(asyncio.Transport):
@@ -102,7 +102,7 @@ class SimTransport(asyncio.Transport):
             self._network.carry(self.own.machine, self.peer.machine, self.other.reset)
 
     def reset(self) -> None:
-        """The other end is gone, without a word."""
+        """End at once: the other end is gone, without a word."""
         if not self._ended:
             self._network.history.add("reset", self.number, *self.own)
             self._end(ConnectionResetError(104, "Connection reset by peer"))
@@ -173,7 +173,7 @@ class SimTransport(asyncio.Transport):
             self._protocol.pause_writing()
 
     def taken(self, size: int) -> None:
-        """The other end has read so many bytes: go on."""
+        """Go on: the other end has read so many bytes."""
         self._outstanding -= size
         if not self._ended:
             self._pump()
@@ -196,7 +196,7 @@ class SimTransport(asyncio.Transport):
     # --- receiving
 
     def receive(self, piece: bytes | None) -> None:
-        """The next piece has arrived; None: the other end sends no more."""
+        """Take the next piece that has arrived; None: the other end sends no more."""
         what: object = "end" if piece is None else piece
         self._network.history.add("net", self.number, *self.peer, "to", *self.own, what)
         if self._ending:

@@ -31,7 +31,7 @@ class LoopClock:
         self._stopped = False
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970."""
+        """Return milliseconds since 1970."""
         return self._wall_ms + int(self._loop.time() * 1000)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> "Timer":
@@ -77,11 +77,11 @@ class SimWorld:
         self._sessions: list[EnsembleSession] = []
 
     def store_exists(self) -> bool:
-        """The ensemble was there before."""
+        """Tell whether the ensemble was there before: it was."""
         return True
 
     def open_store(self, events: "SessionEvents") -> "Store":
-        """A session of the ensemble."""
+        """Open a session of the ensemble."""
         self._sessions.append(self._ensemble.session(self.name, events))
         return self._sessions[-1]
 
@@ -94,4 +94,4 @@ class SimWorld:
             session.fall_silent()
 
     def close(self) -> None:
-        """There are no threads."""
+        """Do nothing: there are no threads."""
