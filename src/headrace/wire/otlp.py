@@ -30,7 +30,7 @@ class Point(NamedTuple):
 
 
 def points(data: bytes | bytearray | memoryview) -> Iterator[Point]:
-    """All numbers in a MetricsData; Malformed where it is none."""
+    """Yield all numbers in a MetricsData; Malformed where it is none."""
     for _, resource in _messages(memoryview(data), 1):
         for _, scope in _messages(resource, 2):
             for _, metric in _messages(scope, 2):
@@ -90,7 +90,10 @@ def _messages(view: memoryview, wanted: int) -> Iterator[tuple[int, memoryview]]
 
 
 def _fields(view: memoryview, doubles: int = 0) -> Iterator[tuple[int, int | float | memoryview]]:
-    """(number, value) of each field; the 64-bit ones numbered `doubles` are read as floats."""
+    """Yield (number, value) of each field.
+
+    The 64-bit ones numbered `doubles` are read as floats.
+    """
     at, end = 0, len(view)
     while at < end:
         tag, at = _varint(view, at)

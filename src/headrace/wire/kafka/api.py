@@ -294,18 +294,21 @@ FLEXIBLE_FROM: dict[int, int] = {
 
 
 def flexible_from(api_key: int) -> int | None:
-    """First version with compact strings and tagged fields (KIP-482); None where there is none."""
+    """Return the first version with compact strings and tagged fields (KIP-482); None.
+
+    There is none.
+    """
     return FLEXIBLE_FROM.get(api_key)
 
 
 def is_flexible(api_key: int, version: int) -> bool:
-    """Whether this version has compact strings and tagged fields."""
+    """Tell whether this version has compact strings and tagged fields."""
     since = flexible_from(api_key)
     return since is not None and version >= since
 
 
 def is_served(api_key: int, version: int) -> bool:
-    """Whether Kafka 4.3 serves this version at all."""
+    """Tell whether Kafka 4.3 serves this version at all."""
     try:
         low, high = VERSIONS[ApiKey(api_key)]
     except (KeyError, ValueError):
@@ -314,12 +317,12 @@ def is_served(api_key: int, version: int) -> bool:
 
 
 def request_header_version(api_key: int, version: int) -> int:
-    """2 with tagged fields, else 1."""
+    """Return 2 with tagged fields, else 1."""
     return 2 if is_flexible(api_key, version) else 1
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """1 with tagged fields, else 0; always 0 for ApiVersions.
+    """Return 1 with tagged fields, else 0; always 0 for ApiVersions.
 
     A client that asks ApiVersions does not know yet what its broker speaks (KIP-511).
     """

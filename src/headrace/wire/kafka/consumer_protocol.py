@@ -20,7 +20,10 @@ class EmbeddedSubscription(NamedTuple):
 
 
 def _read(message: Message, data: bytes) -> tuple[int, Mapping[str, Any]]:
-    """Malformed. A version later than the known ones begins like the last of them."""
+    """Read a message; a version later than the known ones begins like the last of them.
+
+    Malformed.
+    """
     version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1
     return version, message.decode(data, min(version, message.latest), 2)
 
@@ -30,7 +33,7 @@ def _numbers(topics: Iterable[Mapping[str, Any]]) -> TopicNumbers:
 
 
 def read_subscription(metadata: bytes) -> EmbeddedSubscription:
-    """What the member asks for. Malformed."""
+    """Read what the member asks for. Malformed."""
     version, read = _read(SUBSCRIPTION, metadata)
     return EmbeddedSubscription(
         version,
@@ -41,18 +44,18 @@ def read_subscription(metadata: bytes) -> EmbeddedSubscription:
 
 
 def read_topics(metadata: bytes) -> list[str]:
-    """The topics the member asks for, as it named them. Malformed."""
+    """Read the topics the member asks for, as it named them. Malformed."""
     topics: list[str] = _read(SUBSCRIPTION, metadata)[1]["topics"]
     return topics
 
 
 def read_assignment(data: bytes) -> TopicNumbers:
-    """What the member was given; nothing where it was given nothing. Malformed."""
+    """Read what the member was given; nothing where it was given nothing. Malformed."""
     return _numbers(_read(ASSIGNMENT, data)[1]["assignedPartitions"]) if data else ()
 
 
 def assignment(version: int, topics: Mapping[str, Iterable[int]]) -> bytes:
-    """An assignment in the member's own version."""
+    """Encode an assignment in the member's own version."""
     version = max(0, min(version, ASSIGNMENT.latest))
     partitions = [{"topic": topic, "partitions": sorted(topics[topic])} for topic in sorted(topics)]
     fields = {"assignedPartitions": partitions, "userData": None}
@@ -60,12 +63,12 @@ def assignment(version: int, topics: Mapping[str, Iterable[int]]) -> bytes:
 
 
 def subscription(topics: Sequence[str]) -> bytes:
-    """A subscription, version 0."""
+    """Encode a subscription, version 0."""
     return SUBSCRIPTION.encode({"topics": topics, "userData": None}, 0, head=0)
 
 
 def version_of(metadata: bytes) -> int:
-    """The version a member's subscription is in; 0 where it is none."""
+    """Return the version a member's subscription is in; 0 where it is none."""
     try:
         return read_subscription(metadata).version
     except Malformed:

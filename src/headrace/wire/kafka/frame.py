@@ -38,7 +38,7 @@ class RequestHeader(NamedTuple):
 
 
 def parse_request(frame: memoryview) -> RequestHeader:
-    """The header of a request frame (without its length); Malformed where it is none.
+    """Parse the header of a request frame (without its length); Malformed where it is none.
 
     For a key or version nobody knows, `body` is only a guess: the header's own form depends on
     them. ApiVersions is answered all the same (KIP-511).
@@ -70,7 +70,7 @@ def parse_request(frame: memoryview) -> RequestHeader:
 
 
 def response_head(api_key: int, version: int, correlation_id: int, body_bytes: int) -> bytes:
-    """Length and header that go before a response's body of `body_bytes`."""
+    """Encode length and header that go before a response's body of `body_bytes`."""
     if response_header_version(api_key, version):
         return _RESPONSE_TAGGED.pack(body_bytes + 5, correlation_id, 0)
     return _RESPONSE.pack(body_bytes + 4, correlation_id)
@@ -79,7 +79,7 @@ def response_head(api_key: int, version: int, correlation_id: int, body_bytes: i
 def request_head(
     api_key: int, version: int, correlation_id: int, client_id: str | None, body_bytes: int
 ) -> bytes:
-    """Length and header that go before a request's body of `body_bytes`."""
+    """Encode length and header that go before a request's body of `body_bytes`."""
     data = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(data)
     tags = b"\x00" if request_header_version(api_key, version) == 2 else b""
@@ -89,7 +89,7 @@ def request_head(
 
 
 def parse_response(frame: memoryview, api_key: int, version: int) -> tuple[int, int]:
-    """Correlation id of a response frame (without its length) and the position of its body."""
+    """Parse a response frame (without its length): its correlation id and its body's position."""
     if len(frame) < LENGTH_BYTES:
         raise Malformed(f"{len(frame)} bytes are no response header")
     (correlation_id,) = LENGTH.unpack_from(frame)

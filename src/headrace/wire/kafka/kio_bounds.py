@@ -49,7 +49,7 @@ class _Walker(CompactReader):
         self.cuts: list[tuple[int, int, bytes]] = []
 
     def result(self) -> memoryview:
-        """The message without what was cut; itself where nothing was."""
+        """Return the message without what was cut; itself where nothing was."""
         if not self.cuts:
             return self.view
         parts: list[bytes | memoryview] = []
@@ -69,7 +69,7 @@ class _Shape(typing.NamedTuple):
 
 
 def check(entity_type: type[Any], body: memoryview) -> memoryview:
-    """`body` without the tagged fields that `entity_type` does not have.
+    """Return `body` without the tagged fields that `entity_type` does not have.
 
     Malformed where a length or count announced in it is beyond what is left of it.
     """
@@ -84,7 +84,7 @@ def prepare(entity_type: type[Any]) -> None:
 
 
 def _shape(entity_type: type[Any]) -> _Shape:
-    """Of one of kio's classes."""
+    """Return the shape of one of kio's classes."""
     shape = _SHAPES.get(entity_type)
     if shape is None:
         shape = _SHAPES[entity_type] = _make_shape(entity_type)

@@ -51,7 +51,7 @@ def _schema(api_key: int, version: int, part: str = "") -> ModuleType:
 
 
 def entity_module(api_key: int, version: int) -> ModuleType:
-    """kio's package with the request's and the response's module of one API version."""
+    """Import kio's package with the request's and the response's module of one API version."""
     for part in ("request", "response"):
         _schema(api_key, version, f".{part}")
     return _schema(api_key, version)
@@ -67,12 +67,12 @@ def _entity_type(api_key: int, version: int, part: str) -> type[Entity]:
 
 
 def request_type(api_key: int, version: int) -> type[Entity]:
-    """The class of that version's request; nested classes live in its module."""
+    """Return the class of that version's request; nested classes live in its module."""
     return _entity_type(api_key, version, "request")
 
 
 def response_type(api_key: int, version: int) -> type[Entity]:
-    """The class of that version's response; nested classes live in its module."""
+    """Return the class of that version's response; nested classes live in its module."""
     return _entity_type(api_key, version, "response")
 
 
@@ -112,32 +112,32 @@ def _decode(api_key: int, version: int, part: str, body: memoryview) -> Entity:
 
 
 def decode_request(api_key: int, version: int, body: memoryview) -> Entity:
-    """The request in `body` (what follows the header), copied out of it."""
+    """Decode the request in `body` (what follows the header), copied out of it."""
     if len(body) > REQUEST_BYTES_MAX:
         raise Malformed(f"a request of {len(body)} bytes, at most {REQUEST_BYTES_MAX}")
     return _decode(api_key, version, "request", body)
 
 
 def decode_response(api_key: int, version: int, body: memoryview) -> Entity:
-    """The response in `body` (what follows the header), copied out of it."""
+    """Decode the response in `body` (what follows the header), copied out of it."""
     return _decode(api_key, version, "response", body)
 
 
 def encode_body(entity: Entity) -> bytes:
-    """A request's or response's bytes without length and header."""
+    """Encode a request's or response's bytes without length and header."""
     out = io.BytesIO()
     _writer_of(entity)(out, entity)
     return out.getvalue()
 
 
 def encode_response(entity: Entity, correlation_id: int) -> bytes:
-    """A whole response frame: length, header, body."""
+    """Encode a whole response frame: length, header, body."""
     body = encode_body(entity)
     return response_head(entity.__api_key__, entity.__version__, correlation_id, len(body)) + body
 
 
 def encode_request(entity: Entity, correlation_id: int, client_id: str | None) -> bytes:
-    """A whole request frame: length, header, body."""
+    """Encode a whole request frame: length, header, body."""
     body = encode_body(entity)
     key, version = entity.__api_key__, entity.__version__
     return request_head(key, version, correlation_id, client_id, len(body)) + body

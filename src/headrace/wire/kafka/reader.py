@@ -35,11 +35,11 @@ class Reader:
         self.elements_left = ELEMENTS_MAX
 
     def remaining(self) -> int:
-        """Bytes not read yet."""
+        """Return the bytes not read yet."""
         return self.end - self.at
 
     def _take(self, size: int) -> int:
-        """Position of the next `size` bytes, which are then read."""
+        """Take the next `size` bytes; returns their position."""
         at = self.at
         if not 0 <= size <= self.end - at:
             raise Malformed(f"{size} bytes wanted at {at}, {self.end - at} left")
@@ -47,7 +47,7 @@ class Reader:
         return at
 
     def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
-        """Fields of fixed size in one go."""
+        """Read the fields of fixed size in one go."""
         at = self.at
         if form.size > self.end - at:
             raise Malformed(f"{form.size} bytes wanted at {at}, {self.end - at} left")
@@ -62,7 +62,7 @@ class Reader:
         return self.view[self._take(1)]
 
     def boolean(self) -> bool:
-        """Any byte but 0 is true, as in Java's reader."""
+        """Read a boolean: any byte but 0 is true, as in Java's reader."""
         return self.view[self._take(1)] != 0
 
     def int16(self) -> int:
@@ -86,7 +86,7 @@ class Reader:
         return value
 
     def uuid(self) -> bytes:
-        """16 bytes; `NO_UUID` for none."""
+        """Read 16 bytes; `NO_UUID` for none."""
         at = self._take(UUID_BYTES)
         return bytes(self.view[at : at + UUID_BYTES])
 
@@ -106,7 +106,7 @@ class Reader:
         raise Malformed("a number without an end")
 
     def uvarint(self) -> int:
-        """Up to 32 bits, unsigned."""
+        """Read up to 32 bits, unsigned."""
         at = self.at
         if at < self.end:
             byte = self.view[at]
@@ -119,17 +119,17 @@ class Reader:
         return number
 
     def varint(self) -> int:
-        """Zig-zag, 32 bits."""
+        """Read a zig-zag number of 32 bits."""
         number = self.uvarint()
         return (number >> 1) ^ -(number & 1)
 
     def varlong(self) -> int:
-        """Zig-zag, 64 bits."""
+        """Read a zig-zag number of 64 bits."""
         number = self._unsigned(_VARLONG_BITS_MAX)
         return (number >> 1) ^ -(number & 1)
 
     def raw(self, size: int) -> memoryview:
-        """The next `size` bytes, uncopied."""
+        """Read the next `size` bytes, uncopied."""
         at = self._take(size)
         return self.view[at : at + size]
 
@@ -174,21 +174,21 @@ class Reader:
             self._take(size)
 
     def bytes(self) -> memoryview:
-        """A slice of the message, uncopied."""
+        """Read a slice of the message, uncopied."""
         size = self._bytes_size()
         if size < 0:
             raise Malformed("null where bytes must be")
         return self.raw(size)
 
     def nullable_bytes(self) -> memoryview | None:
-        """A slice of the message, uncopied, or None."""
+        """Read a slice of the message, uncopied, or None."""
         size = self._bytes_size()
         if size == -1:
             return None
         return self.raw(size)
 
     def count(self, element_bytes_min: int) -> int:
-        """An array's length; Malformed for null, or more elements than the rest can hold."""
+        """Read an array's length; Malformed for null, or more elements than the rest can hold."""
         count = self._count()
         if count < 0 or count * element_bytes_min > self.end - self.at:
             raise Malformed(f"{count} elements announced, {self.end - self.at} bytes left")
@@ -196,7 +196,7 @@ class Reader:
         return count
 
     def nullable_count(self, element_bytes_min: int) -> int:
-        """As `count`, but -1 for null."""
+        """Read as `count` does, but -1 for null."""
         count = self._count()
         if count < -1 or count * element_bytes_min > self.end - self.at:
             raise Malformed(f"{count} elements announced, {self.end - self.at} bytes left")
@@ -209,20 +209,20 @@ class Reader:
             raise Malformed(f"more than {ELEMENTS_MAX} array elements")
 
     def int32s(self) -> list[int]:
-        """An array of int32."""
+        """Read an array of int32."""
         count = self.count(4)
         at = self._take(4 * count)
         return list(struct.unpack_from(f">{count}i", self.view, at))
 
     def strings(self) -> list[str]:
-        """An array of strings."""
+        """Read an array of strings."""
         return [self.string() for _ in range(self.count(1))]
 
     def skip_tags(self) -> None:
         """Pass over tagged fields; nothing is there in the old encoding."""
 
     def tags(self) -> Iterator[tuple[int, Self]]:
-        """Each tagged field's number and a reader confined to it."""
+        """Read each tagged field: yields its number and a reader confined to it."""
         return iter(())
 
 
@@ -292,5 +292,5 @@ class CompactReader(Reader):
 
 
 def reader_of(flexible: bool) -> type[Reader]:
-    """The reader of one encoding or the other."""
+    """Return the reader of one encoding or the other."""
     return CompactReader if flexible else Reader

@@ -11,7 +11,7 @@ from headrace.wire.kafka.primitives import FLOAT64, INT16, INT32, INT64, NO_UUID
 
 
 def encode_uvarint(number: int) -> bytes:
-    """An unsigned varint."""
+    """Encode an unsigned varint."""
     if number < 0x80:
         return bytes((number,))
     out = bytearray()
@@ -52,14 +52,14 @@ class Writer:
         self.out += FLOAT64.pack(value)
 
     def uuid(self, value: "bytes | None") -> None:
-        """16 bytes; None is the zero UUID."""
+        """Write 16 bytes; None is the zero UUID."""
         self.out += NO_UUID if value is None else value
 
     def uvarint(self, value: int) -> None:
         self.out += encode_uvarint(value)
 
     def varint(self, value: int) -> None:
-        """Zig-zag; 64-bit numbers too."""
+        """Write a zig-zag number; of 64 bits too."""
         self.out += encode_uvarint((value << 1) ^ (value >> 63))
 
     def raw(self, data: Bytes) -> None:
@@ -137,5 +137,5 @@ class CompactWriter(Writer):
 
 
 def writer_of(flexible: bool) -> type[Writer]:
-    """The writer of one encoding or the other."""
+    """Return the writer of one encoding or the other."""
     return CompactWriter if flexible else Writer

@@ -95,7 +95,7 @@ class GroupValue:
 
 
 def decode_key(data: Bytes) -> Key:
-    """What the record is about."""
+    """Decode what the record is about."""
     reader = Reader(memoryview(data))
     try:
         key_type = reader.int16()
@@ -109,7 +109,7 @@ def decode_key(data: Bytes) -> Key:
 
 
 def encode_key(key: Key) -> bytes:
-    """The key's bytes."""
+    """Encode the key."""
     writer = Writer()
     match key:
         case OffsetKey():
@@ -127,7 +127,10 @@ def encode_key(key: Key) -> bytes:
 
 
 def open_value(data: Bytes, version_max: int, flexible_from: int) -> tuple[int, Reader]:
-    """A value's version and a reader of what follows; Malformed for a version nobody knows."""
+    """Open a value: its version and a reader of what follows.
+
+    Malformed if nobody knows the version.
+    """
     version = Reader(memoryview(data)).int16()
     if not 0 <= version <= version_max:
         raise Malformed(f"value version {version}")
@@ -135,12 +138,12 @@ def open_value(data: Bytes, version_max: int, flexible_from: int) -> tuple[int, 
 
 
 def kept_tags(reader: Reader) -> Tags:
-    """All tagged fields of a struct as they are."""
+    """Return all tagged fields of a struct as they are."""
     return tuple((tag, bytes(field.raw(field.remaining()))) for tag, field in reader.tags())
 
 
 def decode_offset_value(data: Bytes) -> OffsetValue:
-    """A committed offset, any version."""
+    """Decode a committed offset, any version."""
     try:
         version, reader = open_value(data, VALUE_VERSION_MAX, _FLEXIBLE_FROM)
         offset = reader.int64()
@@ -166,7 +169,7 @@ def decode_offset_value(data: Bytes) -> OffsetValue:
 
 
 def encode_offset_value(value: OffsetValue) -> bytes:
-    """The value's bytes, in the version it names."""
+    """Encode the value, in the version it names."""
     flexible = value.version >= _FLEXIBLE_FROM
     writer = writer_of(flexible)()
     writer.int16(value.version)
@@ -185,7 +188,7 @@ def encode_offset_value(value: OffsetValue) -> bytes:
 
 
 def decode_group_value(data: Bytes) -> GroupValue:
-    """A classic group, any version."""
+    """Decode a classic group, any version."""
     try:
         version, reader = open_value(data, VALUE_VERSION_MAX, _FLEXIBLE_FROM)
         protocol_type, generation = reader.string(), reader.int32()
@@ -224,7 +227,7 @@ def _read_member(version: int, reader: Reader) -> Member:
 
 
 def encode_group_value(value: GroupValue) -> bytes:
-    """The value's bytes, in the version it names."""
+    """Encode the value, in the version it names."""
     writer = writer_of(value.version >= _FLEXIBLE_FROM)()
     writer.int16(value.version)
     writer.string(value.protocol_type)

@@ -60,7 +60,7 @@ class Message:
 
 
 def record(*fields: Field) -> Message:
-    """A message of one version, a flexible one."""
+    """Define a message of one version, a flexible one."""
     return Message(fields, 0, 0)
 
 
@@ -100,7 +100,7 @@ def _write_struct(
 
 
 def array(item: Type) -> Type:
-    """A list of values of one type."""
+    """Define a list of values of one type."""
 
     def read(reader: Reader, version: int) -> list[Any]:
         return [item.read(reader, version) for _ in range(reader.count(1))]
@@ -114,7 +114,7 @@ def array(item: Type) -> Type:
 
 
 def nullable_array(item: Type) -> Type:
-    """A list or None."""
+    """Define a list or None."""
     plain = array(item)
 
     def read(reader: Reader, version: int) -> list[Any] | None:
@@ -131,7 +131,7 @@ def nullable_array(item: Type) -> Type:
 
 
 def struct(*fields: Field) -> Type:
-    """Fields within fields."""
+    """Define the fields within fields."""
     return Type(
         lambda reader, version: _read_struct(fields, reader, version),
         lambda writer, values, version: _write_struct(fields, writer, values, version),
@@ -139,7 +139,7 @@ def struct(*fields: Field) -> Type:
 
 
 def nullable_struct(*fields: Field) -> Type:
-    """A struct behind a byte that says whether there is one."""
+    """Define a struct behind a byte that says whether there is one."""
     inner = struct(*fields)
 
     def write(writer: Writer, values: Mapping[str, Any] | None, version: int) -> None:
@@ -153,7 +153,7 @@ def nullable_struct(*fields: Field) -> Type:
 
 
 def tagged_nullable_struct(*fields: Field) -> Type:
-    """The same in a tagged field, where a varint says it: 0 for none."""
+    """Define the same in a tagged field, where a varint says it: 0 for none."""
     inner = struct(*fields)
 
     def write(writer: Writer, values: Mapping[str, Any] | None, version: int) -> None:

@@ -77,7 +77,7 @@ class UpdateValue:
 
 
 def decode_key(data: Bytes) -> ShareKey | OtherKey:
-    """Which share partition the record is about, and how. CorruptBatch."""
+    """Decode which share partition the record is about, and how. CorruptBatch."""
     reader = Reader(memoryview(data))
     try:
         key_type = reader.int16()
@@ -89,7 +89,7 @@ def decode_key(data: Bytes) -> ShareKey | OtherKey:
 
 
 def encode_key(key: ShareKey | OtherKey) -> bytes:
-    """The key's bytes."""
+    """Encode the key."""
     writer = Writer()
     writer.int16(key.type)
     if isinstance(key, ShareKey):
@@ -102,7 +102,7 @@ def encode_key(key: ShareKey | OtherKey) -> bytes:
 
 
 def decode_snapshot(data: Bytes) -> SnapshotValue:
-    """A snapshot. CorruptBatch."""
+    """Decode a snapshot. CorruptBatch."""
     try:
         _, reader = open_value(data, 0, 0)
         epochs = reader.int32(), reader.int32(), reader.int32()
@@ -115,7 +115,7 @@ def decode_snapshot(data: Bytes) -> SnapshotValue:
 
 
 def decode_update(data: Bytes) -> UpdateValue:
-    """An update. CorruptBatch."""
+    """Decode an update. CorruptBatch."""
     try:
         _, reader = open_value(data, 0, 0)
         snapshot_epoch, leader_epoch, start = reader.int32(), reader.int32(), reader.int64()
@@ -127,7 +127,7 @@ def decode_update(data: Bytes) -> UpdateValue:
 
 
 def encode_snapshot(value: SnapshotValue) -> bytes:
-    """The value's bytes."""
+    """Encode the value."""
     writer = CompactWriter()
     writer.int16(0)
     writer.int32(value.snapshot_epoch)
@@ -142,7 +142,7 @@ def encode_snapshot(value: SnapshotValue) -> bytes:
 
 
 def encode_update(value: UpdateValue) -> bytes:
-    """The value's bytes."""
+    """Encode the value."""
     writer = CompactWriter()
     writer.int16(0)
     writer.int32(value.snapshot_epoch)

@@ -79,7 +79,7 @@ class TransactionValue(NamedTuple):
 
 
 def decode_key(data: Bytes) -> TransactionKey | OtherKey:
-    """Whom the record is about."""
+    """Decode whom the record is about."""
     reader = Reader(memoryview(data))
     try:
         key_type = reader.int16()
@@ -91,7 +91,7 @@ def decode_key(data: Bytes) -> TransactionKey | OtherKey:
 
 
 def encode_key(key: TransactionKey | OtherKey) -> bytes:
-    """The key's bytes."""
+    """Encode the key."""
     writer = Writer()
     if isinstance(key, TransactionKey):
         writer.int16(0)
@@ -103,7 +103,7 @@ def encode_key(key: TransactionKey | OtherKey) -> bytes:
 
 
 def decode_value(data: Bytes) -> TransactionValue:
-    """A transaction's state, any version."""
+    """Decode a transaction's state, any version."""
     try:
         version, reader = open_value(data, VALUE_VERSION_MAX, _FLEXIBLE_FROM)
         producer_id, epoch = reader.int64(), reader.int16()
@@ -142,7 +142,7 @@ def _read_partitions(reader: Reader) -> list[TopicPartitions] | None:
 
 
 def encode_value(value: TransactionValue) -> bytes:
-    """The value's bytes, in the version it names."""
+    """Encode the value, in the version it names."""
     writer = writer_of(value.version >= _FLEXIBLE_FROM)()
     writer.int16(value.version)
     writer.int64(value.producer_id)

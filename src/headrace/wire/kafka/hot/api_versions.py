@@ -55,7 +55,7 @@ class ApiVersionsResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ApiVersionsRequest:
-    """The request; `Malformed` where it is none."""
+    """Decode the request; `Malformed` where it is none."""
     if version < FLEXIBLE_FROM:
         return ApiVersionsRequest()
     reader = CompactReader(body)
@@ -65,7 +65,7 @@ def decode_request(version: int, body: memoryview) -> ApiVersionsRequest:
 
 
 def encode_request(version: int, request: ApiVersionsRequest) -> bytes:
-    """The request's body."""
+    """Encode the request's body."""
     if version < FLEXIBLE_FROM:
         return b""
     writer = CompactWriter()
@@ -76,7 +76,7 @@ def encode_request(version: int, request: ApiVersionsRequest) -> bytes:
 
 
 def encode_unsupported(low: int = 0, high: int = 4) -> bytes:
-    """The v0 body for a version of ApiVersions nobody knows: ask again within `low` and `high`."""
+    """Encode the v0 body for a version of ApiVersions nobody knows: ask within `low` and `high`."""
     return encode_response(
         0,
         ApiVersionsResponse(
@@ -86,7 +86,7 @@ def encode_unsupported(low: int = 0, high: int = 4) -> bytes:
 
 
 def encode_response(version: int, response: ApiVersionsResponse) -> bytes:
-    """The response's body."""
+    """Encode the response's body."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.int16(response.error_code)
     writer.count(len(response.api_keys))
@@ -135,7 +135,7 @@ def _encode_features(features: Sequence[SupportedFeature] | Sequence[FinalizedFe
 
 
 def decode_response(version: int, body: memoryview) -> ApiVersionsResponse:
-    """The response; `Malformed` where it is none.
+    """Decode the response; `Malformed` where it is none.
 
     A broker that does not know `version` answers in v0: see `error_code` first (35), and then
     decode as v0.

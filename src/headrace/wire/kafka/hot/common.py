@@ -27,7 +27,7 @@ class NodeEndpoint(NamedTuple):
 
 
 def encode_leader(leader: CurrentLeader) -> bytes:
-    """The tagged field's bytes."""
+    """Encode the tagged field."""
     writer = CompactWriter()
     writer.int32(leader.leader_id)
     writer.int32(leader.leader_epoch)
@@ -36,12 +36,12 @@ def encode_leader(leader: CurrentLeader) -> bytes:
 
 
 def decode_leader(reader: Reader) -> CurrentLeader:
-    """From a tagged field's own reader."""
+    """Decode it from a tagged field's own reader."""
     return CurrentLeader(reader.int32(), reader.int32())
 
 
 def encode_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The tagged field's bytes."""
+    """Encode the tagged field."""
     writer = CompactWriter()
     writer.count(len(endpoints))
     for endpoint in endpoints:
@@ -54,7 +54,7 @@ def encode_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
 
 
 def decode_endpoints(reader: Reader) -> list[NodeEndpoint]:
-    """From a tagged field's own reader."""
+    """Decode them from a tagged field's own reader."""
     endpoints = []
     for _ in range(reader.count(11)):
         endpoints.append(

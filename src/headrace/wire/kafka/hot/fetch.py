@@ -117,7 +117,7 @@ def _partition_struct(version: int) -> struct.Struct:
 
 
 def decode_request(version: int, body: memoryview) -> FetchRequest:
-    """The request; `Malformed` where it is none."""
+    """Decode the request; `Malformed` where it is none."""
     if version >= REPLICA_STATE_FROM and body[_HEAD.size :] == _UNCHANGED:
         head = _HEAD.unpack_from(body)
         unchanged: FetchRequest = _new(FetchRequest, (*head, (), (), "", -1, -1, None))
@@ -199,7 +199,7 @@ def _read_partition_tags(version: int, reader: Reader) -> tuple[bytes, int]:
 
 
 def _partition_of(version: int, fields: tuple[int, ...]) -> FetchPartition:
-    """From the fields of a version before 12."""
+    """Decode it from the fields of a version before 12."""
     if version >= 9:
         index, epoch, offset, start, most = fields
         return FetchPartition(index, epoch, offset, -1, start, most)
@@ -218,7 +218,7 @@ def _read_forgotten(version: int, reader: Reader) -> ForgottenTopic:
 
 
 def encode_request(version: int, request: FetchRequest) -> bytes:
-    """The request's body."""
+    """Encode the request's body."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     if version < REPLICA_STATE_FROM:
         writer.int32(request.replica_id)

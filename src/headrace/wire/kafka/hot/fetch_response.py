@@ -100,7 +100,7 @@ _pack_partition = _PARTITION.pack
 
 
 def encode_response(version: int, response: FetchResponse) -> list[Part]:
-    """The response's body as buffers to be sent one after the other.
+    """Encode the response's body as buffers to be sent one after the other.
 
     Records of more than `COPIED_BYTES_MAX` bytes are among them as they were given.
     """
@@ -147,7 +147,7 @@ _NO_TAGS = (NO_LEADER, NO_EPOCH_END, NO_SNAPSHOT)
 
 
 def _write_partition(out: bytearray, partition: FetchedPartition) -> None:
-    """All that precedes the records."""
+    """Write all that precedes the records."""
     index, error, high_watermark, stable, start, _, aborted, replica, _, _, _ = partition
     if not aborted:
         count = 0 if aborted is None else 1
@@ -174,7 +174,7 @@ def _write_tags(out: bytearray, partition: FetchedPartition) -> None:
 
 
 def _encode_old(version: int, response: FetchResponse) -> list[Part]:
-    """Versions before 12."""
+    """Encode versions before 12."""
     parts: list[Part] = []
     writer = writer_of(False)()
     writer.int32(response.throttle_ms)
@@ -209,7 +209,7 @@ def _encode_old(version: int, response: FetchResponse) -> list[Part]:
 
 
 def decode_response(version: int, body: memoryview) -> FetchResponse:
-    """The response; `Malformed` where it is none. Records alias `body`."""
+    """Decode the response; `Malformed` where it is none. Records alias `body`."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32()
     error_code, session_id = 0, 0

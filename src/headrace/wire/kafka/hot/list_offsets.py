@@ -60,7 +60,7 @@ class ListOffsetsResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ListOffsetsRequest:
-    """The request; `Malformed` where it is none."""
+    """Decode the request; `Malformed` where it is none."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     replica_id = reader.int32()
     isolation = reader.int8() if version >= 2 else 0
@@ -81,7 +81,7 @@ def decode_request(version: int, body: memoryview) -> ListOffsetsRequest:
 
 
 def encode_request(version: int, request: ListOffsetsRequest) -> bytes:
-    """The request's body."""
+    """Encode the request's body."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.int32(request.replica_id)
     if version >= 2:
@@ -104,7 +104,7 @@ def encode_request(version: int, request: ListOffsetsRequest) -> bytes:
 
 
 def encode_response(version: int, response: ListOffsetsResponse) -> bytes:
-    """The response's body."""
+    """Encode the response's body."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     if version >= 2:
         writer.int32(response.throttle_ms)
@@ -126,7 +126,7 @@ def encode_response(version: int, response: ListOffsetsResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> ListOffsetsResponse:
-    """The response; `Malformed` where it is none."""
+    """Decode the response; `Malformed` where it is none."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 2 else 0
     topics = []

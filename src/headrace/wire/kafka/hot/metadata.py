@@ -79,7 +79,7 @@ def _has_cluster_operations(version: int) -> bool:
 
 
 def decode_request(version: int, body: memoryview) -> MetadataRequest:
-    """The request; `Malformed` where it is none."""
+    """Decode the request; `Malformed` where it is none."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     count = reader.nullable_count(2) if version >= 1 else reader.count(2)
     topics: list[TopicRequest] | None = None
@@ -103,7 +103,7 @@ def _read_topic_request(version: int, reader: Reader) -> TopicRequest:
 
 
 def encode_request(version: int, request: MetadataRequest) -> bytes:
-    """The request's body."""
+    """Encode the request's body."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     topics = request.topics
     if topics is None:
@@ -128,7 +128,7 @@ def encode_request(version: int, request: MetadataRequest) -> bytes:
 
 
 def encode_response(version: int, response: MetadataResponse) -> bytes:
-    """The response's body."""
+    """Encode the response's body."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     if version >= 3:
         writer.int32(response.throttle_ms)
@@ -187,7 +187,7 @@ def _write_partition(version: int, writer: Writer, partition: PartitionResponse)
 
 
 def decode_response(version: int, body: memoryview) -> MetadataResponse:
-    """The response; `Malformed` where it is none."""
+    """Decode the response; `Malformed` where it is none."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 3 else 0
     brokers = []

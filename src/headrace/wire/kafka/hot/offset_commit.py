@@ -73,7 +73,7 @@ def _write_name(version: int, writer: Writer, name: str, topic_id: bytes) -> Non
 def decode_request(
     version: int, body: memoryview, places: list[int] | None = None
 ) -> OffsetCommitRequest:
-    """The request; `Malformed` where it is none. `places` is told where in `body` offsets lie."""
+    """Decode the request; `Malformed`. `places` is told where in `body` offsets lie."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     group_id, generation_id, member_id = reader.string(), reader.int32(), reader.string()
     instance = reader.nullable_string() if version >= 7 else None
@@ -97,7 +97,7 @@ def decode_request(
 
 
 def encode_request(version: int, request: OffsetCommitRequest) -> bytes:
-    """The request's body."""
+    """Encode the request's body."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.string(request.group_id)
     writer.int32(request.generation_id)
@@ -123,7 +123,7 @@ def encode_request(version: int, request: OffsetCommitRequest) -> bytes:
 
 
 def encode_response(version: int, response: OffsetCommitResponse) -> bytes:
-    """The response's body."""
+    """Encode the response's body."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     if version >= 3:
         writer.int32(response.throttle_ms)
@@ -141,7 +141,7 @@ def encode_response(version: int, response: OffsetCommitResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> OffsetCommitResponse:
-    """The response; `Malformed` where it is none."""
+    """Decode the response; `Malformed` where it is none."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 3 else 0
     topics = []

@@ -96,13 +96,13 @@ _OLD_NAME_AT = 14
 
 
 def decode_request(version: int, body: memoryview) -> ProduceRequest:
-    """The request; `Malformed` where it is none. Records alias `body`."""
+    """Decode the request; `Malformed` where it is none. Records alias `body`."""
     usual = decode_usual(version, body)
     return _decode_any(version, body) if usual is None else usual
 
 
 def decode_usual(version: int, body: memoryview) -> ProduceRequest | None:
-    """The request if it is one batch for one partition, outside of a transaction.
+    """Decode the request if it is one batch for one partition, outside of a transaction.
 
     Its records are then followed by `tail_bytes(version)` zeros and nothing else.
     """
@@ -110,19 +110,19 @@ def decode_usual(version: int, body: memoryview) -> ProduceRequest | None:
 
 
 def tail_bytes(version: int) -> int:
-    """How many bytes, all zero, follow the records of a usual request."""
+    """Return how many bytes, all zero, follow the records of a usual request."""
     return len(_END) if version >= FLEXIBLE_FROM else 0
 
 
 def encode_records_size(version: int, size: int) -> bytes:
-    """What precedes records of `size` bytes."""
+    """Encode what precedes records of `size` bytes."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.bytes_size(size)
     return bytes(writer.out)
 
 
 def _decode_usual_old(body: memoryview) -> ProduceRequest | None:
-    """The same for the versions before the flexible ones."""
+    """Decode the same for the versions before the flexible ones."""
     try:
         null, acks, timeout, topics, size = _unpack_old(body)
         if null != -1 or topics != 1 or size <= 0:
@@ -142,7 +142,7 @@ def _decode_usual_old(body: memoryview) -> ProduceRequest | None:
 
 
 def _decode_usual(version: int, body: memoryview) -> ProduceRequest | None:
-    """One partition of one topic in one go; None for every other shape, sound or not."""
+    """Decode one partition of one topic in one go; None for every other shape, sound or not."""
     try:
         if version >= TOPIC_IDS_FROM:
             null, acks, timeout, topics, topic_id = _unpack_with_id(body)
@@ -209,7 +209,7 @@ def _write_topic(version: int, writer: Writer, name: str, topic_id: bytes) -> No
 
 
 def encode_request(version: int, request: ProduceRequest) -> bytes:
-    """The request's body."""
+    """Encode the request's body."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.nullable_string(request.transactional_id)
     writer.int16(request.acks)
@@ -248,7 +248,7 @@ def encode_appended(
     log_append_time: int,
     log_start_offset: int,
 ) -> bytes:
-    """The body of the usual answer: one partition, no error, no throttling."""
+    """Encode the body of the usual answer: one partition, no error, no throttling."""
     if version >= FLEXIBLE_FROM:
         tail = _pack_appended(
             2, partition, 0, base_offset, log_append_time, log_start_offset, 1, 0, 0, 0, 0, 0
@@ -282,7 +282,7 @@ def encode_appended(
 def around_base_offset(
     version: int, name: str, topic_id: bytes, partition: int, log_start_offset: int
 ) -> tuple[bytes, bytes]:
-    """The body of the usual answer without its base offset: what precedes and what follows it."""
+    """Return what precedes and what follows the base offset in the body of the usual answer."""
     body = encode_appended(version, name, topic_id, partition, 0, -1, log_start_offset)
     if version >= FLEXIBLE_FROM:
         behind = 25
@@ -294,7 +294,7 @@ def around_base_offset(
 
 
 def encode_response(version: int, response: ProduceResponse) -> bytes:
-    """The response's body."""
+    """Encode the response's body."""
     writer = writer_of(version >= FLEXIBLE_FROM)()
     writer.count(len(response.topics))
     for topic in response.topics:
@@ -332,7 +332,7 @@ def _write_partition(version: int, writer: Writer, partition: PartitionResponse)
 
 
 def decode_response(version: int, body: memoryview) -> ProduceResponse:
-    """The response; `Malformed` where it is none."""
+    """Decode the response; `Malformed` where it is none."""
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     topics = []
     for _ in range(reader.count(3)):

@@ -50,7 +50,7 @@ class ShareAcknowledgeResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ShareAcknowledgeRequest:
-    """The request; `Malformed` where it is none."""
+    """Decode the request; `Malformed` where it is none."""
     reader = CompactReader(body)
     group_id, member_id = reader.nullable_string(), reader.nullable_string()
     epoch = reader.int32()
@@ -61,7 +61,7 @@ def decode_request(version: int, body: memoryview) -> ShareAcknowledgeRequest:
 
 
 def encode_request(version: int, request: ShareAcknowledgeRequest) -> bytes:
-    """The request's body."""
+    """Encode the request's body."""
     writer = CompactWriter()
     writer.nullable_string(request.group_id)
     writer.nullable_string(request.member_id)
@@ -74,7 +74,7 @@ def encode_request(version: int, request: ShareAcknowledgeRequest) -> bytes:
 
 
 def encode_response(version: int, response: ShareAcknowledgeResponse) -> bytes:
-    """The response's body."""
+    """Encode the response's body."""
     writer = CompactWriter()
     writer.int32(response.throttle_ms)
     writer.int16(response.error_code)
@@ -98,7 +98,7 @@ def encode_response(version: int, response: ShareAcknowledgeResponse) -> bytes:
 
 
 def decode_response(version: int, body: memoryview) -> ShareAcknowledgeResponse:
-    """The response; `Malformed` where it is none."""
+    """Decode the response; `Malformed` where it is none."""
     reader = CompactReader(body)
     throttle_ms, error_code = reader.int32(), reader.int16()
     message = reader.nullable_string()

@@ -35,7 +35,7 @@ class AskedTopic(NamedTuple):
 
 
 def read_topics(reader: Reader) -> list[AskedTopic]:
-    """The topics of a request."""
+    """Read the topics of a request."""
     topics = []
     for _ in range(reader.count(18)):
         topic_id = bytes(reader.uuid())
@@ -59,7 +59,7 @@ def _read_ack(reader: Reader) -> AckBatch:
 
 
 def write_topics(writer: Writer, topics: Sequence[AskedTopic]) -> None:
-    """The other way round."""
+    """Write the topics of a request."""
     writer.count(len(topics))
     for topic in topics:
         writer.uuid(topic.topic_id)
@@ -77,19 +77,19 @@ def write_topics(writer: Writer, topics: Sequence[AskedTopic]) -> None:
 
 
 def leader_bytes(leader: CurrentLeader) -> bytes:
-    """Who leads, as a struct of its own."""
+    """Encode who leads, as a struct of its own."""
     return _LEADER.pack(*leader)
 
 
 def read_leader(reader: Reader) -> CurrentLeader:
-    """The other way round."""
+    """Read who leads."""
     leader = CurrentLeader(reader.int32(), reader.int32())
     reader.skip_tags()
     return leader
 
 
 def endpoint_bytes(endpoints: Sequence[NodeEndpoint]) -> bytes:
-    """The brokers that lead what was asked for here."""
+    """Encode the brokers that lead what was asked for here."""
     writer = CompactWriter()
     writer.count(len(endpoints))
     for one in endpoints:

@@ -87,7 +87,7 @@ class ShareFetchResponse(NamedTuple):
 
 
 def decode_request(version: int, body: memoryview) -> ShareFetchRequest:
-    """The request; `Malformed` where it is none."""
+    """Decode the request; `Malformed` where it is none."""
     reader = CompactReader(body)
     group_id, member_id = reader.nullable_string(), reader.nullable_string()
     epoch, wait_ms, bytes_min, bytes_max, records, batch = reader.unpack(_NUMBERS)
@@ -107,7 +107,7 @@ def decode_request(version: int, body: memoryview) -> ShareFetchRequest:
 
 
 def encode_request(version: int, request: ShareFetchRequest) -> bytes:
-    """The request's body."""
+    """Encode the request's body."""
     writer = CompactWriter()
     writer.nullable_string(request.group_id)
     writer.nullable_string(request.member_id)
@@ -126,7 +126,7 @@ def encode_request(version: int, request: ShareFetchRequest) -> bytes:
 
 
 def encode_response(version: int, response: ShareFetchResponse) -> list[Part]:
-    """The response's body as buffers to be sent one after the other, records uncopied if large."""
+    """Encode the response's body as buffers to be sent in order, records uncopied if large."""
     del version  # both are alike
     parts: list[Part] = []
     out = bytearray(_HEAD.pack(response.throttle_ms, response.error_code))
@@ -155,7 +155,7 @@ def encode_response(version: int, response: ShareFetchResponse) -> list[Part]:
 
 
 def decode_response(version: int, body: memoryview) -> ShareFetchResponse:
-    """The response; `Malformed` where it is none."""
+    """Decode the response; `Malformed` where it is none."""
     del version
     reader = CompactReader(body)
     throttle_ms, error_code = reader.int32(), reader.int16()
