@@ -127,7 +127,7 @@ _new = tuple.__new__
 
 
 def parse_header(view: Bytes, at: int = 0) -> BatchHeader:
-    """The header at `at`, unchecked; CorruptBatch where fewer than 61 bytes are left."""
+    """Parse the header at `at`, unchecked; CorruptBatch where fewer than 61 bytes are left."""
     try:
         return _new(BatchHeader, _unpack(view, at))
     except struct.error:
@@ -135,17 +135,17 @@ def parse_header(view: Bytes, at: int = 0) -> BatchHeader:
 
 
 def size_of(header: BatchHeader) -> int:
-    """Bytes of the whole batch, header included."""
+    """Return the bytes of the whole batch, header included."""
     return header[BATCH_LENGTH] + OVERHEAD_BYTES
 
 
 def next_offset(header: BatchHeader) -> int:
-    """The offset after the batch's last one."""
+    """Return the offset after the batch's last one."""
     return header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1
 
 
 def codec_of(header: BatchHeader) -> Codec:
-    """The codec of the batch's records; CorruptBatch for a number that names none."""
+    """Return the codec of the batch's records; CorruptBatch for a number that names none."""
     try:
         return Codec(header[ATTRIBUTES] & CODEC_MASK)
     except ValueError:
@@ -153,7 +153,7 @@ def codec_of(header: BatchHeader) -> Codec:
 
 
 def crc_ok(view: Bytes, header: BatchHeader) -> bool:
-    """Whether `view`, exactly one batch, still is what its checksum says."""
+    """Tell whether `view`, exactly one batch, still is what its checksum says."""
     return header.crc == crc32c(memoryview(view)[CRC_FROM:])
 
 
@@ -253,7 +253,7 @@ def stamp_append_time(view: bytearray | memoryview, now_ms: int) -> BatchHeader:
 
 
 def iterate(view: Bytes, at: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of each whole batch from `at` on; a torn last one is left out.
+    """Yield the position and header of each whole batch from `at` on; a torn last one is left out.
 
     CorruptBatch for a length no batch has, or another magic. Checksums are not looked at.
     """
@@ -272,7 +272,7 @@ def iterate(view: Bytes, at: int = 0) -> Iterator[tuple[int, BatchHeader]]:
 
 
 def records(view: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
-    """The records of one batch, which starts at the beginning of `view`.
+    """Yield the records of one batch, which starts at the beginning of `view`.
 
     Unfolds at most `limit` bytes. CorruptBatch (an ApiError) where the batch is torn, lies about
     its records, or unfolds to more. The checksum is the caller's to look at (`crc_ok`). A control
@@ -308,7 +308,7 @@ def build(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     keep_offsets: bool = False,
 ) -> bytes:
-    """One batch of at least one record, sealed with its checksum.
+    """Build one batch of at least one record, sealed with its checksum.
 
     Records are numbered from `base_offset` on, whatever their `offset` says, unless `keep_offsets`:
     then their own offsets stay (ascending, none below `base_offset`), as after compaction.
@@ -336,7 +336,7 @@ def build(
 def _sealed(
     payload: bytes, base_offset: int, leader_epoch: int, attributes: int, *rest: int
 ) -> bytes:
-    """`payload` behind its header; `rest`: the fields from the last offset's delta on."""
+    """Seal `payload` behind its header; `rest`: the fields from the last offset's delta on."""
     out = bytearray(HEADER_BYTES)
     out += payload
     HEADER.pack_into(
@@ -354,7 +354,7 @@ def build_pairs(
     producer_id: int = -1,
     producer_epoch: int = -1,
 ) -> bytes:
-    """As `build`, of keys and values that all have one timestamp; transactional with a producer."""
+    """Build as `build` does, of keys and values of one timestamp; transactional with a producer."""
     if not pairs:
         raise ValueError("a batch needs a record")
     attributes = int(compression) | (TRANSACTIONAL if producer_id >= 0 else 0)
@@ -367,7 +367,7 @@ def build_pairs(
 def recompress(
     view: Bytes, codec: Codec, level: int | None = None, limit: int = DECOMPRESSED_BYTES_MAX
 ) -> bytearray:
-    """The batch with its records in another codec, all else the same, sealed again. CorruptBatch.
+    """Recompress the batch's records in another codec, all else the same, sealed. CorruptBatch.
 
     The records themselves are the same bytes in every codec: none of them is looked at.
     """
@@ -389,7 +389,7 @@ def build_marker(
     producer_epoch: int,
     timestamp: int,
 ) -> bytes:
-    """The control batch that ends a transaction in a partition."""
+    """Build the control batch that ends a transaction in a partition."""
     return build(
         [control_record(control_type, coordinator_epoch, timestamp)],
         producer_id=producer_id,

@@ -54,7 +54,7 @@ class UnfoldsTooLarge(CorruptBatch):
 
 
 def compress(codec: Codec, data: Bytes, level: int | None = None) -> bytes:
-    """`data` as Kafka's Java and librdkafka readers expect that codec's bytes.
+    """Compress `data` as Kafka's Java and librdkafka readers expect that codec's bytes.
 
     `level`: as `compression.gzip.level` and its like say it; None: Kafka's default.
     """
@@ -85,7 +85,7 @@ def compress(codec: Codec, data: Bytes, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Bytes, limit: int = DECOMPRESSED_BYTES_MAX) -> Bytes:
-    """What `data` unfolds to, at most `limit` bytes; CorruptBatch where it is more, or broken.
+    """Decompress `data`, to at most `limit` bytes; CorruptBatch where it is more, or broken.
 
     `Codec.NONE` returns `data` itself, uncopied.
     """
@@ -189,7 +189,7 @@ def _xerial_compress(data: Bytes) -> bytes:
 
 
 def _unsnappy(data: Bytes, limit: int) -> bytes:
-    """Xerial's chunks (Java) or one raw block (librdkafka, Go): told apart by the magic."""
+    """Decompress Xerial's chunks (Java) or one raw block (librdkafka, Go): the magic tells."""
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _unsnappy_raw(view, limit)

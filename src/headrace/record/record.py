@@ -55,18 +55,18 @@ def new_record(
     timestamp: int = -1,
     headers: Sequence[Header] = (),
 ) -> Record:
-    """A record that has no offset yet: `build` numbers it."""
+    """Make a record that has no offset yet: `build` numbers it."""
     return Record(0, timestamp, key, value, headers)
 
 
 def control_record(control_type: ControlType, coordinator_epoch: int, timestamp: int) -> Record:
-    """The single record of a control batch that ends a transaction."""
+    """Make the single record of a control batch that ends a transaction."""
     key = _CONTROL_KEY.pack(0, control_type)
     return Record(0, timestamp, key, _CONTROL_VALUE.pack(0, coordinator_epoch))
 
 
 def parse_control(record: Record) -> ControlMarker:
-    """What a control batch's record tells; CorruptBatch where it is none."""
+    """Parse a control batch's record; CorruptBatch where it is none."""
     try:
         _, number = _CONTROL_KEY.unpack_from(record.key or b"")
         control_type = ControlType(number)
@@ -79,7 +79,7 @@ def parse_control(record: Record) -> ControlMarker:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zig-zag number and the position after it. IndexError beyond the end."""
+    """Read a zig-zag number, and return the position after it too. IndexError beyond the end."""
     byte = data[at]
     at += 1
     if byte < 0x80:
@@ -153,7 +153,7 @@ def read_records(
     append_time: int | None,
     limit: int,
 ) -> Iterator[Record]:
-    """The records of a batch's payload; CorruptBatch as `batch.records` says."""
+    """Yield the records of a batch's payload; CorruptBatch as `batch.records` says."""
     data = bytes(decompress(codec, payload, limit))
     if not 0 <= count * _RECORD_BYTES_MIN <= len(data):
         raise CorruptBatch(f"{count} records announced in {len(data)} bytes")
@@ -180,8 +180,9 @@ def read_records(
 
 
 def keyless(data: bytes, count: int, breathe: Callable[[int], None]) -> Iterator[int]:
-    """Which of the `count` records in `data` have no key, by number; `breathe` before each record.
+    """Yield the number of each of the `count` records that has no key.
 
+    `breathe` before each record.
     Looks at no more of a record than that. CorruptBatch.
     """
     at = 0
@@ -214,7 +215,7 @@ def keyless(data: bytes, count: int, breathe: Callable[[int], None]) -> Iterator
 
 
 def write_varint(number: int) -> bytes:
-    """A number of up to 64 bits, zig-zag."""
+    """Encode a number of up to 64 bits, zig-zag."""
     number = (number << 1) ^ (number >> 63)
     if number < 0x80:
         return bytes((number,))
@@ -237,7 +238,7 @@ def _sized(data: Bytes | None) -> bytes:
 def write_records(
     batch: Sequence[Record], codec: Codec, base_timestamp: int, base_offset: int | None
 ) -> bytes:
-    """A batch's payload; offsets count from 0, or from `base_offset` where that is given."""
+    """Encode a batch's payload; offsets count from 0, or from `base_offset` if given."""
     out = bytearray()
     for number, record in enumerate(batch):
         delta = number if base_offset is None else record.offset - base_offset
