@@ -201,14 +201,14 @@ class Server:
             config.socket_send_buffer_bytes,
             config.socket_receive_buffer_bytes,
         )
-        for one in config.listeners:
-            address = Address(one.name, one.host, one.port)
+        for listener in config.listeners:
+            address = Address(listener.name, listener.host, listener.port)
             try:
                 bound = Listener.bind(address, self.table, self.world.network, options)
                 self.listeners.append(bound)
             except OSError as problem:
                 reason = problem.strerror or str(problem)
-                raise ConfigError(f"listeners={one}: {reason.lower()}") from problem
+                raise ConfigError(f"listeners={listener}: {reason.lower()}") from problem
 
     def _take_limits(self, config: BrokerConfig) -> None:
         self.table.limits = Limits(config)
@@ -258,8 +258,8 @@ class Server:
     def listening(self) -> list[str]:
         """Return the addresses it listens on, as in `listeners`, with the ports chosen."""
         return [
-            str(one._replace(port=listener.port))
-            for one, listener in zip(self.config.listeners, self.listeners, strict=True)
+            str(configured._replace(port=listener.port))
+            for configured, listener in zip(self.config.listeners, self.listeners, strict=True)
         ]
 
     async def _open_http(self) -> None:
@@ -318,10 +318,10 @@ class Server:
         self.world.close()
 
     def _flushed(self) -> bool:
-        return all(one.flusher.idle or one.fenced for one in self.directories)
+        return all(directory.flusher.idle or directory.fenced for directory in self.directories)
 
     def _written(self) -> bool:
-        return not any(one.writing and not one.fenced for one in self.directories)
+        return not any(directory.writing and not directory.fenced for directory in self.directories)
 
     @staticmethod
     async def _until(condition: Callable[[], bool], seconds_max: float) -> None:
