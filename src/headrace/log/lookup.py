@@ -129,7 +129,7 @@ def aborted_transactions(
     lies wholly behind (Kafka's TransactionIndex.collectAbortedTxns).
     """
     found: list[AbortedTransaction] = []
-    at = max(bisect_right([one.base_offset for one in segments], start) - 1, 0)
+    at = max(bisect_right([segment.base_offset for segment in segments], start) - 1, 0)
     for segment in segments[at:]:
         for entry in segment.txn_index.entries:
             if entry.last_offset >= start and entry.first_offset < end:

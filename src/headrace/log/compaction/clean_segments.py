@@ -79,7 +79,7 @@ class _Compaction:
             AbortedTransaction(producer_id, Offset(first), Offset(last), Offset(stable))
             for producer_id, first, last, stable in job.aborted
         ]
-        self._producers = {one: (last, epoch) for one, last, epoch in job.producers}
+        self._producers = {producer_id: (last, epoch) for producer_id, last, epoch in job.producers}
         self._transactions = Transactions(self._aborted)
         self._latest = -1
         self.counts = Counts()
@@ -130,7 +130,9 @@ class _Compaction:
         """Fill the map; returns the offset up to which it knows every key."""
         job = self._job
         start = job.first_dirty
-        transactions = Transactions(one for one in self._aborted if one.last_offset >= start)
+        transactions = Transactions(
+            transaction for transaction in self._aborted if transaction.last_offset >= start
+        )
         self._latest = start - 1
         for at, (base, size) in enumerate(job.segments):
             end = job.segments[at + 1][0] if at + 1 < len(job.segments) else job.upper
@@ -225,7 +227,7 @@ class _Compaction:
             file_names.TIME_INDEX,
             *((file_names.TXN_INDEX,) if txn else ()),
         )
-        sources = tuple((one.base_offset, one.log_bytes) for one in group)
+        sources = tuple((segment.base_offset, segment.log_bytes) for segment in group)
         return Cleaned(base, made.size, files, sources)
 
     def _modified_ms(self, base: int) -> int:

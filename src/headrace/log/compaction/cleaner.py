@@ -79,7 +79,9 @@ class LogCleaner:
         self._clock = clock
         self._disk = disk
         self._worker = worker
-        self._offsets = {one.path: CleanerOffsets(disk, one.path) for one in directories}
+        self._offsets = {
+            directory.path: CleanerOffsets(disk, directory.path) for directory in directories
+        }
         self._run: _Run | None = None
         self._looking = False
         self._timer: Timer | None = None
@@ -173,10 +175,10 @@ class LogCleaner:
             return None
 
     def _choose(self, found: "list[tuple[LogDirectory, Cleanable]]") -> None:
-        chosen = filthiest([one for _, one in found])
-        for directory, one in found:
-            if one is chosen and not one.log.closed and not directory.fenced:
-                self._begin(directory, one)
+        chosen = filthiest([candidate for _, candidate in found])
+        for directory, candidate in found:
+            if candidate is chosen and not candidate.log.closed and not directory.fenced:
+                self._begin(directory, candidate)
                 return
         self._rest()
 
@@ -385,6 +387,8 @@ class LogCleaner:
 def _remove(log: "Log", gone: "list[Segment]", kept: int) -> None:
     remove_files(log, gone)
     try:
-        remove_snapshots(log, [one.base_offset for one in gone if one.base_offset != kept])
+        remove_snapshots(
+            log, [segment.base_offset for segment in gone if segment.base_offset != kept]
+        )
     except OSError as error:
         log.context.fail(error, log.directory)

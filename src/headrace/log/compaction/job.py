@@ -88,7 +88,9 @@ class Stopped:
 
 
 Event = Cleaned | Done | Damaged
-_KINDS: dict[str, type[Any]] = {one.__name__: one for one in (Job, Cleaned, Done, Damaged, Stopped)}
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (Job, Cleaned, Done, Damaged, Stopped)
+}
 
 
 def write(message: Event | Stopped | Job) -> bytes:
@@ -103,9 +105,11 @@ def read(line: bytes) -> Event | Stopped | Job:
     made: Event | Stopped | Job = kind(**{name: _tuples(value) for name, value in values.items()})
     if isinstance(made, Done):
         counts = values["counts"]
-        return Done(made.end, Counts(**{one.name: counts[one.name] for one in fields(Counts)}))
+        return Done(
+            made.end, Counts(**{field.name: counts[field.name] for field in fields(Counts)})
+        )
     return made
 
 
 def _tuples(value: Any) -> Any:  # noqa: ANN401 - whatever JSON holds
-    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -26,13 +26,18 @@ def prepare(chosen: Cleanable) -> Aborted:
     must not find the new segment's index under the old name.
     """
     log = chosen.log
-    old = [one for one in log.segments if one.base_offset < chosen.upper]
+    old = [segment for segment in log.segments if segment.base_offset < chosen.upper]
     for segment in old:
         segment.load_indexes()
     found = log.aborted_transactions(old[0].base_offset, chosen.upper)
     return tuple(
-        (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
-        for one in found
+        (
+            transaction.producer_id,
+            transaction.first_offset,
+            transaction.last_offset,
+            transaction.last_stable_offset,
+        )
+        for transaction in found
     )
 
 
@@ -44,16 +49,16 @@ def job_of(chosen: Cleanable, aborted: Aborted, settings: CleanerSettings, now_m
         directory=log.directory,
         partition=str(log.topic_partition),
         segments=tuple(
-            (int(one.base_offset), one.size)
-            for one in log.segments
-            if one.base_offset < chosen.upper
+            (int(segment.base_offset), segment.size)
+            for segment in log.segments
+            if segment.base_offset < chosen.upper
         ),
         first_dirty=chosen.first_dirty,
         upper=chosen.upper,
         aborted=aborted,
         producers=tuple(
-            (one.producer_id, one.last_offset, one.producer_epoch)
-            for one in log.producers.kept.entries()
+            (entry.producer_id, entry.last_offset, entry.producer_epoch)
+            for entry in log.producers.kept.entries()
         ),
         now_ms=now_ms,
         delete_retention_ms=config.delete_retention_ms,

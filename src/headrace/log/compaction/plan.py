@@ -90,8 +90,8 @@ def cleanable(
         log,
         first_dirty,
         Offset(max(first_dirty, upper)),
-        sum(one.size for one in segments if one.base_offset < first_dirty),
-        sum(one.size for one in dirty if one.base_offset < upper),
+        sum(segment.size for segment in segments if segment.base_offset < first_dirty),
+        sum(segment.size for segment in dirty if segment.base_offset < upper),
         _overdue(dirty, now_ms, config.max_compaction_lag_ms),
     )
 
@@ -125,7 +125,11 @@ def _overdue(dirty: "Sequence[Segment]", now_ms: int, lag_ms: int) -> bool:
 
 def filthiest(found: Sequence[Cleanable]) -> Cleanable | None:
     """Return the log with the greatest share of uncompacted bytes among those that are due."""
-    return max((one for one in found if one.due), key=lambda one: one.ratio, default=None)
+    return max(
+        (candidate for candidate in found if candidate.due),
+        key=lambda candidate: candidate.ratio,
+        default=None,
+    )
 
 
 class Size(NamedTuple):
@@ -145,20 +149,20 @@ def grouped(
     Kafka's Cleaner.groupSegmentsBySize. `upper`: where the last of them ends at the latest.
     """
     groups: list[list[Size]] = []
-    for at, one in enumerate(segments):
+    for at, segment in enumerate(segments):
         end = segments[at + 1].base_offset if at + 1 < len(segments) else upper
-        if groups and _fits(groups[-1], one, end, segment_bytes, index_bytes):
-            groups[-1].append(one)
+        if groups and _fits(groups[-1], segment, end, segment_bytes, index_bytes):
+            groups[-1].append(segment)
         else:
-            groups.append([one])
+            groups.append([segment])
     return groups
 
 
-def _fits(group: list[Size], one: Size, end: int, segment_bytes: int, index_bytes: int) -> bool:
+def _fits(group: list[Size], segment: Size, end: int, segment_bytes: int, index_bytes: int) -> bool:
     return (
         len(group) < GROUP_SEGMENTS_MAX
-        and sum(other.log_bytes for other in group) + one.log_bytes <= segment_bytes
-        and sum(other.index_bytes for other in group) + one.index_bytes <= index_bytes
-        and sum(other.time_index_bytes for other in group) + one.time_index_bytes <= index_bytes
-        and (one.log_bytes == 0 or end - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX)
+        and sum(other.log_bytes for other in group) + segment.log_bytes <= segment_bytes
+        and sum(other.index_bytes for other in group) + segment.index_bytes <= index_bytes
+        and sum(other.time_index_bytes for other in group) + segment.time_index_bytes <= index_bytes
+        and (segment.log_bytes == 0 or end - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX)
     )

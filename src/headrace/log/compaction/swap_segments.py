@@ -32,7 +32,9 @@ def place_of(log: Log, cleaned: Cleaned) -> int | None:
     for at, segment in enumerate(log.segments[:-1]):
         if segment.base_offset == bases[0]:
             found = log.segments[at : min(at + len(bases), len(log.segments) - 1)]
-            same = [(one.base_offset, one.size) for one in found] == list(cleaned.sources)
+            same = [(segment.base_offset, segment.size) for segment in found] == list(
+                cleaned.sources
+            )
             return at if same else None
     return None
 
@@ -84,7 +86,7 @@ def settle(disk: Disk, directory: str, present: list[str]) -> bool:
         disk.remove(f"{directory}/{name}")
     _drop_replaced(disk, directory, swaps, parsed)
     # The log first: once it has its name, a further crash finds nothing to be replaced any more.
-    for name in sorted(swaps, key=lambda one: not one.endswith(file_names.LOG + file_names.SWAP)):
+    for name in sorted(swaps, key=lambda path: not path.endswith(file_names.LOG + file_names.SWAP)):
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(file_names.SWAP)}")
     return True
 

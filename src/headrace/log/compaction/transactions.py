@@ -17,7 +17,9 @@ class Transactions:
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
         """`aborted`: all that overlap what will be fed."""
-        self._aborted = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+        self._aborted = sorted(
+            aborted, key=lambda transaction: transaction.first_offset, reverse=True
+        )
         self._ongoing: dict[int, AbortedTransaction] = {}
         self._observed: set[int] = set()
         self._committed: set[int] = set()

@@ -29,7 +29,7 @@ class Worker(Protocol):
 
 def next_event(steps: Steps) -> Event | None:
     """Go on to the next event; None: there is none."""
-    return next((one for one in steps if not isinstance(one, int)), None)
+    return next((step for step in steps if not isinstance(step, int)), None)
 
 
 class InlineWorker:

@@ -365,7 +365,7 @@ class LogDirectory:
 
     def sizes(self) -> Mapping[TopicPartition, int]:
         """Return the bytes of each partition's segments (DescribeLogDirs)."""
-        return {at: sum(one.size for one in log.segments) for at, log in self.logs.items()}
+        return {at: sum(segment.size for segment in log.segments) for at, log in self.logs.items()}
 
     def close(self, clean: bool = True) -> None:
         """Close all logs, write all checkpoints and, if all went well, the clean-shutdown marker.

@@ -137,7 +137,7 @@ class AtRest:
         log.start_offset = Offset(max(known.start_offset, start))
         log.high_watermark = Offset(min(max(known.high_watermark, log.start_offset), end))
         log.snapshot_offset = Offset(snapshot_offset)
-        log.epochs = LeaderEpochs([(LeaderEpoch(one), Offset(at)) for one, at in epochs])
+        log.epochs = LeaderEpochs([(LeaderEpoch(epoch), Offset(at)) for epoch, at in epochs])
         log.producers.kept.set_at_rest(producers)
         log.producers.expire(known.now_ms, known.producer_expiration_ms)
         return log

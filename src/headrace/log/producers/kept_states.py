@@ -120,7 +120,11 @@ class KeptProducers:
     @property
     def last_offset(self) -> int:
         """The greatest offset of any batch known; -1 where none is."""
-        known = (one.batches[-1].last_offset for one in self.producers.values() if one.batches)
+        known = (
+            producer.batches[-1].last_offset
+            for producer in self.producers.values()
+            if producer.batches
+        )
         return max(known, default=NONE)
 
     def knows(self, header: BatchHeader) -> bool:

@@ -76,7 +76,7 @@ class TxnIndex:
         if not aborted:
             return
         entries = self.entries
-        packed = b"".join(ENTRY.pack(0, *one) for one in aborted)
+        packed = b"".join(ENTRY.pack(0, *entry) for entry in aborted)
         self._open().write_at(len(entries) * ENTRY.size, (packed,))
         entries.extend(aborted)
 
