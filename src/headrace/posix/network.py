@@ -23,16 +23,16 @@ class RealListening:
     async def accept(self, made: Callable[[], Any]) -> None:
         """Begin to accept."""
         loop = asyncio.get_running_loop()
-        for one in self._sockets:
-            server = await loop.create_server(made, sock=one, backlog=self._backlog)
+        for bound in self._sockets:
+            server = await loop.create_server(made, sock=bound, backlog=self._backlog)
             self._servers.append(server)
 
     def close(self) -> None:
         """Accept no more. Connections there are stay."""
         for server in self._servers:
             server.close()
-        for one in self._sockets:
-            one.close()
+        for bound in self._sockets:
+            bound.close()
 
 
 class RealNetwork:
@@ -47,18 +47,18 @@ class RealNetwork:
         sockets: list[socket.socket] = []
         try:
             for family, address in _resolve(host, port):
-                one = _bind(family, address, port)
-                sockets.append(one)
-                port = one.getsockname()[1]
+                bound = _bind(family, address, port)
+                sockets.append(bound)
+                port = bound.getsockname()[1]
                 if options.send_buffer_bytes > 0:
-                    one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
+                    bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, options.send_buffer_bytes)
                 if options.receive_buffer_bytes > 0:
                     size = options.receive_buffer_bytes
-                    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
-                one.listen(options.backlog)
+                    bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size)
+                bound.listen(options.backlog)
         except OSError:
-            for one in sockets:
-                one.close()
+            for bound in sockets:
+                bound.close()
             raise
         return RealListening(sockets, options.backlog)
 
@@ -81,14 +81,14 @@ def _resolve(host: str, port: int) -> list[tuple[int, str]]:
 
 
 def _bind(family: int, host: str, port: int) -> socket.socket:
-    one = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        one.setblocking(False)
-        one.bind((host, port))
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        bound.setblocking(False)
+        bound.bind((host, port))
     except OSError:
-        one.close()
+        bound.close()
         raise
-    return one
+    return bound

@@ -208,7 +208,7 @@ class OpenFiles:
         """Flush files that wait for nobody's flush, so that they may be closed."""
         if self._relieving or self._workers is None:
             return
-        found = [one for one in self._ring if one.unflushed and not one.pins][:_LOOKED_AT_MAX]
+        found = [file for file in self._ring if file.unflushed and not file.pins][:_LOOKED_AT_MAX]
         if not found:
             return
         self._relieving = True

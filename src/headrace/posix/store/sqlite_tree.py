@@ -44,7 +44,7 @@ _SCHEMA = (
     "INSERT INTO node VALUES ('/', NULL, x'', 0, 0, 0, 0)",
 )
 _COLUMNS = ("path", "parent", "value", "version", "created", "owner", "next_sequence")
-_DIGEST_OF = {one: ", ".join(f"{one}.{name}" for name in _COLUMNS) for one in ("old", "new")}
+_DIGEST_OF = {table: ", ".join(f"{table}.{name}" for name in _COLUMNS) for table in ("old", "new")}
 _MIXED = "UPDATE counter SET value = mix(value, digest({})) WHERE name = 'digest'"
 _KEEP_DIGEST = (
     f"CREATE TEMP TRIGGER made AFTER INSERT ON node BEGIN {_MIXED.format(_DIGEST_OF['new'])}; END",
@@ -76,7 +76,9 @@ class Tree:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=FULL")
             self._db.create_function("digest", len(_COLUMNS), _digest, deterministic=True)
-            self._db.create_function("mix", 2, lambda one, two: one ^ two, deterministic=True)
+            self._db.create_function(
+                "mix", 2, lambda first, second: first ^ second, deterministic=True
+            )
             with self._transaction():
                 self._prepare(path)
                 self._check(path)
@@ -272,7 +274,7 @@ def _parent(path: str) -> str:
 
 def _digest(*row: str | bytes | int | None) -> int:
     """Compute the digest of a node, as SQLite's signed 64 bits."""
-    parts = b"".join(b"%d:%b" % (len(one), one) for one in map(_bytes, row))
+    parts = b"".join(b"%d:%b" % (len(part), part) for part in map(_bytes, row))
     return int(_SIGNED.unpack(blake2b(parts, digest_size=_SIGNED.size).digest())[0])
 
 
