@@ -47,7 +47,7 @@ async def adopt(catalog: Catalog, facts: ClusterFacts, writer: Writer, broker: B
     if strangers:
         names = ", ".join(topic.name for topic in strangers)
         _logger.info("adopted from the log directories: %s", names)
-        if any(one.loader.used_before for one in broker.directories):
+        if any(directory.loader.used_before for directory in broker.directories):
             _logger.error(
                 "the metadata store does not know the topics %s that were served from here: their "
                 "settings are lost, from now on they have the broker's (retention included)",
@@ -63,7 +63,7 @@ async def identify(facts: ClusterFacts, writer: Writer, new_id: Callable[[], byt
     nameless = [topic for topic in facts.topics.values() if topic.node.topic_id is None]
     await _write(
         writer,
-        [changes.node_change(one, replace(one.node, topic_id=new_id())) for one in nameless],
+        [changes.node_change(topic, replace(topic.node, topic_id=new_id())) for topic in nameless],
     )
 
 

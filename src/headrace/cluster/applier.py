@@ -55,9 +55,9 @@ class Applier:
             self._check(orders)
             self.controller_epoch = orders.controller_epoch
             failed: Failed = {}
-            current = [one for one in orders.orders if self._is_current(one, failed)]
+            current = [order for order in orders.orders if self._is_current(order, failed)]
             configs = self._configs(orders)
-            leads = [one.replication for one in current if isinstance(one, Lead)]
+            leads = [order.replication for order in current if isinstance(order, Lead)]
             await self._prepare(leads, configs, failed)
             done = 0
             for order in current:
@@ -68,7 +68,7 @@ class Applier:
                 if done % APPLIED_PER_TURN == 0:
                     await asyncio.sleep(0)
             self._broker.publish(orders.delta)
-            await self._stop([one for one in current if isinstance(one, Stop)], failed)
+            await self._stop([order for order in current if isinstance(order, Stop)], failed)
             return failed
 
     def _check(self, orders: Orders) -> None:
@@ -97,8 +97,8 @@ class Applier:
     def _configs(self, orders: Orders) -> dict[str, LogConfig]:
         shown = {topic.name: topic.config for topic in orders.delta.topics}
         known = self._broker.image.topics
-        names = {one.replication.topic_partition.topic for one in orders.orders
-                 if isinstance(one, Lead)}  # fmt: skip
+        names = {order.replication.topic_partition.topic for order in orders.orders
+                 if isinstance(order, Lead)}  # fmt: skip
         empty: Mapping[str, str] = {}
         return {
             name: self._log_config(

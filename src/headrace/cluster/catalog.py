@@ -118,7 +118,7 @@ class Catalog:
                 node = await self.store.get(path)
                 broker = BrokerId(int(name))
                 found.append(znodes.decode_registration(broker, path, node.value, node.created))
-        return sorted(found, key=lambda one: one.broker_id)
+        return sorted(found, key=lambda broker: broker.broker_id)
 
     async def elect(self, broker: BrokerId, now_ms: int) -> bool:
         """Become the controller if nobody is; says whether we are."""
@@ -210,7 +210,10 @@ class Catalog:
     async def give_topic_ids(self, topics: Sequence[StoredTopic]) -> None:
         """Write the nodes of topics that had no id."""
         await self.multi(
-            [Set(znodes.topic_path(one.name), znodes.encode_topic(one.node)) for one in topics]
+            [
+                Set(znodes.topic_path(topic.name), znodes.encode_topic(topic.node))
+                for topic in topics
+            ]
         )
 
     async def deletions(self) -> list[str]:
@@ -248,10 +251,10 @@ class Catalog:
             quoted = await self.store.children(root)
         except NoNode:
             return {}
-        paths = [f"{root}/{one}" for one in quoted]
+        paths = [f"{root}/{name}" for name in quoted]
         return {
-            znodes.unquote_entity(one): znodes.decode_config(path, node.value)
-            for one, path, node in zip(quoted, paths, await self.store.get_all(paths), strict=True)
+            znodes.unquote_entity(name): znodes.decode_config(path, node.value)
+            for name, path, node in zip(quoted, paths, await self.store.get_all(paths), strict=True)
             if node is not None
         }
 
@@ -264,12 +267,12 @@ class Catalog:
         """Return what is set for users, clients of users, clients and addresses, by path."""
         paths: list[str] = []
         for root in (znodes.USER_CONFIGS, znodes.CLIENT_CONFIGS, znodes.IP_CONFIGS):
-            paths += [f"{root}/{one}" for one in await self.store.children(root)]
+            paths += [f"{root}/{name}" for name in await self.store.children(root)]
         for path in list(paths):
             if path.startswith(znodes.USER_CONFIGS):
                 with suppress(NoNode):
                     clients = await self.store.children(f"{path}/clients")
-                    paths += [f"{path}/clients/{one}" for one in clients]
+                    paths += [f"{path}/clients/{client}" for client in clients]
         nodes = await self.store.get_all(paths)
         return {
             path: znodes.decode_config(path, node.value)

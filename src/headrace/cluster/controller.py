@@ -260,8 +260,8 @@ class Controller:
             if stored and not validate_only:
                 failed = await self._make_real(stored)
                 outcome = [
-                    failed.get(one.name, one) if isinstance(one, TopicInfo) else one
-                    for one in outcome
+                    failed.get(topic.name, topic) if isinstance(topic, TopicInfo) else topic
+                    for topic in outcome
                 ]
             return outcome
 

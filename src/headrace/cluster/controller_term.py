@@ -62,7 +62,7 @@ class ControllerTerm:
         """Take the cluster as the store has it; every broker is told all it must know."""
         facts, catalog, broker = self.facts, self._catalog, self._broker
         facts.unclean_default = broker.config.unclean_leader_election_enable
-        facts.brokers = {one.broker_id: one for one in await catalog.brokers()}
+        facts.brokers = {broker.broker_id: broker for broker in await catalog.brokers()}
         facts.topics = await catalog.topics()
         await catalog.complete_partitions(facts.topics.values())
         facts.deleting = set(await catalog.deletions())
@@ -71,7 +71,9 @@ class ControllerTerm:
             leaders = {
                 state.leader for topic in facts.topics.values() for state in topic.states.values()
             }
-            dead = [one for one in leaders if one not in facts.brokers and one != NO_LEADER]
+            dead = [
+                leader for leader in leaders if leader not in facts.brokers and leader != NO_LEADER
+            ]
             await self._writer.carry_out(BrokersLeft(dead), Outcome())
         else:
             await self._finish_deletions()
@@ -97,8 +99,8 @@ class ControllerTerm:
     async def brokers_changed(self) -> None:
         """Look who is registered, and act on who came, went, or was away in between."""
         facts = self.facts
-        alive = {one.broker_id: one for one in await self._catalog.brokers()}
-        same = {key: one for key, one in facts.brokers.items() if alive.get(key) == one}
+        alive = {broker.broker_id: broker for broker in await self._catalog.brokers()}
+        same = {key: broker for key, broker in facts.brokers.items() if alive.get(key) == broker}
         left = [key for key in facts.brokers if key not in same]
         joined = [key for key in alive if key not in same]
         if not left and not joined:
@@ -132,7 +134,7 @@ class ControllerTerm:
         if not taken and joined is None:
             return {}
         facts, me = self.facts, self._broker.broker_id
-        by_broker: dict[BrokerId, list[Order]] = {one: [] for one in facts.brokers}
+        by_broker: dict[BrokerId, list[Order]] = {broker: [] for broker in facts.brokers}
         for change in taken:
             for broker, order in change.orders:
                 if broker in by_broker:
@@ -150,18 +152,18 @@ class ControllerTerm:
             )
             for broker, orders in by_broker.items()
         }
-        answers = await asyncio.gather(*(self._tell(*one) for one in messages.items()))
+        answers = await asyncio.gather(*(self._tell(*message) for message in messages.items()))
         return {partition: code for answer in answers for partition, code in answer.items()}
 
     async def _tell(self, broker: BrokerId, orders: Orders) -> dict[TopicPartition, ErrorCode]:
         taker = self._peers(broker)
         if taker is None:
-            return {_key(one): ErrorCode.BROKER_NOT_AVAILABLE for one in orders.orders}
+            return {_key(order): ErrorCode.BROKER_NOT_AVAILABLE for order in orders.orders}
         try:
             return dict(await taker.take(orders))
         except ApiError as error:
             _logger.error("broker %d does not take orders: %s", broker, error)
-            return {_key(one): error.code for one in orders.orders}
+            return {_key(order): error.code for order in orders.orders}
 
     async def _follow_up(
         self, taken: Iterable[Change], failed: dict[TopicPartition, ErrorCode]
@@ -199,7 +201,7 @@ class ControllerTerm:
             topic = self.facts.topics.get(change.topic)
             if not change.deleted or topic is None:
                 continue
-            replicas = {one for found in topic.node.partitions.values() for one in found}
+            replicas = {replica for found in topic.node.partitions.values() for replica in found}
             if topic.name in kept or not replicas <= self.facts.brokers.keys():
                 _logger.error("topic %s cannot be deleted yet: replicas are left", topic.name)
                 continue

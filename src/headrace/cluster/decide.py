@@ -175,7 +175,7 @@ def _is_on_its_way(topic: StoredTopic, index: int, target: tuple[BrokerId, ...] 
     """Tell whether these are the partition's replicas already, or will be."""
     node = topic.node
     going = node.removing.get(index, ())
-    return target == tuple(one for one in node.partitions[index] if one not in going)
+    return target == tuple(replica for replica in node.partitions[index] if replica not in going)
 
 
 def _reassigned(
@@ -248,7 +248,7 @@ def _isr_refusal(
     if state.leader not in asked.isr or not set(asked.isr) <= set(replicas):
         return ErrorCode.INVALID_REQUEST
     joining = set(asked.isr) - set(state.isr)
-    if not all(facts.may_lead(one, partition) for one in joining):
+    if not all(facts.may_lead(replica, partition) for replica in joining):
         return ErrorCode.INELIGIBLE_REPLICA
     return ErrorCode.NONE
 

@@ -68,7 +68,9 @@ def moved_from(
     if state.leader != leaving:
         return replace(state, isr=others, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
     order = topic.node.partitions[index]
-    heirs = [one for one in order if one in others and facts.may_lead(one, partition)]
+    heirs = [
+        replica for replica in order if replica in others and facts.may_lead(replica, partition)
+    ]
     if not heirs:
         return None
     served = tuple(broker for broker in others if facts.serves(broker, partition))

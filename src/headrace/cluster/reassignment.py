@@ -41,16 +41,16 @@ def begun(facts: ClusterFacts, topic: StoredTopic, index: int, target: Replicas)
     if set(target) <= set(topic.states.get(index, NEVER_LED).isr):
         return _step(facts, topic, index, target, (), ())
     coming = node.adding.get(index, ())
-    originals = [one for one in node.partitions[index] if one not in coming]
-    adding = tuple(one for one in target if one not in originals)
-    removing = tuple(one for one in originals if one not in target)
+    originals = [replica for replica in node.partitions[index] if replica not in coming]
+    adding = tuple(replica for replica in target if replica not in originals)
+    removing = tuple(replica for replica in originals if replica not in target)
     return _step(facts, topic, index, (*target, *removing), adding, removing)
 
 
 def cancelled(facts: ClusterFacts, topic: StoredTopic, index: int) -> Step | None:
     """Return the step back to the replicas there were; None: none of them is in sync."""
     coming = topic.node.adding.get(index, ())
-    originals = tuple(one for one in topic.node.partitions[index] if one not in coming)
+    originals = tuple(replica for replica in topic.node.partitions[index] if replica not in coming)
     return _step(facts, topic, index, originals, (), ())
 
 
@@ -63,7 +63,7 @@ def completed(facts: ClusterFacts, topic: StoredTopic, index: int) -> Step | Non
     if not runs(node, index):
         return None
     going = node.removing.get(index, ())
-    target = tuple(one for one in node.partitions[index] if one not in going)
+    target = tuple(replica for replica in node.partitions[index] if replica not in going)
     if not set(target) <= set(topic.states.get(index, NEVER_LED).isr):
         return None
     return _step(facts, topic, index, target, (), ())
@@ -78,10 +78,10 @@ def _step(
     removing: Replicas,
 ) -> Step | None:
     node, state = topic.node, topic.states.get(index, NEVER_LED)
-    members = tuple(one for one in state.isr if one in replicas)
+    members = tuple(replica for replica in state.isr if replica in replicas)
     if not members and state.isr:
         return None
-    dropped = tuple(one for one in node.partitions[index] if one not in replicas)
+    dropped = tuple(replica for replica in node.partitions[index] if replica not in replicas)
     changed = TopicNode(
         {**node.partitions, index: replicas},
         node.topic_id,
@@ -100,5 +100,5 @@ def _step(
 
 
 def _with(replicas: Mapping[int, Replicas], index: int, found: Replicas) -> dict[int, Replicas]:
-    kept = {one: some for one, some in replicas.items() if one != index}
+    kept = {partition: some for partition, some in replicas.items() if partition != index}
     return {**kept, index: found} if found else kept

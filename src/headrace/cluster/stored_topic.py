@@ -31,7 +31,7 @@ class StoredTopic:
     def of_plan(cls, planned: Planned, topic_id: bytes) -> "StoredTopic":
         """Make a topic of a plan: each partition is led by the first of its replicas."""
         replicas = dict(enumerate(planned.replicas))
-        states = {index: first_state(one) for index, one in replicas.items()}
+        states = {index: first_state(assigned) for index, assigned in replicas.items()}
         versions = dict.fromkeys(states, 0)
         node = TopicNode(replicas, topic_id)
         return cls(planned.name, node, planned.config, states, 0, versions)

@@ -110,7 +110,7 @@ class TopicPlanner:
             )
         by_index = dict(enumerate(assignments, present))
         replicas = check_assignment(by_index, self._image, first=present)
-        if any(len(one) != factor for one in replicas):
+        if any(len(assigned) != factor for assigned in replicas):
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"each partition of {name} has {factor} replicas",
@@ -198,7 +198,9 @@ def check_assignment(
     refuse = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if sorted(assignment) != list(range(first, first + len(assignment))):
         raise ApiError(refuse, f"partitions must be numbered from {first} on, without holes")
-    replicas = [tuple(BrokerId(one) for one in assignment[index]) for index in sorted(assignment)]
+    replicas = [
+        tuple(BrokerId(broker) for broker in assignment[index]) for index in sorted(assignment)
+    ]
     for index, found in enumerate(replicas, first):
         if not found:
             raise ApiError(refuse, f"partition {index} has no replica")

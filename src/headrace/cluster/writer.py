@@ -75,7 +75,9 @@ class Writer:
         False where somebody else was faster: the rest is not written. Errors as `carry_out`.
         """
         for batch in _batches(wanted):
-            operations: list[Operation] = [one for change in batch for one in change.operations]
+            operations: list[Operation] = [
+                operation for change in batch for operation in change.operations
+            ]
             try:
                 if operations:
                     await self._catalog.multi(operations)

@@ -177,7 +177,7 @@ def decode_topic(path: str, value: bytes) -> TopicNode:
 
 def _replicas(read: Mapping[str, Sequence[int]]) -> dict[int, tuple[BrokerId, ...]]:
     return {
-        int(index): tuple(BrokerId(int(one)) for one in found)
+        int(index): tuple(BrokerId(int(broker)) for broker in found)
         for index, found in sorted(read.items(), key=lambda item: int(item[0]))
     }
 
@@ -202,7 +202,7 @@ def decode_state(path: str, value: bytes) -> PartitionState:
         return PartitionState(
             leader=BrokerId(int(payload["leader"])),
             leader_epoch=LeaderEpoch(int(payload["leader_epoch"])),
-            isr=tuple(BrokerId(int(one)) for one in payload["isr"]),
+            isr=tuple(BrokerId(int(broker)) for broker in payload["isr"]),
             controller_epoch=int(payload.get("controller_epoch", 0)),
         )
     except (ValueError, KeyError, TypeError) as error:
@@ -219,7 +219,7 @@ def decode_config(path: str, value: bytes) -> dict[str, str]:
     if not value:
         return {}
     try:
-        return {str(name): str(one) for name, one in json.loads(value)["config"].items()}
+        return {str(name): str(setting) for name, setting in json.loads(value)["config"].items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 
@@ -231,13 +231,15 @@ def encode_config_change(entity_path: str) -> bytes:
 
 def encode_registration(registration: Registration) -> bytes:
     """Encode version 5. `host` and `port` repeat the first PLAINTEXT endpoint, as Kafka's do."""
-    plain = next((one for one in registration.endpoints if one.protocol == "PLAINTEXT"), None)
+    plain = next(
+        (endpoint for endpoint in registration.endpoints if endpoint.protocol == "PLAINTEXT"), None
+    )
     payload: dict[str, Any] = {
         "features": dict(registration.features),
         "listener_security_protocol_map": {
-            one.listener: one.protocol for one in registration.endpoints
+            endpoint.listener: endpoint.protocol for endpoint in registration.endpoints
         },
-        "endpoints": [_endpoint_text(one) for one in registration.endpoints],
+        "endpoints": [_endpoint_text(endpoint) for endpoint in registration.endpoints],
         "jmx_port": -1,
         "port": plain.port if plain else -1,
         "host": plain.host if plain else None,

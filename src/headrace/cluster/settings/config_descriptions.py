@@ -128,9 +128,9 @@ class DynamicConfig:
                 value=shared[entry.name] if entry.value is not None else None,
                 source=ConfigSource.DYNAMIC_DEFAULT_BROKER,
                 synonyms=tuple(
-                    one
-                    for one in entry.synonyms
-                    if one.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
+                    synonym
+                    for synonym in entry.synonyms
+                    if synonym.source is ConfigSource.DYNAMIC_DEFAULT_BROKER
                 ),
             )
             for entry in found
@@ -139,7 +139,9 @@ class DynamicConfig:
     def describe_topic(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
         """Return all keys of a topic with its `overrides`, by name."""
         effective = self.effective()
-        return [self._topic_entry(one, overrides, effective) for one in TOPIC.values()]
+        return [
+            self._topic_entry(definition, overrides, effective) for definition in TOPIC.values()
+        ]
 
     def _topic_entry(
         self, definition: Definition, overrides: Mapping[str, str], effective: BrokerConfig
@@ -147,7 +149,9 @@ class DynamicConfig:
         name = definition.name
         synonyms = [] if definition.synonym is None else self.synonyms(definition.synonym)
         if definition.synonym in _ALONE:
-            synonyms = [one for one in synonyms if one.name not in COARSER[definition.synonym]]
+            synonyms = [
+                synonym for synonym in synonyms if synonym.name not in COARSER[definition.synonym]
+            ]
         value = text_of(topic_default(effective, name))
         if name in overrides:
             value = text_of(parse_topic_config(name, overrides[name]))
@@ -196,16 +200,16 @@ class DynamicConfig:
         """Return where the broker's key `name` has values from, strongest first, defaults last."""
         found: list[Synonym] = []
         names = (name, *COARSER.get(name, ()))
-        for one in names:
-            hidden = BROKER[one].sensitive
-            found += self._altered(one, hidden=hidden)
-            if self.static.sources.get(one, Source.DEFAULT) is not Source.DEFAULT:
-                value = None if hidden else text_of(self.static.values[one])
-                found.append(Synonym(one, value, ConfigSource.STATIC_BROKER))
-        for one in names:
-            default = text_of(BROKER[one].default)
+        for key in names:
+            hidden = BROKER[key].sensitive
+            found += self._altered(key, hidden=hidden)
+            if self.static.sources.get(key, Source.DEFAULT) is not Source.DEFAULT:
+                value = None if hidden else text_of(self.static.values[key])
+                found.append(Synonym(key, value, ConfigSource.STATIC_BROKER))
+        for key in names:
+            default = text_of(BROKER[key].default)
             if default is not None:
-                found.append(Synonym(one, default, ConfigSource.DEFAULT))
+                found.append(Synonym(key, default, ConfigSource.DEFAULT))
         return found
 
 

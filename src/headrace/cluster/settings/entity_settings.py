@@ -141,7 +141,7 @@ class EntitySettings:
                     raise ApiError(ErrorCode.INVALID_CONFIG, "a value is missing")
                 wanted = {key: text for key, text in change.items() if text is not None}
             else:
-                now = {one.name: one.value for one in self.describe(name)}
+                now = {entry.name: entry.value for entry in self.describe(name)}
                 wanted = altered(current, change, kind.configs.keys, now)
             kind.check(wanted, self._broker.config)
             if validate_only or wanted == current:

@@ -71,12 +71,12 @@ class QuotaSettings:
     ) -> list[ApiError | None]:
         outcome: list[ApiError | None] = []
         async with self._change:
-            for one in alterations:
+            for alteration in alterations:
                 try:
-                    entity = checked_entity(one.entity)
-                    _check_changes(entity, one.changes)
+                    entity = checked_entity(alteration.entity)
+                    _check_changes(entity, alteration.changes)
                     if not validate_only:
-                        await self._alter_one(entity, one.changes)
+                        await self._alter_one(entity, alteration.changes)
                 except ApiError as error:
                     outcome.append(error)
                 else:
@@ -157,7 +157,7 @@ def _quotas_in(config: Mapping[str, str]) -> dict[str, float]:
     What is no number greater than 0 is left out.
     """
     found: dict[str, float] = {}
-    for key in (one.value for one in QuotaKey):
+    for key in (key.value for key in QuotaKey):
         try:
             value = float(config[key])
         except (KeyError, ValueError):
@@ -180,8 +180,8 @@ def path_of(entity: Entity) -> str:
 def entity_of(path: str) -> Entity:
     """Return the entity whose quotas the node at `path` holds."""
     kind, *rest = path.removeprefix("/config/").split("/")
-    names = [DEFAULT if one == znodes.CLUSTER_DEFAULT else znodes.unquote_entity(one)
-             for one in rest]  # fmt: skip
+    names = [DEFAULT if part == znodes.CLUSTER_DEFAULT else znodes.unquote_entity(part)
+             for part in rest]  # fmt: skip
     if kind == "ips":
         return Entity(ip=names[0])
     if kind == "clients":

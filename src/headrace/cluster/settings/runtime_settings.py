@@ -123,7 +123,9 @@ class Settings:
             if isinstance(change, Mapping):
                 wanted = check_topic_config(change)
             else:
-                now = {one.name: one.value for one in self._dynamic.describe_topic(topic.config)}
+                now = {
+                    entry.name: entry.value for entry in self._dynamic.describe_topic(topic.config)
+                }
                 wanted = check_topic_config(dict(altered(topic.config, change, TOPIC, now)))
             if validate_only:
                 return
@@ -158,7 +160,7 @@ class Settings:
                     raise ApiError(ErrorCode.INVALID_REQUEST, "a value is missing")
                 wanted = {key: text for key, text in change.items() if text is not None}
             else:
-                now = {one.name: one.value for one in dynamic.describe_broker()}
+                now = {entry.name: entry.value for entry in dynamic.describe_broker()}
                 wanted = altered(current, change, BROKER, now)
             wanted = check_broker_config(wanted, dynamic.static, shared=not name)
             if validate_only:
