@@ -172,16 +172,16 @@ class Broker:
         A damaged or lost one too.
         """
         return any(
-            key in one.logs or key in one.quarantined or key in one.missing
-            for one in self.directories
+            key in directory.logs or key in directory.quarantined or key in directory.missing
+            for directory in self.directories
         )
 
     def prepare_partitions(
         self, wanted: Sequence[NewLog], done: Done[BaseException | None]
     ) -> None:
         """Make the logs that `lead_partition` will need and nobody has, off the deciding thread."""
-        working = [one for one in self.directories if not one.fenced]
-        held = [len(one.logs) for one in working]
+        working = [directory for directory in self.directories if not directory.fenced]
+        held = [len(directory.logs) for directory in working]
         shares: list[list[NewLog]] = [[] for _ in working]
         for new in wanted:
             if working and not self.has_replica(new.topic_partition):
@@ -209,19 +209,23 @@ class Broker:
             refused = directory.refused(key, topic_id)
             if refused is not None:
                 raise refused
-        prepared = [one for one in self.directories if one.prepared(key) and not one.fenced]
+        prepared = [
+            directory
+            for directory in self.directories
+            if directory.prepared(key) and not directory.fenced
+        ]
         directory = prepared[0] if prepared else self._roomiest()
         return directory, directory.create_log(key, topic_id, config)
 
     def _roomiest(self) -> LogDirectory:
         """Return the working directory with fewest partitions. ApiError: KAFKA_STORAGE_ERROR."""
         self.check_writable()
-        working = [one for one in self.directories if not one.fenced]
-        return min(working, key=lambda one: len(one.logs))
+        working = [directory for directory in self.directories if not directory.fenced]
+        return min(working, key=lambda directory: len(directory.logs))
 
     def check_writable(self) -> None:
         """Raise ApiError KAFKA_STORAGE_ERROR where no log directory is left to make a log in."""
-        if all(one.fenced for one in self.directories):
+        if all(directory.fenced for directory in self.directories):
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is writable")
 
     def stop_partition(self, topic: str, index: int, *, delete: bool) -> bool:
@@ -248,7 +252,7 @@ class Broker:
 
     def sync_directories(self, done: Done[BaseException | None]) -> None:
         """Make renames and new names in the log directories durable, off the deciding thread."""
-        paths = [one.path for one in self.directories if not one.fenced]
+        paths = [directory.path for directory in self.directories if not directory.fenced]
 
         def sync() -> None:
             for path in paths:
@@ -280,7 +284,13 @@ class Broker:
 
     def found(self) -> list[TopicPartition]:
         """Return every partition that has a directory here, damaged ones included, sorted."""
-        return sorted({key for one in self.directories for key in (*one.logs, *one.quarantined)})
+        return sorted(
+            {
+                key
+                for directory in self.directories
+                for key in (*directory.logs, *directory.quarantined)
+            }
+        )
 
     def _close(self, partition: Partition, because: ErrorCode) -> None:
         if partition.role.closed:

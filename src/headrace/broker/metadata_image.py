@@ -40,9 +40,9 @@ class BrokerInfo:
 
     def endpoint(self, listener: str) -> Endpoint | None:
         """Return the address for clients of `listener`; None: the broker has no such listener."""
-        for one in self.endpoints:
-            if one.listener == listener:
-                return one
+        for endpoint in self.endpoints:
+            if endpoint.listener == listener:
+                return endpoint
         return None
 
 
@@ -215,7 +215,10 @@ def with_offline(
     Topics that `delta` does not show stay as they are in `image`.
     """
     topics = {topic.name: topic for topic in delta.topics}
-    partitions = {name: {one.index: one for one in some} for name, some in delta.partitions.items()}
+    partitions = {
+        name: {partition.index: partition for partition in some}
+        for name, some in delta.partitions.items()
+    }
     for name, index in offline:
         if name not in topics and name not in partitions:
             continue

@@ -283,11 +283,11 @@ class Quotas:
             self.limits.pop(entity, None)
         self.version += 1
         bounding = {QuotaKey.PRODUCE.value, QuotaKey.FETCH.value, QuotaKey.REQUEST.value}
-        self.active = any(bounding & one.keys() for one in self.limits.values())
+        self.active = any(bounding & limits.keys() for limits in self.limits.values())
         rates = {
-            named.ip: one[QuotaKey.CONNECTIONS.value]
-            for named, one in self.limits.items()
-            if named.ip is not None and QuotaKey.CONNECTIONS.value in one
+            named.ip: limits[QuotaKey.CONNECTIONS.value]
+            for named, limits in self.limits.items()
+            if named.ip is not None and QuotaKey.CONNECTIONS.value in limits
         }
         self._addresses = {ip and _as_written(ip): rate for ip, rate in rates.items()}
 

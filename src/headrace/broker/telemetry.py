@@ -221,7 +221,7 @@ class Telemetry:
     def _forget(self, now: float) -> bool:
         """Let go of series nobody adds to any more; whether there is room now."""
         if self._series:
-            oldest = min(one.told for one in self._series.values())
+            oldest = min(series.told for series in self._series.values())
             if now - oldest >= SERIES_SECONDS_MAX:
                 self._series = dict(self._fresh(now))
         return len(self._series) < self._series_max
