@@ -94,7 +94,7 @@ def _register_share_groups(broker: "Broker", coordinators: "Coordinators") -> No
     metrics.gauge(
         "headrace_share_records_out",
         "Records out with members of share groups",
-        lambda: of(lambda share: sum(one.out for one in share.partitions)),
+        lambda: of(lambda share: sum(partition.out for partition in share.partitions)),
     )
     metrics.gauge(
         "headrace_share_records_acquired_total",

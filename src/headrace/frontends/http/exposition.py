@@ -29,7 +29,7 @@ class BrokerCollector:
     def collect(self) -> Iterator[Metric]:
         """All families."""
         metrics = self._metrics
-        asked = [(_api_name(key), one) for key, one in enumerate(metrics.apis) if one.requests]
+        asked = [(_api_name(key), api) for key, api in enumerate(metrics.apis) if api.requests]
         yield from _requests(asked)
         yield from _durations(asked)
         yield _histogram("headrace_flush_seconds", "Flushes of all files waiting", metrics.flush)

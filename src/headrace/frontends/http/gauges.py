@@ -29,24 +29,24 @@ def register(broker: "Broker", coordinators: "Coordinators", connections: Sized)
     metrics.gauge(
         "headrace_log_directories_failed",
         "Log directories fenced after an error",
-        lambda: sum(one.fenced for one in broker.directories),
+        lambda: sum(directory.fenced for directory in broker.directories),
     )
     metrics.gauge(
         "headrace_log_damaged_batches_total",
         "Damaged batches that reads or the scrub have met",
-        lambda: sum(one.context.damaged for one in broker.directories),
+        lambda: sum(directory.context.damaged for directory in broker.directories),
         counter=True,
     )
     metrics.gauge(
         "headrace_log_scrubbed_bytes_total",
         "Bytes the scrub has checked",
-        lambda: sum(one.scrub.scrubbed for one in broker.directories),
+        lambda: sum(directory.scrub.scrubbed for directory in broker.directories),
         counter=True,
     )
     metrics.gauge(
         "headrace_partitions_quarantined",
         "Partitions out of service since the start because their log is damaged",
-        lambda: sum(len(one.quarantined) for one in broker.directories),
+        lambda: sum(len(directory.quarantined) for directory in broker.directories),
     )
 
 
@@ -97,7 +97,7 @@ def register_cleaner(metrics: "Metrics", cleaner: "LogCleaner") -> None:
 
 def healthy(broker: "Broker") -> bool:
     """Whether at least one log directory takes records."""
-    return not all(one.fenced for one in broker.directories)
+    return not all(directory.fenced for directory in broker.directories)
 
 
 def _groups(broker: "Broker", coordinators: "Coordinators") -> float:

@@ -17,8 +17,11 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     make = maker(context)
     alterations = [
         Alteration(
-            [(one.entity_type, one.entity_name) for one in entry.entity],
-            [QuotaChange(one.key, None if one.remove else float(one.value)) for one in entry.ops],
+            [(part.entity_type, part.entity_name) for part in entry.entity],
+            [
+                QuotaChange(change.key, None if change.remove else float(change.value))
+                for change in entry.ops
+            ],
         )
         for entry in request.entries
     ]
@@ -29,10 +32,11 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         make(
             "EntryData",
             entity=tuple(
-                make("EntityData", entity_type=kind, entity_name=name) for kind, name in one.entity
+                make("EntityData", entity_type=kind, entity_name=name)
+                for kind, name in alteration.entity
             ),
             **error_fields(error),
         )
-        for one, error in zip(alterations, outcomes, strict=True)
+        for alteration, error in zip(alterations, outcomes, strict=True)
     )
     return make(None, entries=entries)

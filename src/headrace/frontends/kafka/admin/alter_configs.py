@@ -17,8 +17,8 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
 
 def _whole(resource: Entity) -> dict[str, str | None]:
     settings: dict[str, str | None] = {}
-    for one in resource.configs:
-        if one.name in settings:
-            raise ApiError(ErrorCode.INVALID_REQUEST, f"{one.name} is there twice")
-        settings[one.name] = one.value
+    for config in resource.configs:
+        if config.name in settings:
+            raise ApiError(ErrorCode.INVALID_REQUEST, f"{config.name} is there twice")
+        settings[config.name] = config.value
     return settings

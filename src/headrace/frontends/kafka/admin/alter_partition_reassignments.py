@@ -20,7 +20,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
                 "ReassignableTopicResponse",
                 name=topic.name,
                 partitions=tuple(
-                    _outcome(context, make, topic.name, one) for one in topic.partitions
+                    _outcome(context, make, topic.name, partition) for partition in topic.partitions
                 ),
             )
             for topic in request.topics

@@ -34,7 +34,9 @@ async def alter(
 ) -> Entity:
     """Alter each resource for itself by what `change` reads out of it; the whole response."""
     make = maker(context)
-    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
+    times = Counter(
+        (resource.resource_type, resource.resource_name) for resource in request.resources
+    )
     responses = []
     for resource in request.resources:
         problem = None
@@ -93,16 +95,16 @@ def _alter_loggers(change: Change, validate_only: bool) -> None:
     """Set the levels of loggers, or have them follow their parents again (KIP-412)."""
     if isinstance(change, Mapping):
         raise ApiError(ErrorCode.INVALID_REQUEST, "loggers are altered one by one")
-    for one in change:
-        _check_logger(one)
+    for alteration in change:
+        _check_logger(alteration)
     if validate_only:
         return
     for name, operation, value in change:
         logs.set_level(name, value if operation is AlterOperation.SET else None)
 
 
-def _check_logger(one: Alteration) -> None:
-    name, operation, value = one
+def _check_logger(alteration: Alteration) -> None:
+    name, operation, value = alteration
     if name not in logs.levels():
         raise ApiError(ErrorCode.INVALID_CONFIG, f"Logger {name} does not exist!")
     if operation is AlterOperation.SET:

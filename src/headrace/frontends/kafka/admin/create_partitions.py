@@ -56,4 +56,4 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
 def _assignments(topic: Entity) -> list[tuple[int, ...]] | None:
     if topic.assignments is None:
         return None
-    return [tuple(one.broker_ids) for one in topic.assignments]
+    return [tuple(assignment.broker_ids) for assignment in topic.assignments]

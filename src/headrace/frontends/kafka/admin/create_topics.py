@@ -57,24 +57,27 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being created")
         outcome |= dict.fromkeys((topic.name for topic in wanted), late)
     described: dict[tuple[tuple[str, str], ...], tuple[Entity, ...]] = {}
-    topics = tuple(_result(context, make, name, one, described) for name, one in outcome.items())
+    topics = tuple(
+        _result(context, make, name, topic_outcome, described)
+        for name, topic_outcome in outcome.items()
+    )
     return make(None, throttle_time=throttled(context, quota), topics=topics)
 
 
 def _wanted(topic: Entity) -> NewTopic:
     assignment: dict[int, tuple[int, ...]] = {}
-    for one in topic.assignments or ():
-        if one.partition_index in assignment:
+    for assigned in topic.assignments or ():
+        if assigned.partition_index in assignment:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-                f"partition {one.partition_index} is assigned twice",
+                f"partition {assigned.partition_index} is assigned twice",
             )
-        assignment[one.partition_index] = tuple(one.broker_ids)
+        assignment[assigned.partition_index] = tuple(assigned.broker_ids)
     settings: dict[str, str | None] = {}
-    for one in topic.configs or ():
-        if one.name in settings:
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"{one.name} is there twice")
-        settings[one.name] = one.value
+    for config in topic.configs or ():
+        if config.name in settings:
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"{config.name} is there twice")
+        settings[config.name] = config.value
     return NewTopic(
         topic.name, topic.num_partitions, topic.replication_factor, assignment, settings
     )

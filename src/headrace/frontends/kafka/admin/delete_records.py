@@ -20,11 +20,11 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     make = maker(context)
     outcome: dict[tuple[str, int], tuple[int, ErrorCode]] = {}
     for topic in request.topics:
-        for one in topic.partitions:
-            key = (topic.name, one.partition_index)
+        for asked in topic.partitions:
+            key = (topic.name, asked.partition_index)
             try:
                 partition = context.broker.partition(*key)
-                outcome[key] = partition.delete_records(one.offset), ErrorCode.NONE
+                outcome[key] = partition.delete_records(asked.offset), ErrorCode.NONE
             except ApiError as error:
                 outcome[key] = NO_OFFSET, error.code
     if any(code is ErrorCode.NONE for _, code in outcome.values()):
@@ -43,11 +43,11 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
             partitions=tuple(
                 make(
                     "DeleteRecordsPartitionResult",
-                    partition_index=one.partition_index,
-                    low_watermark=outcome[topic.name, one.partition_index][0],
-                    error_code=outcome[topic.name, one.partition_index][1],
+                    partition_index=asked.partition_index,
+                    low_watermark=outcome[topic.name, asked.partition_index][0],
+                    error_code=outcome[topic.name, asked.partition_index][1],
                 )
-                for one in topic.partitions
+                for asked in topic.partitions
             ),
         )
         for topic in request.topics

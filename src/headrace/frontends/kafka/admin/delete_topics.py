@@ -39,7 +39,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         if context.version < DISABLED_SINCE:
             code = ErrorCode.INVALID_REQUEST
         refusal = ApiError(code, "delete.topic.enable is false")
-        results: list[_Outcome] = [(*one, refusal) for one in _asked(context, request)]
+        results: list[_Outcome] = [(*topic, refusal) for topic in _asked(context, request)]
     else:
         results = await _delete(context, request, quota.spend)
     responses = tuple(

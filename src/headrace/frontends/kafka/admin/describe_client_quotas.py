@@ -46,8 +46,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 def _filter(request: Entity) -> Iterator[tuple[str, tuple[_Match, str | None]]]:
     """What is asked of each type; ApiError with Kafka's reasons."""
     seen: set[str] = set()
-    for one in request.components:
-        kind = one.entity_type
+    for component in request.components:
+        kind = component.entity_type
         if not kind:
             raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid empty entity type.")
         if kind in seen:
@@ -59,17 +59,19 @@ def _filter(request: Entity) -> Iterator[tuple[str, tuple[_Match, str | None]]]:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}")
         seen.add(kind)
         try:
-            match = _Match(one.match_type)
+            match = _Match(component.match_type)
         except ValueError:
             raise ApiError(
-                ErrorCode.INVALID_REQUEST, f"Unknown match type {one.match_type}"
+                ErrorCode.INVALID_REQUEST, f"Unknown match type {component.match_type}"
             ) from None
-        if (one.match is None) == (match is _Match.EXACT):
-            with_what = "set match string to null" if one.match is None else "has a match string"
+        if (component.match is None) == (match is _Match.EXACT):
+            with_what = (
+                "set match string to null" if component.match is None else "has a match string"
+            )
             raise ApiError(
                 ErrorCode.INVALID_REQUEST, f"Request specified {match.name}, but {with_what}."
             )
-        yield kind, (match, one.match)
+        yield kind, (match, component.match)
     if "ip" in seen and len(seen) > 1:
         raise ApiError(
             ErrorCode.INVALID_REQUEST,

@@ -81,8 +81,13 @@ def _logger_entry(name: str, level: str) -> ConfigEntry:
 def _entry(make: Make, entry: ConfigEntry, synonyms: bool, documented: bool) -> Entity:
     found = (
         tuple(
-            make("DescribeConfigsSynonym", name=one.name, value=one.value, source=int(one.source))
-            for one in entry.synonyms
+            make(
+                "DescribeConfigsSynonym",
+                name=synonym.name,
+                value=synonym.value,
+                source=int(synonym.source),
+            )
+            for synonym in entry.synonyms
         )
         if synonyms
         else ()

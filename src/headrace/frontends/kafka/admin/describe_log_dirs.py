@@ -26,7 +26,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     if request.topics is not None:
         wanted = {topic.topic: frozenset(topic.partitions) for topic in request.topics}
     broker = context.broker
-    results = tuple(_directory(make, broker, one, wanted) for one in broker.directories)
+    results = tuple(_directory(make, broker, directory, wanted) for directory in broker.directories)
     return make(None, error_code=ErrorCode.NONE, results=results)
 
 

@@ -36,7 +36,10 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     wanted: Mapping[str, Sequence[int]] = (
         {name: range(len(topic.partitions)) for name, topic in topics.items()}
         if everything
-        else {one.topic: one.partitions for one in request.topic_partitions}
+        else {
+            topic_partition.topic: topic_partition.partitions
+            for topic_partition in request.topic_partitions
+        }
     )
     results = []
     for name, indexes in wanted.items():

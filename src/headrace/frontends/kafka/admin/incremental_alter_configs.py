@@ -17,12 +17,12 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
 
 def _single(resource: Entity) -> list[Alteration]:
     changes = []
-    for one in resource.configs:
+    for config in resource.configs:
         try:
-            operation = AlterOperation(one.config_operation)
+            operation = AlterOperation(config.config_operation)
         except ValueError:
             raise ApiError(
-                ErrorCode.INVALID_REQUEST, f"{one.name}: operation {one.config_operation}?"
+                ErrorCode.INVALID_REQUEST, f"{config.name}: operation {config.config_operation}?"
             ) from None
-        changes.append(Alteration(one.name, operation, one.value))
+        changes.append(Alteration(config.name, operation, config.value))
     return changes

@@ -19,7 +19,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     asked: frozenset[int] = frozenset({ResourceType.CLIENT_METRICS})
     if context.version >= 1:
         every = frozenset(ResourceType)
-        asked = frozenset(int(one) for one in request.resource_types) or every
+        asked = frozenset(int(resource_type) for resource_type in request.resource_types) or every
         if not asked <= every:
             return make(None, error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=())
     found = tuple(
@@ -37,7 +37,7 @@ def _names(context: RequestContext, kind: ResourceType) -> Iterable[str]:
         case ResourceType.TOPIC:
             return sorted(context.broker.image.topics)
         case ResourceType.BROKER | ResourceType.BROKER_LOGGER:
-            return [str(one) for one in sorted(context.broker.image.brokers)]
+            return [str(broker) for broker in sorted(context.broker.image.brokers)]
         case ResourceType.CLIENT_METRICS:
             return settings.client_metrics.names()
         case ResourceType.GROUP:

@@ -33,7 +33,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     return make(
         None,
         groups=tuple(
-            _group(make, groups.describe_consumer(one), asked) for one in request.group_ids
+            _group(make, groups.describe_consumer(group_id), asked)
+            for group_id in request.group_ids
         ),
     )
 
@@ -49,7 +50,7 @@ def _group(make: Make, group: DescribedConsumerGroup, operations_asked: bool) ->
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor_name=group.assignor,
-        members=tuple(_member(make, one) for one in group.members),
+        members=tuple(_member(make, member) for member in group.members),
         authorized_operations=ALL_OPERATIONS if known else OPERATIONS_UNKNOWN,
     )
 
@@ -77,10 +78,10 @@ def _assignment(make: Make, topics: Iterable[DescribedTopic]) -> Entity:
         topic_partitions=tuple(
             make(
                 "TopicPartitions",
-                topic_id=uuid.UUID(bytes=one.topic_id),
-                topic_name=one.name,
-                partitions=one.partitions,
+                topic_id=uuid.UUID(bytes=topic.topic_id),
+                topic_name=topic.name,
+                partitions=topic.partitions,
             )
-            for one in topics
+            for topic in topics
         ),
     )

@@ -50,7 +50,9 @@ def _owned(topics: Iterable[Entity] | None) -> Partitions | None:
     if topics is None:
         return None
     return {
-        one.topic_id.bytes: frozenset(one.partitions) for one in topics if one.topic_id is not None
+        topic.topic_id.bytes: frozenset(topic.partitions)
+        for topic in topics
+        if topic.topic_id is not None
     }
 
 

@@ -40,14 +40,14 @@ def _group(
     members = tuple(
         make(
             "DescribedGroupMember",
-            member_id=one.member_id,
-            group_instance_id=one.instance_id,
-            client_id=one.client_id,
-            client_host=one.client_host,
-            member_metadata=one.metadata,
-            member_assignment=one.assignment,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.metadata,
+            member_assignment=member.assignment,
         )
-        for one in group.members
+        for member in group.members
     )
     return make(
         "DescribedGroup",

@@ -39,7 +39,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         session_timeout_ms=session_ms,
         rebalance_timeout_ms=session_ms if rebalance is None else _milliseconds(rebalance),
         protocol_type=request.protocol_type,
-        protocols=tuple((one.name, one.metadata) for one in request.protocols),
+        protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
         needs_member_id=context.version >= _NEEDS_MEMBER_ID_SINCE,
         skips_assignment=context.version >= _SKIPS_ASSIGNMENT_SINCE,
         reason=getattr(request, "reason", None) or "",
@@ -55,11 +55,11 @@ def _answer(context: RequestContext, pending: Pending, answer: JoinAnswer) -> No
     members = tuple(
         make(
             "JoinGroupResponseMember",
-            member_id=one.member_id,
-            group_instance_id=one.instance_id,
-            metadata=one.metadata,
+            member_id=member.member_id,
+            group_instance_id=member.instance_id,
+            metadata=member.metadata,
         )
-        for one in answer.members
+        for member in answer.members
     )
     name = answer.protocol_name
     response = make(

@@ -16,8 +16,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     several = context.version >= _SEVERAL_SINCE
     if several:
         leavers = [
-            Leaver(one.member_id, one.group_instance_id, getattr(one, "reason", None))
-            for one in request.members
+            Leaver(member.member_id, member.group_instance_id, getattr(member, "reason", None))
+            for member in request.members
         ]
     else:
         leavers = [Leaver(request.member_id)]
@@ -34,11 +34,11 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         members = tuple(
             make(
                 "MemberResponse",
-                member_id=one.member_id,
-                group_instance_id=one.instance_id,
-                error_code=one.error,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                error_code=member.error,
             )
-            for one in left
+            for member in left
         )
     return make(
         None,

@@ -16,8 +16,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         filters = getattr(request, "states_filter", ()), getattr(request, "types_filter", ())
         listed = context.coordinators.groups.list_groups(*filters)
         listed += [
-            ListedGroup(one.group_id, PROTOCOL, one.state, PROTOCOL)
-            for one in context.coordinators.share.list_groups(*filters)
+            ListedGroup(group.group_id, PROTOCOL, group.state, PROTOCOL)
+            for group in context.coordinators.share.list_groups(*filters)
         ]
         error = ErrorCode.NONE
     except ApiError as refused:
@@ -26,12 +26,12 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     groups = tuple(
         make(
             "ListedGroup",
-            group_id=one.group_id,
-            protocol_type=one.protocol_type,
-            group_state=one.state,
-            group_type=one.group_type,
+            group_id=group.group_id,
+            protocol_type=group.protocol_type,
+            group_state=group.state,
+            group_type=group.group_type,
         )
-        for one in listed
+        for group in listed
     )
     return make(
         None,

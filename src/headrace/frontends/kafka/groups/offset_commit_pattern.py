@@ -155,7 +155,7 @@ def pattern_of(
     """
     if len(body) > BODY_BYTES_MAX or len(places) > PLACES_MAX or commit.retention_ms >= 0:
         return None
-    names = len(commit.group_id) * len(places) + sum(len(one.topic) for one in commit.offsets)
+    names = len(commit.group_id) * len(places) + sum(len(offset.topic) for offset in commit.offsets)
     if names > NAMES_BYTES_MAX:
         return None
     return Pattern(image, limits, version, body, places, request, commit)
@@ -178,9 +178,9 @@ def encode_answer(
             topic.topic_id,
             [
                 codec.PartitionResponse(
-                    one.partition, refused.get((at, number), error) if refused else error
+                    partition.partition, refused.get((at, number), error) if refused else error
                 )
-                for number, one in enumerate(topic.partitions)
+                for number, partition in enumerate(topic.partitions)
             ],
         )
         for at, topic in enumerate(request.topics)

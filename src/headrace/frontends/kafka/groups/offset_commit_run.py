@@ -166,4 +166,6 @@ def _answer_all(
     if route.tagged_head:
         body = b"\x00" + body
     pack, size = struct.Struct(f">ii{len(body)}s").pack, len(body) + LENGTH_BYTES
-    pending.resolve(b"".join([pack(size, one, body) for one in correlation_ids]))
+    pending.resolve(
+        b"".join([pack(size, correlation_id, body) for correlation_id in correlation_ids])
+    )

@@ -21,13 +21,15 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     pending = Pending()
     topics = context.broker.image.topics
     sizes = {
-        one.name: len(topics[one.name].partitions) for one in request.topics if one.name in topics
+        topic.name: len(topics[topic.name].partitions)
+        for topic in request.topics
+        if topic.name in topics
     }
     wanted: list[_Place] = [
-        (asked.name, one.partition_index)
+        (asked.name, partition.partition_index)
         for asked in request.topics
-        for one in asked.partitions
-        if 0 <= one.partition_index < sizes.get(asked.name, 0)
+        for partition in asked.partitions
+        if 0 <= partition.partition_index < sizes.get(asked.name, 0)
     ]
     done = partial(_answer, context, request, pending, wanted)
     context.coordinators.groups.delete_offsets(request.group_id, wanted, done)
@@ -54,10 +56,10 @@ def _answer(
             partitions=tuple(
                 make(
                     "OffsetDeleteResponsePartition",
-                    partition_index=one.partition_index,
-                    error_code=by_place.get((asked.name, one.partition_index), unknown),
+                    partition_index=partition.partition_index,
+                    error_code=by_place.get((asked.name, partition.partition_index), unknown),
                 )
-                for one in asked.partitions
+                for partition in asked.partitions
             ),
         )
         for asked in request.topics

@@ -45,7 +45,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     if not getattr(request, "require_stable", False):
         return _response(context, request)
     pending = Pending()
-    names = [one.group_id for one in _groups(context, request)]
+    names = [group.group_id for group in _groups(context, request)]
 
     def settled() -> None:
         if not pending.done:
@@ -77,7 +77,7 @@ def _response(context: RequestContext, request: Entity) -> Entity:
     make = maker(context)
     stable = getattr(request, "require_stable", False)
     if context.version >= _SEVERAL_SINCE:
-        groups = tuple(_group(context, make, one, stable=stable) for one in request.groups)
+        groups = tuple(_group(context, make, group, stable=stable) for group in request.groups)
         return make(None, groups=groups)
     error, topics = _topics(context, make, request, stable=stable)
     return make(
@@ -143,13 +143,13 @@ def _wanted(context: RequestContext, asked: Entity, offsets: OffsetStore) -> lis
 
 def _named(context: RequestContext, topics: Iterable[Entity]) -> list[_Asked]:
     if context.version < _TOPIC_IDS_SINCE:
-        return [_Asked(one.name, None, one.partition_indexes) for one in topics]
+        return [_Asked(topic.name, None, topic.partition_indexes) for topic in topics]
     by_id = context.broker.image.topics_by_id
     asked = []
-    for one in topics:
-        topic = None if one.topic_id is None else by_id.get(one.topic_id.bytes)
+    for asked_topic in topics:
+        topic = None if asked_topic.topic_id is None else by_id.get(asked_topic.topic_id.bytes)
         name = None if topic is None else topic.name
-        asked.append(_Asked(name, one.topic_id, one.partition_indexes))
+        asked.append(_Asked(name, asked_topic.topic_id, asked_topic.partition_indexes))
     return asked
 
 
@@ -171,13 +171,13 @@ def _topic(context: RequestContext, make: Make, topic: _Asked, found: list[_Read
     partitions = tuple(
         make(
             f"OffsetFetchResponsePartition{plural}",
-            partition_index=one.partition,
-            committed_offset=one.committed.offset,
-            committed_leader_epoch=one.committed.leader_epoch,
-            metadata=one.committed.metadata,
-            error_code=one.error,
+            partition_index=partition.partition,
+            committed_offset=partition.committed.offset,
+            committed_leader_epoch=partition.committed.leader_epoch,
+            metadata=partition.committed.metadata,
+            error_code=partition.error,
         )
-        for one in found
+        for partition in found
     )
     return make(
         f"OffsetFetchResponseTopic{plural}",

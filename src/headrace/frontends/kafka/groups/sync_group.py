@@ -26,7 +26,9 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         instance_id=getattr(request, "group_instance_id", None),
         protocol_type=getattr(request, "protocol_type", None),
         protocol_name=getattr(request, "protocol_name", None),
-        assignments=tuple((one.member_id, one.assignment) for one in request.assignments),
+        assignments=tuple(
+            (assignment.member_id, assignment.assignment) for assignment in request.assignments
+        ),
     )
     if context.version >= _PROTOCOLS_SINCE and None in (sync.protocol_type, sync.protocol_name):
         # Both are mandatory from v5 on, nullable only for the wire's sake.

@@ -73,7 +73,7 @@ def _topic(make: Make, topic: TopicInfo, page: Iterable[PartitionInfo]) -> Entit
         name=topic.name,
         topic_id=UUID(bytes=topic.topic_id),
         is_internal=topic.internal,
-        partitions=tuple(_partition(make, one) for one in page),
+        partitions=tuple(_partition(make, partition) for partition in page),
         topic_authorized_operations=OPERATIONS_UNKNOWN,
     )
 

@@ -63,7 +63,9 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     response = _response(image, identity.listener, request, {})
     answer = encode_response(context.version, response)
     if all(topic.error_code == 0 for topic in response.topics):
-        shared.metadata_answers.keep(question, answer, (one.name or "" for one in response.topics))
+        shared.metadata_answers.keep(
+            question, answer, (topic.name or "" for topic in response.topics)
+        )
     return answer
 
 
@@ -108,7 +110,7 @@ def _response(
     if request.topics is None:
         topics = [_topic(topic, operations) for topic in image.topics.values()]
     else:
-        topics = [_asked_topic(image, one, operations, refused) for one in request.topics]
+        topics = [_asked_topic(image, topic, operations, refused) for topic in request.topics]
     cluster_operations = OPERATIONS_UNKNOWN
     if request.include_cluster_authorized_operations:
         cluster_operations = CLUSTER_OPERATIONS

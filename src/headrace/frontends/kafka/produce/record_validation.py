@@ -173,11 +173,11 @@ def named(error: ApiError, view: memoryview, partition: "Partition", now_ms: int
         errors = [
             RecordError(
                 at,
-                f"timestamp {one.timestamp} is out of range, it should be within"
+                f"timestamp {record.timestamp} is out of range, it should be within"
                 f" {max(earliest, 0)} and {latest}",
             )
-            for at, one in enumerate(records(view, len(view)))
-            if one.timestamp > latest or 0 <= one.timestamp < earliest
+            for at, record in enumerate(records(view, len(view)))
+            if record.timestamp > latest or 0 <= record.timestamp < earliest
         ]
     except CorruptBatch:
         return error

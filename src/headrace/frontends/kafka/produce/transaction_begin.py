@@ -106,23 +106,23 @@ def add(
 ) -> None:
     """Have the coordinator take their partitions into the transaction."""
     producer = batches[0].producer
-    others = [one for one in batches if one.producer != producer]
-    mine = [one for one in batches if one.producer == producer]
+    others = [batch for batch in batches if batch.producer != producer]
+    mine = [batch for batch in batches if batch.producer == producer]
     found = Begun({}, {})
-    for one in others:
-        found.refused[one.place] = ApiError(
+    for batch in others:
+        found.refused[batch.place] = ApiError(
             ErrorCode.INVALID_PRODUCER_ID_MAPPING, "one transaction has one producer"
         )
 
     def added(error: ApiError | None) -> None:
-        for one in mine:
+        for batch in mine:
             if error is None:
-                found.begins[one.place] = Begins.FRESH
+                found.begins[batch.place] = Begins.FRESH
             else:
-                found.refused[one.place] = _refusal(version, error)
+                found.refused[batch.place] = _refusal(version, error)
         done(found)
 
-    partitions = [one.partition for one in mine]
+    partitions = [batch.partition for batch in mine]
     coordinator.add(transactional_id, producer, partitions, TV2, added)
 
 

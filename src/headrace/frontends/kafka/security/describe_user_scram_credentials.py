@@ -10,7 +10,7 @@ from headrace.model.errors import ApiError, ErrorCode
 def handle(context: RequestContext, request: Entity) -> Entity:
     """One result for each user asked for; none where all are."""
     make = maker(context)
-    times = Counter(str(one.name) for one in request.users or ())
+    times = Counter(str(user.name) for user in request.users or ())
     results = tuple(
         make(
             "DescribeUserScramCredentialsResult",

@@ -21,7 +21,10 @@ from headrace.posix.awaiting import called_back
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer for each partition, or why nothing is done."""
     wanted = [
-        (topic.topic_name, {one.partition_index: one.start_offset for one in topic.partitions})
+        (
+            topic.topic_name,
+            {partition.partition_index: partition.start_offset for partition in topic.partitions},
+        )
         for topic in request.topics
     ]
 
@@ -36,8 +39,8 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     responses = tuple(
         make(
             "AlterShareGroupOffsetsResponseTopic",
-            topic_name=one.name,
-            topic_id=uuid_of(one.topic_id),
+            topic_name=outcome.name,
+            topic_id=uuid_of(outcome.topic_id),
             partitions=tuple(
                 make(
                     "AlterShareGroupOffsetsResponsePartition",
@@ -45,9 +48,9 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
                     error_code=code,
                     error_message=None,
                 )
-                for index, code in one.partitions.items()
+                for index, code in outcome.partitions.items()
             ),
         )
-        for one in outcomes
+        for outcome in outcomes
     )
     return make(None, responses=responses, **error_fields(error))

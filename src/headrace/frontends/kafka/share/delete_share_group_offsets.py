@@ -25,11 +25,11 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     responses = tuple(
         make(
             "DeleteShareGroupOffsetsResponseTopic",
-            topic_name=one.name,
-            topic_id=uuid_of(one.topic_id),
-            error_code=one.error,
-            error_message=one.message,
+            topic_name=outcome.name,
+            topic_id=uuid_of(outcome.topic_id),
+            error_code=outcome.error,
+            error_message=outcome.message,
         )
-        for one in outcomes
+        for outcome in outcomes
     )
     return make(None, responses=responses, **error_fields(error))

@@ -28,7 +28,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             make(
                 "DescribeShareGroupOffsetsResponseGroup",
                 group_id=group.group_id,
-                topics=tuple(_topic(make, one) for one in seen),
+                topics=tuple(_topic(make, topic) for topic in seen),
                 error_code=ErrorCode.NONE if error is None else error.code,
                 error_message=None if error is None else error.message,
             )
@@ -44,13 +44,13 @@ def _topic(make: Make, topic: TopicSeen) -> Entity:
         partitions=tuple(
             make(
                 "DescribeShareGroupOffsetsResponsePartition",
-                partition_index=one.partition,
-                start_offset=one.start,
-                leader_epoch=one.leader_epoch,
-                lag=one.lag,
-                error_code=one.error,
+                partition_index=partition.partition,
+                start_offset=partition.start,
+                leader_epoch=partition.leader_epoch,
+                lag=partition.lag,
+                error_code=partition.error,
                 error_message=None,
             )
-            for one in topic.partitions
+            for partition in topic.partitions
         ),
     )

@@ -57,14 +57,14 @@ def _settled(
 ) -> None:
     topics: dict[bytes, list[SettledPartition]] = {}
     for (topic_id, index), error in outcomes.items():
-        one = (
+        settled = (
             SettledPartition(index)
             if error is None
             else SettledPartition(index, error.code, error.message)
         )
-        topics.setdefault(topic_id, []).append(one)
+        topics.setdefault(topic_id, []).append(settled)
     response = ShareAcknowledgeResponse(
-        lock_timeout_ms=lock_ms, topics=[SettledTopic(*one) for one in topics.items()]
+        lock_timeout_ms=lock_ms, topics=[SettledTopic(*topic) for topic in topics.items()]
     )
     answer = encode_response(version, response)
     if final is None:

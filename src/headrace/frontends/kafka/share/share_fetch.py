@@ -99,7 +99,7 @@ def _session(context: RequestContext, key: SessionKey, request: ShareFetchReques
     """The session the request opens, goes on with or ends. ApiError."""
     service = context.coordinators.share
     if request.session_epoch == INITIAL_EPOCH:
-        if any(one.acks for topic in request.topics for one in topic.partitions):
+        if any(partition.acks for topic in request.topics for partition in topic.partitions):
             raise ApiError(ErrorCode.INVALID_REQUEST)
         session = service.sessions.open(key, service.limits.sessions_max)
         context.on_close[key] = partial(_connection_ended, service, session)
@@ -109,7 +109,9 @@ def _session(context: RequestContext, key: SessionKey, request: ShareFetchReques
             context.on_close.pop(key, None)
             return session
     asked = [
-        (topic.topic_id, one.partition) for topic in request.topics for one in topic.partitions
+        (topic.topic_id, partition.partition)
+        for topic in request.topics
+        for partition in topic.partitions
     ]
     forgotten = [
         (topic.topic_id, index) for topic in request.forgotten for index in topic.partitions
@@ -187,7 +189,7 @@ class _ShareFetch:
         response = ShareFetchResponse(
             lock_timeout_ms=self.service.settings.lock_ms(self.key.group),
             throttle_ms=0 if self.reading is None else self.reading.wait_ms,
-            topics=[SharedTopic(*one) for one in topics.items()],
+            topics=[SharedTopic(*topic) for topic in topics.items()],
         )
         return encode_response(self.version, response)
 

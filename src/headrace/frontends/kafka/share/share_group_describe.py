@@ -24,18 +24,18 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     return make(None, groups=groups)
 
 
-def _group(context: RequestContext, make: Make, one: DescribedShareGroup) -> Entity:
-    group = one.group
+def _group(context: RequestContext, make: Make, described: DescribedShareGroup) -> Entity:
+    group = described.group
     members = () if group is None else tuple(group.members.values())
     return make(
         "DescribedGroup",
-        error_code=one.error,
-        error_message=one.message,
-        group_id=one.group_id,
+        error_code=described.error,
+        error_message=described.message,
+        group_id=described.group_id,
         group_state=DEAD if group is None else group.state,
         group_epoch=0 if group is None else group.epoch,
         assignment_epoch=0 if group is None else group.target_epoch,
-        assignor_name="" if group is None else one.assignor,
+        assignor_name="" if group is None else described.assignor,
         members=tuple(_member(context, make, member) for member in members),
         authorized_operations=OPERATIONS_UNKNOWN,
     )

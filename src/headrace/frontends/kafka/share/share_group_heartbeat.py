@@ -25,7 +25,7 @@ from headrace.posix.awaiting import called_back
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer when the member is what it says."""
     topics = request.subscribed_topic_names
-    one = Heartbeat(
+    heartbeat = Heartbeat(
         request.group_id,
         request.member_id,
         request.member_epoch,
@@ -34,13 +34,13 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         context.client_id or "",
         f"/{context.identity.host}",
     )
-    if one.epoch == JOIN_EPOCH:
+    if heartbeat.epoch == JOIN_EPOCH:
         try:
             await share_topics.ensure(context)
         except ApiError as error:
             return _answer(context, HeartbeatAnswer(error.code, error.message))
 
-    ask = partial(context.coordinators.share.heartbeat, one)
+    ask = partial(context.coordinators.share.heartbeat, heartbeat)
     return _answer(context, await called_back(ask))
 
 

@@ -128,13 +128,15 @@ class ShareReading:
         self._state = ReadingState.LOOKING
         self._found = {}
         looks, size = self._look()
-        failed = any(one.error is not None for one in self._found.values())
+        failed = any(found.error is not None for found in self._found.values())
         last = self._is_last or self._wait_seconds <= 0 or self._bytes_min <= 0
         if looks and (size >= self._bytes_min or failed or last or _cold(looks)):
             if _cold(looks):
                 self._read(looks, rounds)
             else:
-                self._take([(part, one, look, _data(look)) for part, one, look in looks], rounds)
+                self._take(
+                    [(part, shared, look, _data(look)) for part, shared, look in looks], rounds
+                )
         elif failed or last or not self._parts:
             self._finish()
         else:
@@ -148,8 +150,8 @@ class ShareReading:
             if size and (records >= self._records_max or size >= self._bytes_max):
                 break
             try:
-                one = self._share_partition(part)
-                look = one.look(self._bytes_max - size, self._records_max, at_least_one=not size)
+                shared = self._share_partition(part)
+                look = shared.look(self._bytes_max - size, self._records_max, at_least_one=not size)
             except ApiError as error:
                 if error.code in _TOLD:
                     self._found[part] = Fetched(error=error)
@@ -157,10 +159,10 @@ class ShareReading:
             if look is None:
                 continue
             if isinstance(look.found, NeedsDisk):
-                looks.append((part, one, look))
+                looks.append((part, shared, look))
                 break  # from the disk one by one: the next fetch begins with another
             if len(look.found.data):
-                looks.append((part, one, look))
+                looks.append((part, shared, look))
                 size += len(look.found.data)
                 records += look.found.next_offset - look.at
         return looks, size
@@ -172,14 +174,14 @@ class ShareReading:
 
         def work() -> list[ReadResult | ApiError]:
             results: list[ReadResult | ApiError] = []
-            for _, one, look in looks:
+            for _, shared, look in looks:
                 if isinstance(look.found, ReadResult):
                     results.append(look.found)
                     continue
                 try:
-                    log = one.partition.log
+                    log = shared.partition.log
                     at, below = Offset(look.at), Offset(look.below)
-                    limit = one.bytes_wanted(bytes_max, self._records_max)
+                    limit = shared.bytes_wanted(bytes_max, self._records_max)
                     results.append(log.read_from_disk(at, limit, below=below, at_least_one=True))
                 except ApiError as error:
                     results.append(error)
@@ -193,11 +195,11 @@ class ShareReading:
                 # The segment went while it was read: retention, or the topic's deletion.
                 outcome = [ApiError(ErrorCode.KAFKA_STORAGE_ERROR)] * len(looks)
             whole = []
-            for (part, one, look), result in zip(looks, outcome, strict=True):
+            for (part, shared, look), result in zip(looks, outcome, strict=True):
                 if isinstance(result, ApiError):
                     self._found[part] = Fetched(error=result)
                 else:
-                    whole.append((part, one, look, result))
+                    whole.append((part, shared, look, result))
             self._take(whole, rounds)
 
         self._broker.disk.run(work, done)
@@ -212,10 +214,10 @@ class ShareReading:
             self._finish()
             return
         left = self._records_max
-        for part, one, look, result in looks:
+        for part, shared, look, result in looks:
             if left <= 0:
                 break
-            taken = one.take(
+            taken = shared.take(
                 look, result, self._key.member, records_max=left, exactly=self._exactly
             )
             if taken.acquired:

@@ -54,19 +54,25 @@ def _several(context: RequestContext, request: Entity, pending: Pending) -> None
         results = tuple(
             make(
                 "AddPartitionsToTxnResult",
-                transactional_id=one.transactional_id,
-                topic_results=_results(make, one.topics, found[at]),
+                transactional_id=transaction.transactional_id,
+                topic_results=_results(make, transaction.topics, found[at]),
             )
-            for at, one in enumerate(request.transactions)
+            for at, transaction in enumerate(request.transactions)
         )
         resolve(context, pending, error_code=ErrorCode.NONE, results_by_transaction=results)
 
     done = gather(len(request.transactions), answer)
-    for at, one in enumerate(request.transactions):
-        if one.verify_only:
-            _verify(context, one, partial(done, at))
+    for at, transaction in enumerate(request.transactions):
+        if transaction.verify_only:
+            _verify(context, transaction, partial(done, at))
         else:
-            _add(context, one.transactional_id, producer_of(one), one.topics, partial(done, at))
+            _add(
+                context,
+                transaction.transactional_id,
+                producer_of(transaction),
+                transaction.topics,
+                partial(done, at),
+            )
 
 
 def _add(
@@ -82,13 +88,14 @@ def _add(
         return
     image = context.broker.image.topics
     unknown = {
-        one
-        for one in partitions
-        if one.topic not in image or not 0 <= one.partition < len(image[one.topic].partitions)
+        partition
+        for partition in partitions
+        if partition.topic not in image
+        or not 0 <= partition.partition < len(image[partition.topic].partitions)
     }
     if unknown:
         absent, passed = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
-        done({one: absent if one in unknown else passed for one in partitions})
+        done({partition: absent if partition in unknown else passed for partition in partitions})
         return
 
     def added(error: ApiError | None) -> None:
@@ -115,22 +122,22 @@ def _verify(context: RequestContext, asked: Entity, done: Done[Codes]) -> None:
 
 
 def _partitions(topics: Iterable[Entity]) -> list[TopicPartition]:
-    return [TopicPartition(one.name, index) for one in topics for index in one.partitions]
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
 
 
 def _results(make: Make, topics: Iterable[Entity], codes: Codes) -> tuple[Any, ...]:
     return tuple(
         make(
             "AddPartitionsToTxnTopicResult",
-            name=one.name,
+            name=topic.name,
             results_by_partition=tuple(
                 make(
                     "AddPartitionsToTxnPartitionResult",
                     partition_index=index,
-                    partition_error_code=codes[TopicPartition(one.name, index)],
+                    partition_error_code=codes[TopicPartition(topic.name, index)],
                 )
-                for index in one.partitions
+                for index in topic.partitions
             ),
         )
-        for one in topics
+        for topic in topics
     )

@@ -35,14 +35,14 @@ def _partition(context: RequestContext, make: Make, topic: str, index: int) -> E
     active = tuple(
         make(
             "ProducerState",
-            producer_id=one.producer_id,
-            producer_epoch=one.producer_epoch,
-            last_sequence=one.last_sequence,
-            last_timestamp=one.timestamp,
-            coordinator_epoch=one.coordinator_epoch,
-            current_txn_start_offset=one.current_txn_first_offset,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            last_sequence=producer.last_sequence,
+            last_timestamp=producer.timestamp,
+            coordinator_epoch=producer.coordinator_epoch,
+            current_txn_start_offset=producer.current_txn_first_offset,
         )
-        for one in producers
+        for producer in producers
     )
     return make(
         "PartitionResponse",

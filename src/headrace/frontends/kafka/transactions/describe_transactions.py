@@ -15,7 +15,9 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once."""
     make = maker(context)
-    states = tuple(_state(context, make, one) for one in request.transactional_ids)
+    states = tuple(
+        _state(context, make, transactional_id) for transactional_id in request.transactional_ids
+    )
     return make(None, transaction_states=states)
 
 

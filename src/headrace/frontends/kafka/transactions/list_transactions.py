@@ -24,11 +24,11 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     states = tuple(
         make(
             "TransactionState",
-            transactional_id=one.transactional_id,
-            producer_id=one.producer_id,
-            transaction_state=one.status,
+            transactional_id=transaction.transactional_id,
+            producer_id=transaction.producer_id,
+            transaction_state=transaction.status,
         )
-        for one in listed
+        for transaction in listed
     )
     return make(
         None,

@@ -72,17 +72,21 @@ def _sorted(context: RequestContext, request: Entity) -> tuple[list[OffsetToComm
     for at, asked in enumerate(request.topics):
         topic = topics.get(asked.name)
         count = 0 if topic is None else len(topic.partitions)
-        for number, one in enumerate(asked.partitions):
-            metadata = one.committed_metadata or ""
-            if not 0 <= one.partition_index < count:
+        for number, partition in enumerate(asked.partitions):
+            metadata = partition.committed_metadata or ""
+            if not 0 <= partition.partition_index < count:
                 refused[at, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif len(metadata) > longest:
                 refused[at, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
-                epoch = getattr(one, "committed_leader_epoch", -1)
+                epoch = getattr(partition, "committed_leader_epoch", -1)
                 offsets.append(
                     OffsetToCommit(
-                        asked.name, one.partition_index, one.committed_offset, epoch, metadata
+                        asked.name,
+                        partition.partition_index,
+                        partition.committed_offset,
+                        epoch,
+                        metadata,
                     )
                 )
     return offsets, refused
@@ -106,10 +110,10 @@ def _answer(
             partitions=tuple(
                 make(
                     "TxnOffsetCommitResponsePartition",
-                    partition_index=one.partition_index,
+                    partition_index=partition.partition_index,
                     error_code=refused.get((at, number), error),
                 )
-                for number, one in enumerate(asked.partitions)
+                for number, partition in enumerate(asked.partitions)
             ),
         )
         for at, asked in enumerate(request.topics)
