@@ -95,11 +95,13 @@ class OffsetStore:
     def is_unstable(self, place: Place) -> bool:
         """Tell whether an open transaction may change this offset yet (KIP-447)."""
         transactions = self.open_transactions
-        return bool(transactions) and any(place in one for one in transactions.values())
+        return bool(transactions) and any(place in pending for pending in transactions.values())
 
     def in_transaction(self, group: str) -> bool:
         """Tell whether any open transaction holds offsets of `group`."""
-        return any(place[0] == group for one in self.open_transactions.values() for place in one)
+        return any(
+            place[0] == group for pending in self.open_transactions.values() for place in pending
+        )
 
     def places(self, group: str) -> Iterator[Place]:
         """Yield all partitions the group has an offset for, pending ones last, each once."""

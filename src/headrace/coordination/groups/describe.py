@@ -30,14 +30,14 @@ def describe(shard: ShardContext, group_id: str) -> DescribedGroup:
     stable = group.state is GroupState.STABLE
     members = tuple(
         DescribedMember(
-            one.member_id,
-            one.instance_id,
-            one.client_id,
-            one.client_host,
-            one.metadata(group.protocol_name) if stable else b"",
-            one.assignment if stable else b"",
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.metadata(group.protocol_name) if stable else b"",
+            member.assignment if stable else b"",
         )
-        for one in group.members.values()
+        for member in group.members.values()
     )
     return DescribedGroup(
         group_id,

@@ -30,7 +30,9 @@ def expire(shard: ShardContext) -> None:
             commit.bury_with_offsets(shard, group, ended, _not_waited_for)
     for consumers in shard.modern.all_of(ConsumerGroup):
         places = list(shard.offsets.places(consumers.group_id))
-        ended = [one for one in places if _consumer_offset_has_ended(shard, consumers, one, now_ms)]
+        ended = [
+            place for place in places if _consumer_offset_has_ended(shard, consumers, place, now_ms)
+        ]
         if len(ended) < len(places) or consumers.members:
             commit.forget(shard, ended, _not_waited_for)
         elif not shard.offsets.in_transaction(consumers.group_id) and (

@@ -355,8 +355,8 @@ class GroupCoordinators:
         """Check groups.max: a stranger's invented names must not fill the memory."""
         if group_id in shard.groups or group_id in shard.modern:
             return
-        shards = [one.context for one in self.led]
-        present = sum(len(one.groups) + len(one.modern) for one in shards)
+        shards = [shard.context for shard in self.led]
+        present = sum(len(context.groups) + len(context.modern) for context in shards)
         if present >= self._limits().groups_max:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED, "groups.max is reached")
 

@@ -177,8 +177,8 @@ def restored(group_id: str, image: records.GroupValue) -> ClassicGroup:
         protocol_type=image.protocol_type or None,
         protocol_name=image.protocol,
     )
-    for one in image.members:
-        group.add(_member(image, one))
+    for member in image.members:
+        group.add(_member(image, member))
     if image.members:
         group.state = GroupState.STABLE
         group.leader = image.leader if image.leader in group.members else group.leader
@@ -186,17 +186,17 @@ def restored(group_id: str, image: records.GroupValue) -> ClassicGroup:
     return group
 
 
-def _member(image: records.GroupValue, one: records.Member) -> Member:
+def _member(image: records.GroupValue, member: records.Member) -> Member:
     return Member(
-        one.member_id,
-        one.group_instance_id,
-        one.client_id,
-        one.client_host,
-        one.rebalance_timeout_ms,
-        one.session_timeout_ms,
+        member.member_id,
+        member.group_instance_id,
+        member.client_id,
+        member.client_host,
+        member.rebalance_timeout_ms,
+        member.session_timeout_ms,
         image.protocol_type,
-        ((image.protocol or "", one.subscription),),
-        one.assignment,
+        ((image.protocol or "", member.subscription),),
+        member.assignment,
     )
 
 

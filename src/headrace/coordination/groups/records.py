@@ -81,16 +81,16 @@ def group_metadata(group: ClassicGroup, assignments: Mapping[str, bytes]) -> tup
     """Encode the group as it is, its members reading what `assignments` says: key and value."""
     members = [
         Member(
-            one.member_id,
-            one.instance_id,
-            one.client_id,
-            one.client_host,
-            one.rebalance_timeout_ms,
-            one.session_timeout_ms,
-            one.metadata(group.protocol_name),
-            assignments.get(one.member_id, b""),
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            member.rebalance_timeout_ms,
+            member.session_timeout_ms,
+            member.metadata(group.protocol_name),
+            assignments.get(member.member_id, b""),
         )
-        for one in group.members.values()
+        for member in group.members.values()
     ]
     value = GroupValue(
         group.protocol_type or "",

@@ -29,9 +29,11 @@ class RepeatedCommit:
         self.places: list[Place] = [
             (group_id, topic, partition) for topic, partition, *_ in request.offsets
         ]
-        self._metadata = [one.metadata for one in request.offsets]
+        self._metadata = [offset.metadata for offset in request.offsets]
         # One for each note, which mostly is the same for all, and empty.
-        packers = {one: records.offset_packer(one) for one in dict.fromkeys(self._metadata)}
+        packers = {
+            metadata: records.offset_packer(metadata) for metadata in dict.fromkeys(self._metadata)
+        }
         self._records = [
             (records.offset_key(place), packers[metadata])
             for place, metadata in zip(self.places, self._metadata, strict=True)

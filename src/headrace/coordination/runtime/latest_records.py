@@ -31,24 +31,26 @@ class Latest:
     ) -> None:
         """Supersede what was said of `key`; a tombstone does so in the open transactions too."""
         name = key or b""
-        one = Kept(log_offset, producer_id, name, value)
+        record = Kept(log_offset, producer_id, name, value)
         if producer_id is not None:
-            self._open.setdefault(producer_id, {})[name] = one
+            self._open.setdefault(producer_id, {})[name] = record
             return
         # In the order of the last ones, so that there is next to nothing to sort in the end.
         self._kept.pop(name, None)
-        self._kept[name] = one
+        self._kept[name] = record
         if value is None:
             for pending in self._open.values():
                 pending.pop(name, None)
 
     def replay_end(self, producer_id: int, *, committed: bool) -> None:
         """Keep what the transaction wrote where it was written, or never."""
-        for name, one in self._open.pop(producer_id, {}).items():
+        for name, record in self._open.pop(producer_id, {}).items():
             before = self._kept.get(name)
-            if committed and (before is None or before.log_offset < one.log_offset):
-                self._kept[name] = one._replace(producer_id=None)
+            if committed and (before is None or before.log_offset < record.log_offset):
+                self._kept[name] = record._replace(producer_id=None)
 
     def records(self) -> list[Kept]:
         """Return what counts, in the log's order."""
-        return sorted(chain(self._kept.values(), *(one.values() for one in self._open.values())))
+        return sorted(
+            chain(self._kept.values(), *(records.values() for records in self._open.values()))
+        )

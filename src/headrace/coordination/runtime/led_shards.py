@@ -91,7 +91,7 @@ class LedShards(Generic[S]):
 
     def when_loaded(self, callback: Callable[[], None]) -> None:
         """Call back once no shard led now is loading any more."""
-        loading = [one for one in self._shards.values() if one.state is ShardState.LOADING]
+        loading = [shard for shard in self._shards.values() if shard.state is ShardState.LOADING]
         loaded = when_all(len(loading), callback)
         for shard in loading:
             shard.when_loaded(loaded)

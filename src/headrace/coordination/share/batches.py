@@ -56,8 +56,9 @@ def stretches(data: Buffer, at: int, aborted: Sequence[Aborted] = ()) -> Iterato
         if wanted and aborted and attributes & TRANSACTIONAL:
             producer_id = header[PRODUCER_ID]
             wanted = not any(
-                one.producer_id == producer_id and one.first_offset <= base <= one.last_offset
-                for one in aborted
+                transaction.producer_id == producer_id
+                and transaction.first_offset <= base <= transaction.last_offset
+                for transaction in aborted
             )
         yield Stretch(first, last, wanted, position, position + length + OVERHEAD_BYTES)
         expected = last + 1

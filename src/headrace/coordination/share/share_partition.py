@@ -222,10 +222,10 @@ class SharePartition(Watched):
         span: list[Stretch] = []
         left = records_max
         data = read.data
-        for one in stretches(data, look.at, self._aborted(look, read)):
-            if one.wanted:
-                left -= one.last - one.first + 1
-                span.append(one)
+        for stretch in stretches(data, look.at, self._aborted(look, read)):
+            if stretch.wanted:
+                left -= stretch.last - stretch.first + 1
+                span.append(stretch)
                 if left > 0:
                     continue
             if span:
@@ -234,8 +234,8 @@ class SharePartition(Watched):
                 left = records_max - sum(got.last - got.first + 1 for got in taken.acquired)
             if left <= 0:
                 break
-            if not one.wanted and one.first <= self._cursor.end:
-                self._cursor.archive(one.first, one.last, keep=False)
+            if not stretch.wanted and stretch.first <= self._cursor.end:
+                self._cursor.archive(stretch.first, stretch.last, keep=False)
         if span:
             self._take_span(taken, data, span, member, records_max, exactly)
         if len(data):
@@ -254,14 +254,16 @@ class SharePartition(Watched):
     ) -> None:
         """Hand out neighbouring batches; the window is passed within one batch at most."""
         cursor = self._cursor
-        left = records_max - sum(one.last - one.first + 1 for one in taken.acquired)
+        left = records_max - sum(run.last - run.first + 1 for run in taken.acquired)
         last = span[-1].last
         if last >= cursor.end:
             if cursor.room == 0:
                 last = cursor.end - 1
             else:
                 edge = max(cursor.end, span[0].first) + cursor.room - 1
-                last = min(last, next((one.last for one in span if one.last >= edge), last))
+                last = min(
+                    last, next((stretch.last for stretch in span if stretch.last >= edge), last)
+                )
                 last = min(last, edge) if exactly else last
         if last < span[0].first or left <= 0:
             return
@@ -274,7 +276,7 @@ class SharePartition(Watched):
             deadline=now + self._settings.lock_seconds(self.key.group),
             limit=left if exactly else None,
         )
-        self._counts.acquired += sum(one.last - one.first + 1 for one in acquired)
+        self._counts.acquired += sum(run.last - run.first + 1 for run in acquired)
         taken.acquired.extend(acquired)
         taken.records.extend(covering(data, span, acquired))
 
@@ -322,7 +324,7 @@ class SharePartition(Watched):
     def _time_is_up(self) -> None:
         if self.state is SharePartitionState.ACTIVE:
             overdue = self._cursor.expire(self._clock.monotonic())
-            self._counts.timed_out += sum(one.last - one.first + 1 for one in overdue)
+            self._counts.timed_out += sum(run.last - run.first + 1 for run in overdue)
             self._changed(_not_waited_for)
 
     def _changed(self, done: Done[ApiError | None]) -> None:
@@ -367,7 +369,9 @@ class SharePartition(Watched):
 
 def _below(batches: Sequence[StateBatch], end: int) -> tuple[StateBatch, ...]:
     """Return what of `batches` is about offsets the log has."""
-    return tuple(one._replace(last=min(one.last, end - 1)) for one in batches if one.first < end)
+    return tuple(
+        batch._replace(last=min(batch.last, end - 1)) for batch in batches if batch.first < end
+    )
 
 
 _RETRIED = frozenset({

@@ -46,7 +46,11 @@ class SharePartitions:
         self.counts = ShareCounts()
 
     def __iter__(self) -> Iterator[SharePartition]:
-        return (one for group in tuple(self._groups.values()) for one in tuple(group.values()))
+        return (
+            partition
+            for group in tuple(self._groups.values())
+            for partition in tuple(group.values())
+        )
 
     def get(self, key: ShareKey) -> SharePartition:
         """Return the share partition, perhaps still loading.
@@ -96,8 +100,8 @@ class SharePartitions:
 
     def close(self) -> None:
         """Serve nothing any more."""
-        for one in self:
-            one.end(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        for partition in self:
+            partition.end(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self._deadlines.close()
 
     def _ended(self, ended: SharePartition) -> None:

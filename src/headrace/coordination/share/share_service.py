@@ -93,16 +93,18 @@ class ShareService:
 
     # What members ask
 
-    def heartbeat(self, one: heartbeat.Heartbeat, done: Done[HeartbeatAnswer[Assigned]]) -> None:
+    def heartbeat(
+        self, request: heartbeat.Heartbeat, done: Done[HeartbeatAnswer[Assigned]]
+    ) -> None:
         """Answer ShareGroupHeartbeat once what it changes is committed."""
         try:
-            heartbeat.validate(one)
-            shard = self._shard(one.group_id)
-            self._groups().check_room(shard, one.group_id)
+            heartbeat.validate(request)
+            shard = self._shard(request.group_id)
+            self._groups().check_room(shard, request.group_id)
         except ApiError as error:
             done(HeartbeatAnswer(error.code, error.message))
             return
-        heartbeat.heartbeat(shard, self._members, one, done)
+        heartbeat.heartbeat(shard, self._members, request, done)
 
     def end_session(self, session: ShareSession, done: Callable[[], None] | None = None) -> None:
         """End a session: what its member holds goes to others.
@@ -143,9 +145,9 @@ class ShareService:
         self, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ShareGroup]:
         """Return the share groups for ListGroups, case of states and types aside."""
-        if types and PROTOCOL not in {one.lower() for one in types}:
+        if types and PROTOCOL not in {name.lower() for name in types}:
             return []
-        wanted = {one.lower() for one in states}
+        wanted = {state.lower() for state in states}
         return [
             group
             for shard in self._groups().led.active()

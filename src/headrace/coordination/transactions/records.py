@@ -63,9 +63,9 @@ def parse_value(data: bytes) -> TransactionState:
         read.timeout_ms,
         read.status,
         frozenset(
-            TopicPartition(one.topic, index)
-            for one in read.partitions or ()
-            for index in one.partitions
+            TopicPartition(topic.topic, index)
+            for topic in read.partitions or ()
+            for index in topic.partitions
         ),
         read.start_timestamp,
         read.last_update_timestamp,

@@ -53,8 +53,8 @@ class TransactionTimers:
         for shard in self._led:
             if shard.state is not ShardState.ACTIVE:
                 continue
-            for transactional_id, one in list(shard.ongoing.items()):
-                if decide.has_timed_out(one.state, now_ms):
+            for transactional_id, transaction in list(shard.ongoing.items()):
+                if decide.has_timed_out(transaction.state, now_ms):
                     shard.change(transactional_id, _time_out, partial(self._said, transactional_id))
         self._later("abort", self._limits().timeout_check_ms, self._abort)
 
@@ -70,9 +70,11 @@ class TransactionTimers:
         for shard in self._led:
             if shard.state is not ShardState.ACTIVE:
                 continue
-            for transactional_id, one in list(shard.transactions.items()):
-                settled = one.committed is one.state
-                if settled and decide.has_expired(one.state, limits.id_expiration_ms, now_ms):
+            for transactional_id, transaction in list(shard.transactions.items()):
+                settled = transaction.committed is transaction.state
+                if settled and decide.has_expired(
+                    transaction.state, limits.id_expiration_ms, now_ms
+                ):
                     shard.forget(transactional_id)
         self._later("expire", limits.expiration_check_ms, self._expire)
 

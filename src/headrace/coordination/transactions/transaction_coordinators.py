@@ -230,7 +230,11 @@ class TransactionCoordinators:
 
     def open_since_ms(self) -> list[int]:
         """Return when each transaction that is open began, as far as is known now."""
-        return [one.state.started_ms for shard in self.led for one in shard.ongoing.values()]
+        return [
+            transaction.state.started_ms
+            for shard in self.led
+            for transaction in shard.ongoing.values()
+        ]
 
     def list_transactions(self, wanted: "Filter") -> "list[ListedTransaction]":
         """Answer ListTransactions. ApiError.
@@ -240,11 +244,14 @@ class TransactionCoordinators:
         now_ms = self._world.clock.wall_ms()
         return [
             describe.ListedTransaction(
-                transactional_id, one.committed.producer_id, describe.NAMES[one.committed.status]
+                transactional_id,
+                transaction.committed.producer_id,
+                describe.NAMES[transaction.committed.status],
             )
             for shard in self.led.active()
-            for transactional_id, one in shard.transactions.items()
-            if one.committed is not None and wanted.takes(transactional_id, one.committed, now_ms)
+            for transactional_id, transaction in shard.transactions.items()
+            if transaction.committed is not None
+            and wanted.takes(transactional_id, transaction.committed, now_ms)
         ]
 
 

@@ -120,16 +120,18 @@ class TransactionShard(Shard):
     def _go_on(self, error: ApiError | None) -> None:
         if error is not None:
             return
-        for transactional_id, one in list(self.transactions.items()):
-            decided = one.state.status in DECIDED and one.committed is one.state
-            if decided and one.markers is None:
-                self._write_markers(transactional_id, one)
+        for transactional_id, transaction in list(self.transactions.items()):
+            decided = (
+                transaction.state.status in DECIDED and transaction.committed is transaction.state
+            )
+            if decided and transaction.markers is None:
+                self._write_markers(transactional_id, transaction)
 
     def dropped(self) -> None:
-        for one in list(self.transactions.values()):
-            if one.markers is not None:
-                one.markers.cancel()
-            self._release(one)
+        for transaction in list(self.transactions.values()):
+            if transaction.markers is not None:
+                transaction.markers.cancel()
+            self._release(transaction)
         self.transactions.clear()
         self.ongoing.clear()
         self.ending.clear()
@@ -218,9 +220,9 @@ class TransactionShard(Shard):
         found.waiting.append(waiting)
 
     @staticmethod
-    def _release(one: Transaction) -> None:
+    def _release(transaction: Transaction) -> None:
         """Let those that waited ask again, in the order in which they came."""
-        waiting, one.waiting = one.waiting, deque()
+        waiting, transaction.waiting = transaction.waiting, deque()
         for each in waiting:
             deadline, each.deadline = each.deadline, None  # which knows `each`
             if deadline is not None:

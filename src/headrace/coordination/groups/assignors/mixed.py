@@ -23,10 +23,14 @@ class _Table:
             for topic in member.topics:
                 self.subscribers.setdefault(topic, []).append(member_id)
         self.free = {topic: set(range(spec.partitions[topic])) for topic in self.subscribers}
-        self.given: dict[str, dict[bytes, list[int]]] = {one: {} for one in spec.members}
+        self.given: dict[str, dict[bytes, list[int]]] = {
+            member_id: {} for member_id in spec.members
+        }
         self.load = dict.fromkeys(spec.members, 0)
         # The fewer can read a topic the earlier it is handed out: others have more choice left.
-        self.order = sorted(self.subscribers, key=lambda one: (len(self.subscribers[one]), one))
+        self.order = sorted(
+            self.subscribers, key=lambda member_id: (len(self.subscribers[member_id]), member_id)
+        )
 
     def give(self, member_id: str, topic: bytes, partition: int) -> None:
         self.given[member_id].setdefault(topic, []).append(partition)
@@ -73,7 +77,10 @@ def _hand_out(table: _Table, topic: bytes) -> None:
             least = min(table.subscribers[topic], key=table.load.__getitem__)
             table.give(least, topic, partition)
         return
-    heap = [(table.load[one], at, one) for at, one in enumerate(table.subscribers[topic])]
+    heap = [
+        (table.load[subscriber], at, subscriber)
+        for at, subscriber in enumerate(table.subscribers[topic])
+    ]
     heapq.heapify(heap)
     for partition in free:
         load, at, member_id = heap[0]
@@ -85,8 +92,12 @@ def _even_out(table: _Table, topic: bytes) -> bool:
     """Move partitions of `topic` down to members with two fewer; whether any moved."""
     load, given = table.load, table.given
     subscribers = table.subscribers[topic]
-    low = [(load[one], at, one) for at, one in enumerate(subscribers)]
-    high = [(-load[one], at, one) for at, one in enumerate(subscribers) if given[one].get(topic)]
+    low = [(load[subscriber], at, subscriber) for at, subscriber in enumerate(subscribers)]
+    high = [
+        (-load[subscriber], at, subscriber)
+        for at, subscriber in enumerate(subscribers)
+        if given[subscriber].get(topic)
+    ]
     heapq.heapify(low)
     heapq.heapify(high)
     moved = False

@@ -17,7 +17,7 @@ def assign(spec: GroupSpec) -> Assignment:
         return instance is None, member_id if instance is None else instance
 
     in_order = sorted(spec.members, key=place)
-    given: dict[str, dict[bytes, frozenset[int]]] = {one: {} for one in spec.members}
+    given: dict[str, dict[bytes, frozenset[int]]] = {member_id: {} for member_id in spec.members}
     for topic, member_ids in _readers(spec, in_order).items():
         for member_id, numbers in split_into_ranges(spec.partitions[topic], member_ids):
             given[member_id][topic] = frozenset(numbers)

@@ -32,7 +32,7 @@ class GroupSpec:
         """Whether all members subscribe to the same topics."""
         members = iter(self.members.values())
         first = next(members, None)
-        return first is None or all(one.topics == first.topics for one in members)
+        return first is None or all(member.topics == first.topics for member in members)
 
 
 Assignor = Callable[[GroupSpec], Assignment]
@@ -43,4 +43,4 @@ def kept(spec: MemberSpec, topic: bytes, count: int, free: set[int]) -> list[int
 
     Partitions that exist and nobody else kept.
     """
-    return sorted(one for one in spec.present[topic] if one < count and one in free)
+    return sorted(index for index in spec.present[topic] if index < count and index in free)

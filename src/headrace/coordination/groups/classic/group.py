@@ -81,7 +81,7 @@ class ClassicGroup:
     @property
     def rebalance_timeout_ms(self) -> int:
         """The longest any member asked for; 0 without members."""
-        return max((one.rebalance_timeout_ms for one in self.members.values()), default=0)
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     @property
     def is_consumer(self) -> bool:
@@ -131,8 +131,8 @@ class ClassicGroup:
     def joined_members(self) -> tuple[JoinedMember, ...]:
         """Return what the leader is told: everybody, with their subscription."""
         return tuple(
-            JoinedMember(one.member_id, one.instance_id, one.metadata(self.protocol_name))
-            for one in self.members.values()
+            JoinedMember(member.member_id, member.instance_id, member.metadata(self.protocol_name))
+            for member in self.members.values()
         )
 
     def join_answer(

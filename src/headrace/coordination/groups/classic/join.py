@@ -207,7 +207,7 @@ def _replace_static(
     else:
         revert = partial(_revert_static, shard, group, old, member)
         stored = partial(_static_stored, group, request, member, leader_before, revert)
-        assignments = {one.member_id: one.assignment for one in group.members.values()}
+        assignments = {member.member_id: member.assignment for member in group.members.values()}
         shard.journal.append_now([records.group_metadata(group, assignments)], stored)
 
 

@@ -38,9 +38,11 @@ def leave(shard: ShardContext, group_id: str, leavers: Sequence[Leaver]) -> list
     group = shard.groups.get(group_id)
     if group is None:
         unknown = ErrorCode.UNKNOWN_MEMBER_ID
-        return [Left(one.member_id, one.instance_id, unknown) for one in leavers]
-    answers = [Left(one.member_id, one.instance_id, _leave_one(group, one)) for one in leavers]
-    if any(one.error is ErrorCode.NONE for one in answers):
+        return [Left(leaver.member_id, leaver.instance_id, unknown) for leaver in leavers]
+    answers = [
+        Left(leaver.member_id, leaver.instance_id, _leave_one(group, leaver)) for leaver in leavers
+    ]
+    if any(answer.error is ErrorCode.NONE for answer in answers):
         if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
             rebalance.rebalance_or_complete(shard, group)
         elif group.state is _S.PREPARING_REBALANCE:

@@ -26,7 +26,7 @@ def describe(shard: ShardContext, group_id: str) -> DescribedConsumerGroup:
         group.epoch,
         group.target_epoch,
         group.assignor(shard.limits.consumer_assignors[0]),
-        tuple(_member(shard.image(), group, one) for one in group.members.values()),
+        tuple(_member(shard.image(), group, member) for member in group.members.values()),
     )
 
 

@@ -76,9 +76,9 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
     def _not_reconciled(self) -> set[str]:
         if self._behind is None:
             self._behind = {
-                one.member_id
-                for one in self.members.values()
-                if not one.is_reconciled_to(self.target_epoch)
+                member.member_id
+                for member in self.members.values()
+                if not member.is_reconciled_to(self.target_epoch)
             }
         return self._behind
 
@@ -103,7 +103,7 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
     def subscribes(self, topic: str) -> bool:
         """Tell whether a member may be reading `topic`: its offsets must stay."""
         return topic in self._topic_members or any(
-            topic in one.topics for one in self.regexes.values()
+            topic in regex.topics for regex in self.regexes.values()
         )
 
     def topics_of(self, subscription: Subscription) -> frozenset[str]:

@@ -58,7 +58,7 @@ def remove(turn: Turn[ConsumerGroup], gone: list[Member]) -> None:
     """Take members out; the rest are assigned anew, as a classic group where none but classic
     members are left."""
     group = turn.group
-    names = [one.member_id for one in gone]
+    names = [member.member_id for member in gone]
     if migration.may_downgrade(turn.shard, group, without=names):
         migration.downgrade(turn, without=names)
         return

@@ -81,29 +81,31 @@ def _leave_classics(turn: Turn[ConsumerGroup], classic: ClassicGroup) -> None:
 def _take_members(turn: Turn[ConsumerGroup], classic: ClassicGroup) -> None:
     shard, generation = turn.shard, classic.generation
     image = shard.image()
-    for one in classic.members.values():
-        protocol = classic.protocol_name or one.protocols[0][0]
-        asked = consumer_protocol.read_subscription(one.metadata(protocol))
-        given = by_id(image, consumer_protocol.read_assignment(one.assignment))
+    for member in classic.members.values():
+        protocol = classic.protocol_name or member.protocols[0][0]
+        asked = consumer_protocol.read_subscription(member.metadata(protocol))
+        given = by_id(image, consumer_protocol.read_assignment(member.assignment))
         turn.change(
             MemberSubscription(
-                one.member_id,
+                member.member_id,
                 Subscription(
-                    one.instance_id,
+                    member.instance_id,
                     asked.rack_id,
-                    one.client_id,
-                    one.client_host,
+                    member.client_id,
+                    member.client_host,
                     asked.topics,
                     "",
-                    one.rebalance_timeout_ms,
+                    member.rebalance_timeout_ms,
                     None,
-                    ClassicPart(one.session_timeout_ms, one.protocols),
+                    ClassicPart(member.session_timeout_ms, member.protocols),
                 ),
             )
         )
-        turn.change(MemberTarget(one.member_id, given))
+        turn.change(MemberTarget(member.member_id, given))
         owned = {topic: dict.fromkeys(parts, generation) for topic, parts in given.items()}
-        turn.change(MemberStanding(one.member_id, Standing(generation, generation, assigned=owned)))
+        turn.change(
+            MemberStanding(member.member_id, Standing(generation, generation, assigned=owned))
+        )
     turn.change(GroupEpoch(generation, image.hash_of(turn.group.subscribed_topics())))
     turn.change(TargetEpoch(generation))
 
@@ -134,7 +136,7 @@ def by_name(image: MetadataImage, partitions: Partitions) -> dict[str, list[int]
 def may_downgrade(shard: ShardContext, group: ConsumerGroup, without: Collection[str]) -> bool:
     """Tell whether the group is to be a classic one once these members have left it."""
     left = len(group.members) - len(without)
-    classic_gone = sum(group.members[one].is_classic for one in without)
+    classic_gone = sum(group.members[member_id].is_classic for member_id in without)
     return (
         0 < left == group.classic_members - classic_gone
         and left <= shard.limits.max_size
@@ -147,7 +149,7 @@ def downgrade(turn: Turn[ConsumerGroup], without: Collection[str]) -> None:
     shard, group = turn.shard, turn.group
     classic = _as_classic(shard, group, without)
     turn.write(*map(group.record, group.tombstones()))
-    assignments = {one.member_id: one.assignment for one in classic.members.values()}
+    assignments = {member.member_id: member.assignment for member in classic.members.values()}
     turn.write(classic_records.group_metadata(classic, assignments))
     group_id = group.group_id
     del shard.modern[group_id]

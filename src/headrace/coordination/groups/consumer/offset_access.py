@@ -40,7 +40,7 @@ def check_commit(
     present = member.standing.epoch
     if epoch == present:
         return
-    places = ((one.topic, one.partition) for one in request.offsets)
+    places = ((offset.topic, offset.partition) for offset in request.offsets)
     if epoch > present or not _had(member, epoch, places, image):
         if in_transaction:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)

@@ -71,13 +71,15 @@ def _advance(group: ConsumerGroup, standing: Standing, towards: Towards, epoch: 
     for topic in {**towards.target, **standing.assigned}:
         wanted = towards.target.get(topic, frozenset()) if topic in towards.topics else frozenset()
         has = standing.assigned.get(topic, {})
-        keep = {one: since for one, since in has.items() if one in wanted}
-        drop = {one: since for one, since in has.items() if one not in wanted}
+        keep = {partition: since for partition, since in has.items() if partition in wanted}
+        drop = {partition: since for partition, since in has.items() if partition not in wanted}
         lacks = sorted(wanted - has.keys())
         # What it is about to give up itself is as good as free for it.
         own_pending = standing.pending.get(topic, {})
         free = [
-            one for one in lacks if one in own_pending or group.owner_epoch(topic, one) == NOT_OWNED
+            partition
+            for partition in lacks
+            if partition in own_pending or group.owner_epoch(topic, partition) == NOT_OWNED
         ]
         waits = waits or len(free) < len(lacks)
         for found, where in ((keep, stays), (drop, leaves)):
@@ -113,5 +115,7 @@ def _owns_any(pending: OwnedPartitions, owned: Partitions | None) -> bool:
     if owned is None:
         return True
     return any(
-        one in parts for topic, parts in pending.items() for one in owned.get(topic, frozenset())
+        partition in parts
+        for topic, parts in pending.items()
+        for partition in owned.get(topic, frozenset())
     )

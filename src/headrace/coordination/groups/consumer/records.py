@@ -54,18 +54,20 @@ def _record(key_type: int, group_id: str, value: _Read | None, *more: str) -> Ke
     return tables.encode(key_type, (group_id, *more), value)
 
 
-def _subscription(one: Subscription) -> _Read:
+def _subscription(subscription: Subscription) -> _Read:
     return {
-        "instanceId": one.instance_id,
-        "rackId": one.rack_id,
-        "clientId": one.client_id,
-        "clientHost": one.client_host,
-        "subscribedTopicNames": sorted(one.topics),
-        "subscribedTopicRegex": one.regex,
-        "rebalanceTimeoutMs": one.rebalance_timeout_ms,
-        "serverAssignor": one.assignor,
+        "instanceId": subscription.instance_id,
+        "rackId": subscription.rack_id,
+        "clientId": subscription.client_id,
+        "clientHost": subscription.client_host,
+        "subscribedTopicNames": sorted(subscription.topics),
+        "subscribedTopicRegex": subscription.regex,
+        "rebalanceTimeoutMs": subscription.rebalance_timeout_ms,
+        "serverAssignor": subscription.assignor,
         # None is said too: Kafka takes a missing tag for a member of the classic protocol.
-        "classicMemberMetadata": None if one.classic is None else _classic(one.classic),
+        "classicMemberMetadata": None
+        if subscription.classic is None
+        else _classic(subscription.classic),
     }
 
 
@@ -84,13 +86,13 @@ def _target(partitions: Partitions) -> list[_Read]:
     ]
 
 
-def _standing(one: Standing) -> _Read:
+def _standing(standing: Standing) -> _Read:
     return {
-        "memberEpoch": one.epoch,
-        "previousMemberEpoch": one.previous_epoch,
-        "state": one.state,
-        "assignedPartitions": _owned(one.assigned),
-        "partitionsPendingRevocation": _owned(one.pending),
+        "memberEpoch": standing.epoch,
+        "previousMemberEpoch": standing.previous_epoch,
+        "state": standing.state,
+        "assignedPartitions": _owned(standing.assigned),
+        "partitionsPendingRevocation": _owned(standing.pending),
     }
 
 
@@ -143,7 +145,9 @@ def _read_subscription(read: _Read) -> Subscription:
     classic = read.get("classicMemberMetadata")
     part = None
     if classic is not None:
-        protocols = tuple((one["name"], one["metadata"]) for one in classic["supportedProtocols"])
+        protocols = tuple(
+            (protocol["name"], protocol["metadata"]) for protocol in classic["supportedProtocols"]
+        )
         part = ClassicPart(classic["sessionTimeoutMs"], protocols)
     return Subscription(
         read["instanceId"],
@@ -159,7 +163,7 @@ def _read_subscription(read: _Read) -> Subscription:
 
 
 def _read_target(topics: list[Any]) -> Partitions:
-    return {bytes(one["topicId"]): frozenset(one["partitions"]) for one in topics}
+    return {bytes(topic["topicId"]): frozenset(topic["partitions"]) for topic in topics}
 
 
 def _read_standing(read: _Read) -> Standing:
@@ -180,12 +184,12 @@ def _read_standing(read: _Read) -> Standing:
 def _read_owned(topics: list[Any], epoch: int) -> OwnedPartitions:
     """Read owned partitions; before 4.3 without epochs: the member's stands in, as for a misfit."""
     owned: dict[bytes, dict[int, int]] = {}
-    for one in topics:
-        numbers = one["partitions"]
-        epochs = one.get("assignmentEpochs") or ()
+    for topic in topics:
+        numbers = topic["partitions"]
+        epochs = topic.get("assignmentEpochs") or ()
         if len(epochs) != len(numbers):
             epochs = [epoch] * len(numbers)
-        owned[bytes(one["topicId"])] = dict(zip(numbers, epochs, strict=True))
+        owned[bytes(topic["topicId"])] = dict(zip(numbers, epochs, strict=True))
     return owned
 
 

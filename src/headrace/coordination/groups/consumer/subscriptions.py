@@ -125,4 +125,4 @@ def topic_ids(shard: ShardContext, group: ConsumerGroup, member: Member) -> froz
     """Return the topics the member subscribes to, those that exist."""
     topics = shard.image().topics
     found = (topics.get(name) for name in group.topics_of(member.subscription))
-    return frozenset(one.topic_id for one in found if one is not None)
+    return frozenset(topic.topic_id for topic in found if topic is not None)

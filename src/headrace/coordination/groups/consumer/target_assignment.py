@@ -37,9 +37,9 @@ def group_spec(shard: ShardContext, group: ConsumerGroup) -> GroupSpec:
         names = group.topics_of(member.subscription)
         subscribed = ids.get(names)
         if subscribed is None:
-            found = [one for one in map(topics.get, names) if one is not None]
-            counts.update((one.topic_id, len(one.partitions)) for one in found)
-            subscribed = ids[names] = frozenset(one.topic_id for one in found)
+            found = [topic for topic in map(topics.get, names) if topic is not None]
+            counts.update((topic.topic_id, len(topic.partitions)) for topic in found)
+            subscribed = ids[names] = frozenset(topic.topic_id for topic in found)
         members[member.member_id] = MemberSpec(
             subscribed,
             group.target.get(member.member_id, NOTHING),

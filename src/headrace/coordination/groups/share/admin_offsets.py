@@ -83,11 +83,11 @@ def describe(
         group = _group(shard, group_id)
         return [
             TopicSeen(
-                one.name,
+                state.name,
                 topic_id,
-                [_seen(context, ShareKey(group_id, topic_id, at)) for at in one.partitions],
+                [_seen(context, ShareKey(group_id, topic_id, at)) for at in state.partitions],
             )
-            for topic_id, one in group.initialized.items()
+            for topic_id, state in group.initialized.items()
         ]
     found = []
     for name, indexes in wanted:
@@ -156,7 +156,7 @@ def alter(
     for key, _ in begins:
         context.partitions.forget(key)
     kept = [context.states.read(key) for key, _ in begins]
-    epoch = max([group.epoch, *(one.state_epoch + 1 for one in kept if one is not None)])
+    epoch = max([group.epoch, *(state.state_epoch + 1 for state in kept if state is not None)])
 
     def begun(error: ErrorCode | None) -> None:
         if error is not None:

@@ -51,7 +51,9 @@ def _assign(wanted: Wanted, former: Mapping[str, frozenset[Part]]) -> dict[str, 
                 readers[part] = 1
     for part in parts:
         if not readers[part]:
-            held[min(subscribers[part], key=lambda one: (len(held[one]), one))].add(part)
+            held[
+                min(subscribers[part], key=lambda member_id: (len(held[member_id]), member_id))
+            ].add(part)
             readers[part] = 1
     while _even_out(held, wanted):
         pass
@@ -82,7 +84,9 @@ def _assign_alike(
     left = iter(free)
     for mine in held.values():
         mine += islice(left, max(quota - len(mine), 0))
-    for part, mine in zip(left, [one for one in held.values() if len(one) == quota], strict=False):
+    for part, mine in zip(
+        left, [parts for parts in held.values() if len(parts) == quota], strict=False
+    ):
         mine.append(part)
     return {member: frozenset(mine) for member, mine in held.items()}
 
@@ -131,7 +135,9 @@ def _share(
             for part in sorted(former.get(member, frozenset()) & wanted[member])
             if readers[part] < least or (readers[part] == least and more)
         ]
-        part = fits[0] if fits else min(wanted[member], key=lambda one: (readers[one], one))
+        part = (
+            fits[0] if fits else min(wanted[member], key=lambda choice: (readers[choice], choice))
+        )
         more -= readers[part] == least and more > 0
         held[member].add(part)
         readers[part] += 1
@@ -140,13 +146,15 @@ def _share(
 def _even_out(held: dict[str, set[Part]], wanted: Wanted) -> bool:
     """Move partitions from who has more to who has at least two less; whether any was moved."""
     moved = False
-    for poor in sorted(held, key=lambda one: (len(held[one]), one)):
+    for poor in sorted(held, key=lambda member_id: (len(held[member_id]), member_id)):
         while True:
-            richer = [one for one in held if len(held[one]) - len(held[poor]) >= 2]
-            richer = [one for one in richer if held[one] & wanted[poor]]
+            richer = [
+                member_id for member_id in held if len(held[member_id]) - len(held[poor]) >= 2
+            ]
+            richer = [member_id for member_id in richer if held[member_id] & wanted[poor]]
             if not richer:
                 break
-            rich = max(richer, key=lambda one: (len(held[one]), one))
+            rich = max(richer, key=lambda member_id: (len(held[member_id]), member_id))
             part = max(held[rich] & wanted[poor])
             held[rich].remove(part)
             held[poor].add(part)

@@ -59,20 +59,20 @@ class Heartbeat(NamedTuple):
     client_host: str
 
 
-def validate(one: Heartbeat) -> None:
+def validate(request: Heartbeat) -> None:
     """Raise ApiError INVALID_REQUEST for what no member may say, in Kafka's words."""
     problem = None
-    if not one.member_id:
+    if not request.member_id:
         problem = "MemberId can't be empty."
-    elif not one.group_id.strip():
+    elif not request.group_id.strip():
         problem = "GroupId can't be empty."
-    elif one.rack_id is not None and not one.rack_id.strip():
+    elif request.rack_id is not None and not request.rack_id.strip():
         problem = "RackId can't be empty."
-    elif one.epoch == JOIN_EPOCH and not one.topics:
+    elif request.epoch == JOIN_EPOCH and not request.topics:
         problem = "SubscribedTopicNames must be set in first request."
-    elif one.epoch < LEAVE_EPOCH:
+    elif request.epoch < LEAVE_EPOCH:
         problem = "MemberEpoch is invalid."
-    elif one.topics is not None and len(one.topics) > _RECORD_TOPICS_MAX:
+    elif request.topics is not None and len(request.topics) > _RECORD_TOPICS_MAX:
         problem = f"At most {_RECORD_TOPICS_MAX} topics."
     if problem is not None:
         raise ApiError(ErrorCode.INVALID_REQUEST, problem)
@@ -112,13 +112,13 @@ def _open_group(shard: ShardContext, request: Heartbeat) -> Turn[ShareGroup]:
     return turn
 
 
-def _check_member(group: ShareGroup, one: Heartbeat, members_max: int) -> None:
-    member = group.members.get(one.member_id)
+def _check_member(group: ShareGroup, request: Heartbeat, members_max: int) -> None:
+    member = group.members.get(request.member_id)
     if member is None:
-        if one.epoch != JOIN_EPOCH:
+        if request.epoch != JOIN_EPOCH:
             raise ApiError(
                 ErrorCode.UNKNOWN_MEMBER_ID,
-                f"Member {one.member_id} is not a member of group {one.group_id}.",
+                f"Member {request.member_id} is not a member of group {request.group_id}.",
             )
         if len(group.members) >= members_max:
             raise ApiError(
@@ -127,14 +127,14 @@ def _check_member(group: ShareGroup, one: Heartbeat, members_max: int) -> None:
             )
         return
     standing = member.standing
-    if one.epoch in (JOIN_EPOCH, standing.epoch):
+    if request.epoch in (JOIN_EPOCH, standing.epoch):
         return
-    if one.epoch > standing.epoch or one.epoch != standing.previous_epoch:
-        known = "larger" if one.epoch > standing.epoch else "smaller"
+    if request.epoch > standing.epoch or request.epoch != standing.previous_epoch:
+        known = "larger" if request.epoch > standing.epoch else "smaller"
         raise ApiError(
             ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The share group member has a {known} member epoch ({one.epoch}) than the one known "
-            f"by the group coordinator ({standing.epoch}). The member must abandon all its "
+            f"The share group member has a {known} member epoch ({request.epoch}) than the one "
+            f"known by the group coordinator ({standing.epoch}). The member must abandon all its "
             "partitions and rejoin.",
         )
 
