@@ -73,8 +73,8 @@ async def create_topic(
         return maker.request(topics=(topic,), timeout=_timeout(client), validate_only=validate_only)
 
     def parse(response: Any) -> None:  # noqa: ANN401
-        for one in response.topics:
-            check(one.error_code, one.error_message)
+        for topic in response.topics:
+            check(topic.error_code, topic.error_message)
 
     await client.ask_controller(ColdCall(ApiKey.CREATE_TOPICS, build, parse, versions=(4, 7)))
 
@@ -92,9 +92,9 @@ async def delete_topic(client: Client, name: str) -> None:
         )
 
     def parse(response: Any) -> None:  # noqa: ANN401
-        for one in response.responses:
+        for resource_result in response.responses:
             # Unknown is no passing state here, whoever else may have deleted it.
-            check(one.error_code, getattr(one, "error_message", None))
+            check(resource_result.error_code, getattr(resource_result, "error_message", None))
 
     call = ColdCall(ApiKey.DELETE_TOPICS, build, parse)
     known = await client.metadata([name])
@@ -112,8 +112,8 @@ async def create_partitions(client: Client, name: str, count: int) -> None:
         return maker.request(topics=(topic,), timeout=_timeout(client), validate_only=False)
 
     def parse(response: Any) -> None:  # noqa: ANN401
-        for one in response.results:
-            check(one.error_code, one.error_message)
+        for result in response.results:
+            check(result.error_code, result.error_message)
 
     await client.ask_controller(ColdCall(ApiKey.CREATE_PARTITIONS, build, parse))
 
@@ -134,8 +134,8 @@ async def describe_configs(
 
     def parse(response: Any) -> list[ConfigEntry]:  # noqa: ANN401
         entries = []
-        for one in response.results:
-            check(one.error_code, one.error_message)
+        for result in response.results:
+            check(result.error_code, result.error_message)
             entries += [
                 ConfigEntry(
                     config.name,
@@ -144,7 +144,7 @@ async def describe_configs(
                     config.read_only,
                     config.is_sensitive,
                 )
-                for config in one.configs
+                for config in result.configs
             ]
         return sorted(entries)
 
@@ -181,8 +181,8 @@ async def alter_configs(
         return maker.request(resources=(wanted,), validate_only=False)
 
     def parse(response: Any) -> None:  # noqa: ANN401
-        for one in response.responses:
-            check(one.error_code, one.error_message)
+        for resource_result in response.responses:
+            check(resource_result.error_code, resource_result.error_message)
 
     call = ColdCall(ApiKey.INCREMENTAL_ALTER_CONFIGS, build, parse)
     if resource == BROKER_RESOURCE and name:

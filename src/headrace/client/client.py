@@ -90,7 +90,9 @@ class Client:
                 return link
         addresses = list(self.bootstrap)
         if self.known is not None:
-            addresses += [one for one in self.known.brokers.values() if one not in addresses]
+            addresses += [
+                address for address in self.known.brokers.values() if address not in addresses
+            ]
         failure: ClientError | None = None
         for address in addresses:
             try:

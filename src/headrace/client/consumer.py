@@ -28,11 +28,11 @@ class Chunk(NamedTuple):
         CorruptLogError where a checksum is wrong.
         """
         view = self.fetched.records
-        aborted = sorted(self.fetched.aborted, key=lambda one: one[1], reverse=True)
+        aborted = sorted(self.fetched.aborted, key=lambda transaction: transaction[1], reverse=True)
         void: set[int] = set()
         for at, header in batches.iterate(view):
-            one = view[at : at + batches.size_of(header)]
-            if not batches.crc_ok(one, header):
+            batch = view[at : at + batches.size_of(header)]
+            if not batches.crc_ok(batch, header):
                 raise CorruptLogError(
                     f"{self.partition}: wrong checksum in the batch at offset {header.base_offset}"
                 )
@@ -41,18 +41,18 @@ class Chunk(NamedTuple):
                 while aborted and aborted[-1][1] <= last:
                     void.add(aborted.pop()[0])
             if header.attributes & batches.CONTROL:
-                if header.producer_id in void and _is_abort(one):
+                if header.producer_id in void and _is_abort(batch):
                     void.discard(header.producer_id)
                 continue
             if header.attributes & batches.TRANSACTIONAL and header.producer_id in void:
                 continue
             if last >= self.position:
-                yield header, one
+                yield header, batch
 
     def records(self) -> Iterator[Record]:
         """Yield the records from `position` on."""
-        for _, one in self.batches():
-            for record in batches.records(one):
+        for _, batch in self.batches():
+            for record in batches.records(batch):
                 if record.offset >= self.position:
                     yield record
 
@@ -65,8 +65,8 @@ class Chunk(NamedTuple):
         return max(following, self.position)
 
 
-def _is_abort(one: memoryview) -> bool:
-    for record in batches.records(one):
+def _is_abort(batch: memoryview) -> bool:
+    for record in batches.records(batch):
         return parse_control(record).type is ControlType.ABORT
     return False
 
@@ -114,7 +114,7 @@ class Consumer:
 
         async def attempt() -> list[Chunk]:
             known = self.client.known
-            topics = {one.topic for one in self.positions}
+            topics = {position.topic for position in self.positions}
             if known is None or not topics <= known.topics.keys():
                 known = await self.client.metadata(sorted(topics))
             by_leader: dict[int, list[Wanted]] = {}

@@ -52,15 +52,15 @@ def fetch_call(
 ) -> FetchCall:
     """Ask one broker for several partitions it leads, outside of a fetch session."""
     topics: dict[tuple[str, bytes], list[codec.FetchPartition]] = {}
-    for one in wanted:
-        topics.setdefault((one.topic, one.topic_id), []).append(
+    for place in wanted:
+        topics.setdefault((place.topic, place.topic_id), []).append(
             codec.FetchPartition(
-                partition=one.partition,
-                current_leader_epoch=one.leader_epoch,
-                fetch_offset=one.offset,
+                partition=place.partition,
+                current_leader_epoch=place.leader_epoch,
+                fetch_offset=place.offset,
                 last_fetched_epoch=-1,
                 log_start_offset=-1,
-                max_bytes=one.max_bytes,
+                max_bytes=place.max_bytes,
             )
         )
     request = codec.FetchRequest(
@@ -70,7 +70,7 @@ def fetch_call(
         isolation_level=int(read_committed),
         topics=[codec.FetchTopic(*name, partitions) for name, partitions in topics.items()],
     )
-    with_ids = all(one.topic_id != NO_UUID for one in wanted)
+    with_ids = all(place.topic_id != NO_UUID for place in wanted)
     return HotCall(
         ApiKey.FETCH,
         codec.encode_request,
@@ -83,22 +83,22 @@ def fetch_call(
 def read_fetched(response: FetchResponse, wanted: Sequence[Wanted]) -> list[Fetched]:
     """Return the partitions of an answer; ApiError where the whole fetch was refused."""
     check(response.error_code)
-    names = {one.topic_id: one.topic for one in wanted}
+    names = {place.topic_id: place.topic for place in wanted}
     found: list[Fetched] = []
     for topic in response.topics:
         name = topic.name or names.get(topic.topic_id, "")
         found += [
             Fetched(
                 name,
-                one.partition,
-                one.error_code,
-                one.high_watermark,
-                one.last_stable_offset,
-                one.log_start_offset,
-                one.aborted or (),
-                _view(one.records),
+                partition.partition,
+                partition.error_code,
+                partition.high_watermark,
+                partition.last_stable_offset,
+                partition.log_start_offset,
+                partition.aborted or (),
+                _view(partition.records),
             )
-            for one in topic.partitions
+            for partition in topic.partitions
         ]
     return found
 

@@ -63,12 +63,12 @@ async def list_groups(client: Client) -> list[ListedGroup]:
         check(response.error_code)
         return [
             ListedGroup(
-                str(one.group_id),
-                getattr(one, "group_state", ""),
-                one.protocol_type,
-                getattr(one, "group_type", ""),
+                str(group.group_id),
+                getattr(group, "group_state", ""),
+                group.protocol_type,
+                getattr(group, "group_type", ""),
             )
-            for one in response.groups
+            for group in response.groups
         ]
 
     call = ColdCall(ApiKey.LIST_GROUPS, lambda maker: maker.request(), parse)
@@ -77,8 +77,8 @@ async def list_groups(client: Client) -> list[ListedGroup]:
         known = await client.metadata([])
         found: dict[str, ListedGroup] = {}
         for broker in known.brokers:
-            for one in await client.ask(await client.broker(broker), call):
-                found[one.group] = one
+            for described in await client.ask(await client.broker(broker), call):
+                found[described.group] = described
         return [found[group] for group in sorted(found)]
 
     return await client.retrying(attempt)
@@ -104,10 +104,10 @@ async def _describe_consumer(client: Client, group: str) -> DescribedGroup | Non
         return maker.request(group_ids=(group,), include_authorized_operations=False)
 
     def parse(response: Any) -> DescribedGroup | None:  # noqa: ANN401
-        one = response.groups[0]
-        if error_code(one.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
+        found = response.groups[0]
+        if error_code(found.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
             return None
-        check(one.error_code, one.error_message)
+        check(found.error_code, found.error_message)
         members = [
             GroupMember(
                 member.member_id,
@@ -120,10 +120,10 @@ async def _describe_consumer(client: Client, group: str) -> DescribedGroup | Non
                     for number in topic.partitions
                 ],
             )
-            for member in one.members
+            for member in found.members
         ]
         return DescribedGroup(
-            group, one.group_state, "consumer", one.assignor_name, sorted(members)
+            group, found.group_state, "consumer", found.assignor_name, sorted(members)
         )
 
     call = ColdCall(ApiKey.CONSUMER_GROUP_DESCRIBE, build, parse)
@@ -135,22 +135,22 @@ async def _describe_classic(client: Client, group: str) -> DescribedGroup:
         return maker.request(groups=(group,), include_authorized_operations=False)
 
     def parse(response: Any) -> DescribedGroup:  # noqa: ANN401
-        one = response.groups[0]
-        if error_code(one.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
+        found = response.groups[0]
+        if error_code(found.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
             return DescribedGroup(group, _DEAD, "", "", ())
-        check(one.error_code, getattr(one, "error_message", None))
+        check(found.error_code, getattr(found, "error_message", None))
         members = [
             GroupMember(
                 member.member_id,
                 getattr(member, "group_instance_id", None),
                 member.client_id,
                 member.client_host,
-                _assignment(one.protocol_type, member.member_assignment),
+                _assignment(found.protocol_type, member.member_assignment),
             )
-            for member in one.members
+            for member in found.members
         ]
         return DescribedGroup(
-            group, one.group_state, one.protocol_type, one.protocol_data, sorted(members)
+            group, found.group_state, found.protocol_type, found.protocol_data, sorted(members)
         )
 
     return await client.ask_coordinator(group, ColdCall(ApiKey.DESCRIBE_GROUPS, build, parse))
@@ -201,12 +201,16 @@ def _read_committed(response: Any) -> dict[TopicPartition, Committed]:  # noqa: 
     found = {}
     check(response.groups[0].error_code)
     for topic in response.groups[0].topics:
-        for one in topic.partitions:
-            check(one.error_code)
-            if one.committed_offset >= 0:
-                partition = TopicPartition(str(topic.name), int(one.partition_index))
+        for committed_partition in topic.partitions:
+            check(committed_partition.error_code)
+            if committed_partition.committed_offset >= 0:
+                partition = TopicPartition(
+                    str(topic.name), int(committed_partition.partition_index)
+                )
                 found[partition] = Committed(
-                    int(one.committed_offset), int(one.committed_leader_epoch), one.metadata
+                    int(committed_partition.committed_offset),
+                    int(committed_partition.committed_leader_epoch),
+                    committed_partition.metadata,
                 )
     return found
 
@@ -225,10 +229,10 @@ async def commit(
     ApiError of the first partition refused.
     """
     topics: dict[str, list[commit_codec.PartitionRequest]] = {}
-    for (topic, partition), one in offsets.items():
+    for (topic, partition), committed in offsets.items():
         topics.setdefault(topic, []).append(
             commit_codec.PartitionRequest(
-                partition, one.offset, one.leader_epoch, one.metadata or ""
+                partition, committed.offset, committed.leader_epoch, committed.metadata or ""
             )
         )
     request = commit_codec.OffsetCommitRequest(
@@ -249,8 +253,8 @@ async def commit(
     async def attempt() -> None:
         response = await client.ask(await client.coordinator(0, group), call)
         for topic in response.topics:
-            for one in topic.partitions:
-                check(one.error_code, f"offset of {topic.name}-{one.partition}")
+            for partition in topic.partitions:
+                check(partition.error_code, f"offset of {topic.name}-{partition.partition}")
 
     if topics:
         await client.retrying(attempt)
@@ -263,8 +267,8 @@ async def delete_group(client: Client, group: str) -> None:
         return maker.request(groups_names=(group,))
 
     def parse(response: Any) -> None:  # noqa: ANN401
-        for one in response.results:
-            check(one.error_code, f"group {group}")
+        for result in response.results:
+            check(result.error_code, f"group {group}")
 
     await client.ask_coordinator(group, ColdCall(ApiKey.DELETE_GROUPS, build, parse))
 
@@ -292,8 +296,8 @@ async def delete_offsets(client: Client, group: str, partitions: Iterable[TopicP
     def parse(response: Any) -> None:  # noqa: ANN401
         check(response.error_code, f"group {group}")
         for topic in response.topics:
-            for one in topic.partitions:
-                check(one.error_code, f"{topic.name}-{one.partition_index}")
+            for partition in topic.partitions:
+                check(partition.error_code, f"{topic.name}-{partition.partition_index}")
 
     await client.ask_coordinator(group, ColdCall(ApiKey.OFFSET_DELETE, build, parse))
 

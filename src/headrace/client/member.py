@@ -102,7 +102,9 @@ class Member:
                 return joined
 
     async def _share_out(self, joined: Any) -> dict[str, bytes]:  # noqa: ANN401
-        members = {one.member_id: decode_subscription(one.metadata) for one in joined.members}
+        members = {
+            member.member_id: decode_subscription(member.metadata) for member in joined.members
+        }
         topics = sorted({topic for wanted in members.values() for topic in wanted})
         known = await self.client.metadata(topics)
         counts = {

@@ -53,15 +53,15 @@ class Metadata(NamedTuple):
                 continue
             partitions = sorted(
                 PartitionMetadata(
-                    one.partition,
-                    one.leader_id,
-                    one.leader_epoch,
-                    one.replicas,
-                    one.isr,
-                    one.offline,
-                    one.error_code,
+                    partition.partition,
+                    partition.leader_id,
+                    partition.leader_epoch,
+                    partition.replicas,
+                    partition.isr,
+                    partition.offline,
+                    partition.error_code,
                 )
-                for one in topic.partitions
+                for partition in topic.partitions
             )
             topics[topic.name] = TopicMetadata(
                 topic.name, topic.topic_id, topic.is_internal, partitions, topic.error_code
@@ -69,8 +69,8 @@ class Metadata(NamedTuple):
         return cls(
             response.cluster_id,
             response.controller_id,
-            {one.node_id: Address(one.host, one.port) for one in response.brokers},
-            {one.node_id: one.rack for one in response.brokers},
+            {broker.node_id: Address(broker.host, broker.port) for broker in response.brokers},
+            {broker.node_id: broker.rack for broker in response.brokers},
             topics,
         )
 
@@ -93,13 +93,13 @@ class Metadata(NamedTuple):
     def leader(self, topic: str, partition: int) -> int:
         """Return the broker id of a partition's leader; ApiError where there is none."""
         found = self.topics.get(topic)
-        for one in found.partitions if found else ():
-            if one.partition == partition:
-                if one.leader not in self.brokers:
+        for metadata in found.partitions if found else ():
+            if metadata.partition == partition:
+                if metadata.leader not in self.brokers:
                     raise ApiError(
                         ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition} has no leader"
                     )
-                return one.leader
+                return metadata.leader
         raise ApiError(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{partition}"
         )

@@ -31,7 +31,7 @@ async def list_offsets(
     """
 
     async def attempt() -> dict[TopicPartition, OffsetAt]:
-        known = await client.metadata(sorted({one.topic for one in wanted}))
+        known = await client.metadata(sorted({partition.topic for partition in wanted}))
         by_leader: dict[int, dict[str, list[codec.PartitionRequest]]] = {}
         for (topic, partition), timestamp in wanted.items():
             leader = known.leader(topic, partition)
@@ -56,8 +56,8 @@ async def _ask_leader(
     response = await client.ask(await client.broker(leader), call)
     found = {}
     for topic in response.topics:
-        for one in topic.partitions:
-            check(one.error_code, f"offsets of {topic.name}-{one.partition}")
-            at = OffsetAt(one.offset, one.timestamp, one.leader_epoch)
-            found[TopicPartition(topic.name, one.partition)] = at
+        for partition in topic.partitions:
+            check(partition.error_code, f"offsets of {topic.name}-{partition.partition}")
+            at = OffsetAt(partition.offset, partition.timestamp, partition.leader_epoch)
+            found[TopicPartition(topic.name, partition.partition)] = at
     return found

@@ -210,7 +210,7 @@ class Producer:
         if not ready or len(self._requests) >= IN_FLIGHT_MAX:
             return {}
         known = self.client.known
-        topics = {one.partition.topic for one in ready}
+        topics = {batch.partition.topic for batch in ready}
         if known is None or not topics <= known.topics.keys():
             known = await self.client.metadata(sorted(topics))
         by_leader: dict[int, list[_Batch]] = {}
@@ -285,9 +285,9 @@ class Producer:
         _, body = parse_response(frame, request.call.key, request.version)
         response = request.call.decode(request.version, frame[body:])
         answers = {
-            (topic.name or topic.topic_id, one.partition): one
+            (topic.name or topic.topic_id, partition.partition): partition
             for topic in response.topics
-            for one in topic.partitions
+            for partition in topic.partitions
         }
         ids = {topic.name: topic.topic_id for topic in request.call.request.topics}
         failure: ApiError | None = None
@@ -341,7 +341,7 @@ class Producer:
                 if passing and other.code not in RETRIABLE:
                     error, passing = other, False
         waiting = [queue[0] for queue in self._queues.values() if queue]
-        oldest = min((one.first_sent for one in waiting if one.first_sent), default=None)
+        oldest = min((batch.first_sent for batch in waiting if batch.first_sent), default=None)
         now = self.client.transport.now()
         if not passing or (oldest is not None and now - oldest > self.client.retry_seconds):
             raise error
