@@ -144,7 +144,7 @@ class BrokerThread:
         """Return the names of all topics but the internal ones, sorted."""
         return self.call(
             lambda server: sorted(
-                name for name, one in server.broker.image.topics.items() if not one.internal
+                name for name, topic in server.broker.image.topics.items() if not topic.internal
             )
         )
 

@@ -132,7 +132,7 @@ class SimDisk:
 
     def synced_until(self, node: int) -> int:
         """Return the first operation that no sync of a file has covered."""
-        covered = (one.number for one in self.ops if one.kind == "sync" and one.node == node)
+        covered = (op.number for op in self.ops if op.kind == "sync" and op.node == node)
         return max(covered, default=0)
 
     def drop_pages(self, node: int) -> None:
@@ -143,9 +143,9 @@ class SimDisk:
         content = self.nodes[node].content
         before = self.base.get(node)
         content[:] = b"" if before is None else before.content
-        for number, one in enumerate(self.ops[: self.synced_until(node)]):
-            if one.node == node and number not in self.unsaved:
-                one.apply(content)
+        for number, op in enumerate(self.ops[: self.synced_until(node)]):
+            if op.node == node and number not in self.unsaved:
+                op.apply(content)
 
     def left_by_a_kill(self) -> "SimDisk":
         """Return a copy, as a process killed now leaves it to the next one."""

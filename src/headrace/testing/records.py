@@ -61,9 +61,9 @@ def _of(partition: Partition, topic: str, index: int, last: int | None) -> Itera
             if header.attributes & CONTROL:
                 continue
             batch = memoryview(found.data)[position : position + size_of(header)]
-            for one in records(batch):
-                if one.offset >= start:
-                    yield StoredRecord(topic, index, *one)
+            for record in records(batch):
+                if record.offset >= start:
+                    yield StoredRecord(topic, index, *record)
         at = found.next_offset
 
 
@@ -96,9 +96,9 @@ def _partition_lines(broker: "Broker", topic: str, index: int) -> Iterator[str]:
     yield f"{topic}-{index}: offsets {start} to {end}" + ("" if start < end else ", empty")
     if found and found[0].offset > start:
         yield "  …"
-    for one in found:
-        headers = "".join(f" {name}={_text(value)}" for name, value in one.headers)
-        yield f"  {one.offset}  {_text(one.key)} -> {_text(one.value)}{headers}"
+    for record in found:
+        headers = "".join(f" {name}={_text(value)}" for name, value in record.headers)
+        yield f"  {record.offset}  {_text(record.key)} -> {_text(record.value)}{headers}"
 
 
 def _text(data: bytes | None) -> str:

@@ -85,7 +85,7 @@ class SimCluster:
     def controller(self) -> Controller:
         """Return the controller that decides."""
         found = [server.controller for server in self.brokers.values()]
-        return next(one for one in found if one.is_controller)
+        return next(controller for controller in found if controller.is_controller)
 
     def _order_taker(self, broker: BrokerId) -> OrderTaker | None:
         """Return where orders for a broker go: without a way over the network, to itself."""

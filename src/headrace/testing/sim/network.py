@@ -146,10 +146,10 @@ class SimNetwork:
         for arrive in self._cut.pop((source, target), ()):
             self.carry(source, target, arrive)
 
-    def break_links(self, one: str, other: str) -> None:
+    def break_links(self, first: str, second: str) -> None:
         """End every connection between two machines, as a box between them that forgets does."""
         for transport in tuple(self._transports):
-            if transport.own.machine == one and transport.peer.machine == other:
+            if transport.own.machine == first and transport.peer.machine == second:
                 transport.other.reset()
                 transport.reset()
 

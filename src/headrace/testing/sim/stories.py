@@ -55,7 +55,9 @@ async def shared_work(cluster: SimCluster) -> Outcome:
     *_, first, second = await asyncio.gather(*producing, *consuming)
     admin.close()
     await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
-    return Outcome(acknowledged, [one for one in (first, second) if one is not None], leaders)
+    return Outcome(
+        acknowledged, [result for result in (first, second) if result is not None], leaders
+    )
 
 
 async def power_cuts(cluster: SimCluster) -> Outcome:
@@ -143,7 +145,7 @@ async def group_work(cluster: SimCluster) -> dict[int, int]:
     found = await committed(asking, GROUP)
     asking.close()
     await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
-    return {partition.partition: one.offset for partition, one in found.items()}
+    return {partition.partition: committed.offset for partition, committed in found.items()}
 
 
 async def _take_part(cluster: SimCluster, number: int) -> None:
@@ -165,10 +167,13 @@ async def _read_and_commit(client: Client, member: Member, until: float) -> None
     """Read what the member is given and commit how far, until then or until it must join again."""
     given = member.assignment
     left = await committed(client, GROUP, given) if given else {}
-    consumer = Consumer(client, {one: left[one].offset if one in left else 0 for one in given})
+    consumer = Consumer(
+        client,
+        {partition: left[partition].offset if partition in left else 0 for partition in given},
+    )
     while client.transport.now() < until and await member.heartbeat():
         read = await consumer.poll() if given else []
-        done = {one.partition: Committed(one.next_position) for one in read}
+        done = {chunk.partition: Committed(chunk.next_position) for chunk in read}
         if done and not await member.commit(done):
             return
         await asyncio.sleep(0.1)
