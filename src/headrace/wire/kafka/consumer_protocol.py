@@ -29,7 +29,7 @@ def _read(message: Message, data: bytes) -> tuple[int, Mapping[str, Any]]:
 
 
 def _numbers(topics: Iterable[Mapping[str, Any]]) -> TopicNumbers:
-    return tuple((one["topic"], tuple(one["partitions"])) for one in topics)
+    return tuple((topic["topic"], tuple(topic["partitions"])) for topic in topics)
 
 
 def read_subscription(metadata: bytes) -> EmbeddedSubscription:

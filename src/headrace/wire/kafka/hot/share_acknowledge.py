@@ -85,11 +85,11 @@ def encode_response(version: int, response: ShareAcknowledgeResponse) -> bytes:
     for topic in response.topics:
         writer.uuid(topic.topic_id)
         writer.count(len(topic.partitions))
-        for one in topic.partitions:
-            writer.int32(one.partition)
-            writer.int16(one.error_code)
-            writer.nullable_string(one.error_message)
-            writer.raw(leader_bytes(one.current_leader))
+        for partition in topic.partitions:
+            writer.int32(partition.partition)
+            writer.int16(partition.error_code)
+            writer.nullable_string(partition.error_message)
+            writer.raw(leader_bytes(partition.current_leader))
             writer.tags()
         writer.tags()
     writer.raw(endpoint_bytes(response.node_endpoints))

@@ -92,10 +92,10 @@ def endpoint_bytes(endpoints: Sequence[NodeEndpoint]) -> bytes:
     """Encode the brokers that lead what was asked for here."""
     writer = CompactWriter()
     writer.count(len(endpoints))
-    for one in endpoints:
-        writer.int32(one.node_id)
-        writer.string(one.host)
-        writer.int32(one.port)
-        writer.nullable_string(one.rack)
+    for endpoint in endpoints:
+        writer.int32(endpoint.node_id)
+        writer.string(endpoint.host)
+        writer.int32(endpoint.port)
+        writer.nullable_string(endpoint.rack)
         writer.tags()
     return bytes(writer.out)

@@ -136,15 +136,15 @@ def encode_response(version: int, response: ShareFetchResponse) -> list[Part]:
     for topic_id, partitions in response.topics:
         out += topic_id
         out += encode_uvarint(len(partitions) + 1)
-        for one in partitions:
-            out += _PARTITION.pack(one.partition, one.error_code)
-            _write_text(out, one.error_message)
-            out += _INT16.pack(one.ack_error_code)
-            _write_text(out, one.ack_error_message)
-            out += leader_bytes(one.current_leader)
-            out = _write_records(parts, out, one.records)
-            out += encode_uvarint(len(one.acquired) + 1)
-            for first, last, count in one.acquired:
+        for partition in partitions:
+            out += _PARTITION.pack(partition.partition, partition.error_code)
+            _write_text(out, partition.error_message)
+            out += _INT16.pack(partition.ack_error_code)
+            _write_text(out, partition.ack_error_message)
+            out += leader_bytes(partition.current_leader)
+            out = _write_records(parts, out, partition.records)
+            out += encode_uvarint(len(partition.acquired) + 1)
+            for first, last, count in partition.acquired:
                 out += _ACQUIRED.pack(first, last, count)
             out.append(0)
         out.append(0)
