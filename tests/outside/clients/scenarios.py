@@ -130,14 +130,16 @@ def eventually(holds: Callable[[], bool], seconds: float = 20) -> bool:
     return True
 
 
-def poll_until(members: list[Member], done: Callable[[], bool], seconds: float = 40) -> list[Rec]:
-    """Poll all members in turn until `done`; what came is returned."""
+def poll_until(
+    members: list[Member], done: Callable[[], bool], seconds: float = 40, poll: float = 0.1
+) -> list[Rec]:
+    """Poll all members in turn, `poll` seconds each, until `done`; what came is returned."""
     found: list[Rec] = []
     deadline = time.monotonic() + seconds
     while not done():
         assert time.monotonic() < deadline, [sorted(each.assigned()) for each in members]
         for member in members:
-            found += member.poll(0.1)
+            found += member.poll(poll)
     return found
 
 

@@ -186,9 +186,14 @@ class KafkaPython:
             settings["partition_assignment_strategy"] = [CooperativeStickyAssignor]
         consumer = self._reader(**settings)
         consumer.subscribe([topic])
-        # This client's loop that refreshes metadata can miss the wake-up of `subscribe`: its leader
-        # then knows no partitions, assigns none, and stays so for five minutes. Asking loads them.
-        assert consumer.partitions_for_topic(topic)
+        # Before it joins. Its leader assigns what its view of the cluster has, nothing at first,
+        # and joins again when the topic turns up there. But where a poll's time is up during that
+        # second join, no later poll takes what comes of it: only the difference of two views asked
+        # for it, and assigning makes them alike. The member then has no partitions and sends no
+        # heartbeats, for good. Each question here fetches the metadata anew.
+        deadline = time.monotonic() + 30
+        while not consumer.partitions_for_topic(topic):
+            assert time.monotonic() < deadline, f"{topic} is not in the metadata"
         return KafkaPythonMember(consumer, topic)
 
     def transactions(
