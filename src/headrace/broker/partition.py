@@ -233,6 +233,8 @@ class Partition(Watched):
             base_offset, last_offset, append_time_ms = self.log.append(
                 own, header, self.role.leader_epoch, now, Origin.COORDINATOR
             )
+            if not self.role.flushes_on_ack:
+                self._write_held()
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         if self.role.flushes_on_ack:
@@ -242,6 +244,17 @@ class Partition(Watched):
         return Appended(
             base_offset, last_offset, append_time_ms, Offset(last_offset + 1), duplicate=False
         )
+
+    def _write_held(self) -> None:
+        """Have written what the disk holds back: who waits for no flush is answered. StorageError.
+
+        The pass that holds it back is not theirs alone: members on other connections wait, too.
+        """
+        file = self.log.segments.active.file
+        try:
+            file.write_held()
+        except OSError as error:
+            raise self.log.context.fail(error, file.path) from error
 
     def append_marker(
         self,

@@ -50,6 +50,9 @@ class DiskFile(Protocol):
         lies at and beyond `position` is undefined and the caller truncates or fences.
         """
 
+    def write_held(self) -> None:
+        """Write now what the disk holds back of it. OSError: nothing of that counts."""
+
     def read_cached(self, position: int, size: int) -> Buffer | None:
         """Up to `size` bytes from `position` if the page cache holds them all, else None.
 

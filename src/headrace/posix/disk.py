@@ -86,9 +86,9 @@ class RealDisk(LookUps):
         if not gather.files and not (active and self.writer.busy):
             return []  # else an answer may count on what another pass wrote, a retry's does
         files, gather.files = gather.files, []
-        if self.writer.wanted:
+        failed, gather.lost = gather.lost, []
+        if self.writer.wanted and not failed:
             return self.writer.hand_over(files, later)
-        failed: Failures = []
         began = perf_counter()
         for file in files:
             try:

@@ -127,7 +127,9 @@ class RealFile:
         fd = self.descriptor()
         try:
             write_all(fd, self._held_at, held)
-        except OSError:
+        except OSError as error:
+            if self._files.active:  # answers of the pass may count on it
+                self._files.lost.append((self.path, error))
             with contextlib.suppress(OSError):
                 os.ftruncate(fd, self._held_at)
             raise

@@ -17,6 +17,7 @@ from threading import Event, Lock, get_ident
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from headrace.ports.disk import Failures
     from headrace.posix.page_cache import Residency
     from headrace.posix.threads import Workers
 
@@ -80,7 +81,7 @@ class OpenFiles:
 
     __slots__ = (
         "_lock", "_named", "_relieving", "_residency", "_residency_asked", "_ring", "_workers",
-        "active", "devices", "files", "open_max", "owner",
+        "active", "devices", "files", "lost", "open_max", "owner",
     )  # fmt: skip
 
     def __init__(self, workers: "Workers | None" = None, open_max: int = OPEN_MAX) -> None:
@@ -92,6 +93,8 @@ class OpenFiles:
         """The deciding thread: others read what has been flushed, and never write what is held."""
         self.files: list[OpenFile] = []
         """Those that hold writes back."""
+        self.lost: Failures = []
+        """What was held back, was needed before the end, and could not be written."""
         self.devices: set[int] = set()
         """The file systems that files were opened on so far."""
         self._ring: OrderedDict[OpenFile, None] = OrderedDict()

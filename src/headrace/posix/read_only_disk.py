@@ -81,6 +81,9 @@ class ReadOnlyFile:
         """Refuse with OSError."""
         _refused(self.path)
 
+    def write_held(self) -> None:
+        """Nothing is held back."""
+
     def forget(self, position: int, size: int) -> None:
         """Do nothing: the page cache is left to those who write."""
 

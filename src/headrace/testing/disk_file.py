@@ -136,6 +136,9 @@ class SimFile:
             raise OSError(fault.code, os.strerror(fault.code), self.path)
         return len(data)
 
+    def write_held(self) -> None:
+        """Nothing is held back."""
+
     def read_cached(self, position: int, size: int) -> Buffer | None:
         """Read as `read` does; None while the disk plays cold."""
         return None if self._disk.cold else self.read(position, size)
