@@ -82,7 +82,7 @@ chaos: setup-dev ## Exactly-once copies through kills of broker and clients for 
 	@$(PY) -m tests.chaos.run --seconds $(or $(CHAOS_SECONDS),1800) $(ARGS)
 
 .PHONY: bench
-bench: setup-dev ## One table of figures; with PEER=kafka, Apache Kafka beside us in turn
+bench: setup-dev ## One table of figures; PEER=kafka or PEER=<another checkout>: beside us in turn
 	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)
 
 .PHONY: docs

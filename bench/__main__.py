@@ -1,7 +1,8 @@
-"""`python -m bench [--peer kafka]`: one table of figures.
+"""`python -m bench [--peer kafka | --peer ../another-checkout]`: one table of figures.
 
 Rows run on brokers that stay up, sections bring their own. All of it takes most of an hour beside a
-peer; `--list` says how long each may take at most.
+peer; `--list` says how long each may take at most. Beside another checkout of ours (set up by its
+own `make setup-dev`), each figure's goal is what the other has: see `--least-ratio`.
 """
 
 import argparse
@@ -11,10 +12,10 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.report import Figure, print_table
-from bench.rows import Row
+from bench.report import Figure, between_versions, print_table
+from bench.rows import Figures, Row
 from bench.sections import Section, all_sections, within
-from bench.subjects import SUBJECTS, Broker
+from bench.subjects import KAFKA, OURS, Broker, Subject, another, in_turn
 from bench.table_rows import all_rows, warming_rows
 
 TOUCHED_BYTES = 6 << 30
@@ -32,16 +33,32 @@ def touch_memory(path: Path) -> None:
 class Table:
     """Figures as they come in, in the order of the rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, least_ratio: float | None = None) -> None:
+        self.least_ratio = least_ratio
+        """Beside another checkout: the bound of every figure, instead of the goals beside Kafka."""
         self.figures: dict[tuple[str, str], Figure] = {}
         self.seconds: dict[str, float] = {}
         """How long a row took, by title: all rounds of all subjects."""
+        self.absent: set[str] = set()
+        """Titles of what a subject does not have."""
         self.failed = False
 
-    def add(
+    def add_all(
+        self, subject: str, title: str, figures: Figures, row: Row | Section | None
+    ) -> None:
+        if not figures:
+            self.absent.add(title)
+            print(f"  {subject:9} {title}: not there", file=sys.stderr, flush=True)
+        for unit, value in figures.items():
+            self._add(subject, title, unit, value, row)
+
+    def _add(
         self, subject: str, title: str, unit: str, value: float, row: Row | Section | None
     ) -> None:
-        goal = row.goals.get(unit) if row else None
+        if self.least_ratio is not None:
+            goal = between_versions(unit, self.least_ratio)
+        else:
+            goal = row.goals.get(unit) if row else None
         ceiling = row.ceilings.get(unit) if row else None
         figure = self.figures.setdefault((title, unit), Figure(title, unit, goal, ceiling))
         figure.values.setdefault(subject, []).append(value)
@@ -57,20 +74,18 @@ class Table:
         try:
             with within(row.seconds_max):
                 figures = row.run(broker, number)
-            for unit, value in figures.items():
-                self.add(broker.name, row.title, unit, value, row)
+            self.add_all(broker.name, row.title, figures, row)
         except Exception as error:  # noqa: BLE001 - whatever ended it is told
             self._fail(broker.name, row.title, error)
         self._took(row.title, began)
 
-    def run_section(self, section: Section, names: Sequence[str], rounds: int) -> None:
+    def run_section(self, section: Section, subjects: Sequence[Subject], rounds: int) -> None:
         """All rounds of a section; what it found before it failed stays."""
         began = time.monotonic()
         try:
             with within(section.seconds_max):
-                for subject, figures in section.measure(names, min(rounds, section.rounds_max)):
-                    for unit, value in figures.items():
-                        self.add(subject, section.title, unit, value, section)
+                for name, figures in section.measure(subjects, min(rounds, section.rounds_max)):
+                    self.add_all(name, section.title, figures, section)
         except Exception as error:  # noqa: BLE001 - whatever ended it is told
             self._fail("", section.title, error)
         self._took(section.title, began)
@@ -85,27 +100,38 @@ def warm_up(broker: Broker) -> None:
         row.run(broker, -1 - number)
 
 
-def run_rows(table: Table, names: list[str], rows: list[Row], rounds: int) -> None:
+def run_rows(table: Table, subjects: list[Subject], rows: list[Row], rounds: int) -> None:
     """All rows of one durability, the subjects in turn on brokers that stay up."""
     with ExitStack() as stack:
-        brokers = [stack.enter_context(SUBJECTS[name](rows[0].durable)) for name in names]
+        brokers = {
+            subject.name: stack.enter_context(subject.broker(rows[0].durable))
+            for subject in subjects
+        }
         number = 0
-        for broker in brokers:
+        for broker in brokers.values():
             warm_up(broker)
         for row in rows:
-            for _ in range(rounds):
+            for turn in range(rounds):
                 number += 1
-                for broker in brokers:
-                    table.measure(row, broker, number)
-        for broker in brokers:
+                for subject in in_turn(subjects, turn):
+                    table.measure(row, brokers[subject.name], number)
+        for broker in brokers.values():
             mode = "flushed" if broker.durable else "page cache"
             title = f"memory after all rows [{mode}]"
-            table.add(broker.name, title, "RSS MB", broker.rss_megabytes(), None)
+            table.add_all(broker.name, title, {"RSS MB": broker.rss_megabytes()}, None)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--peer", choices=["kafka"], help="run Apache Kafka 4.3.1 in turn with us")
+    parser.add_argument(
+        "--peer", metavar="kafka|CHECKOUT",
+        help="run Apache Kafka 4.3.1, or the checkout of ours in that directory, in turn with us",
+    )  # fmt: skip
+    parser.add_argument(
+        "--least-ratio", type=float, default=0.95, metavar="RATIO",
+        help="beside another checkout: a rate below this share of the other's is missed, and so is"
+        " a time or a size above its inverse (default 0.95)",
+    )  # fmt: skip
     parser.add_argument(
         "--rounds", type=int, default=3, help="at most: what takes long has fewer (default 3)"
     )
@@ -124,6 +150,18 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def peers_of(given: str | None) -> list[Subject]:
+    """What `--peer` names; an error of the command where there is no such thing."""
+    if given is None:
+        return []
+    if given == KAFKA.name:
+        return [KAFKA]
+    try:
+        return [another(Path(given))]
+    except ValueError as error:
+        sys.exit(f"bench: --peer is kafka or a checkout: {error}")
+
+
 def main() -> int:
     given = arguments()
     wanted = given.rows.split(";")
@@ -131,7 +169,10 @@ def main() -> int:
     def chosen(title: str) -> bool:
         return any(part in title for part in wanted)
 
-    rows = [row for row in all_rows(bool(given.peer), given.scale) if chosen(row.title)]
+    peers = peers_of(given.peer)
+    checkout = any(peer.checkout for peer in peers)
+    beside_kafka = KAFKA in peers
+    rows = [row for row in all_rows(beside_kafka, given.scale) if chosen(row.title)]
     sections = [one for one in all_sections(given.scale) if chosen(one.title)]
     if given.list:
         for row in rows:
@@ -139,16 +180,19 @@ def main() -> int:
         for section in sections:
             print(f"{section.title} (at most {section.seconds_max:g} s)")
         return 0
-    names = ["headrace", *([given.peer] if given.peer else [])]
+    subjects = [OURS, *peers]
     touch_memory(Path("/tmp") / "headrace-bench-touch")
-    table = Table()
+    table = Table(given.least_ratio if checkout else None)
     for durable in (False, True):
         now = [row for row in rows if row.durable is durable]
         if now:
-            run_rows(table, names, now, given.rounds)
+            run_rows(table, subjects, now, given.rounds)
     for section in sections:
-        table.run_section(section, names, given.rounds)
-    print_table(list(table.figures.values()), table.seconds, rounds=given.rounds, peer=given.peer)
+        table.run_section(section, subjects, given.rounds)
+    print_table(
+        list(table.figures.values()), table.seconds,
+        rounds=given.rounds, peer=peers[0].name if peers else None, absent=table.absent,
+    )  # fmt: skip
     return int(table.failed)
 
 

@@ -10,9 +10,8 @@ segment. Latency: produce → consume on another topic, at a steady rate, first 
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import (
@@ -24,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from bench import latency
-from bench.subjects import Broker, Headrace, Kafka
+from bench.subjects import KAFKA, OURS, Broker
 
 TOPIC = "compacted"
 SEGMENT_BYTES_MAX = 128 << 20
@@ -34,32 +33,12 @@ PROBE_SECONDS = 6.0
 WAIT_SECONDS_MAX = 600.0
 _POLL_SECONDS = 0.02
 _SPREAD = 2_654_435_761
-_CLEANER = "log.cleaner.backoff.ms=100\n"
+CLEANER = "log.cleaner.backoff.ms=100\n"
+"""Its cleaner looks for work all the time."""
 
 
-class OurCleaner(Headrace):
-    """Ours, its cleaner looking for work all the time."""
-
-    def prepare(self) -> None:
-        super().prepare()
-        _append(self.directory / "server.properties")
-
-
-class KafkasCleaner(Kafka):
-    """The peer, likewise."""
-
-    def prepare(self) -> None:
-        super().prepare()
-        _append(self.directory / "server.properties")
-
-
-SUBJECTS: dict[str, Callable[[bool], Broker]] = {"headrace": OurCleaner, "kafka": KafkasCleaner}
 REPORTED = ("records/s", "p99 ms idle", "p99 ms beside it", "p99 beside it / idle")
 """What of its figures a table shows."""
-
-
-def _append(properties: Path) -> None:
-    properties.write_text(properties.read_text() + _CLEANER)
 
 
 def key_of(number: int, keys: int) -> bytes:
@@ -181,10 +160,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--latency", action="store_true")
     given = parser.parse_args()
-    subjects = ["headrace"] + ([given.peer] if given.peer else [])
+    subjects = [OURS, KAFKA] if given.peer else [OURS]
     for _ in range(given.rounds):
         for subject in subjects:
-            with SUBJECTS[subject](False) as broker:
+            with subject.broker(False, CLEANER) as broker:
                 found = measure(broker, given.records, given.keys, with_latency=given.latency)
             row = " | ".join(f"{name} {figure:,.1f}" for name, figure in found.items())
             sys.stdout.write(f"{broker.name} | {row}\n")

@@ -4,24 +4,11 @@
 """
 
 import json
-import subprocess
 import sys
 import time
 from statistics import median
 
 ROUNDS = 20
-
-
-def measure(rounds: int = ROUNDS) -> dict[str, float]:
-    """Median milliseconds to ready and to gone, and the longest to ready."""
-    done = subprocess.run(
-        [sys.executable, "-m", "bench.fixture", str(rounds)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
 
 
 def rounds(count: int) -> dict[str, float]:

@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
@@ -62,19 +62,6 @@ def bare(strategy: Flush, folder: Path, files: int, seconds: float) -> float:
     return median(taken[WARM_UP:]) * 1e3
 
 
-class Strategic(Headrace):
-    """A broker with one strategy."""
-
-    def __init__(self, strategy: str) -> None:
-        super().__init__(durable=True)
-        self.strategy = strategy
-
-    def prepare(self) -> None:
-        super().prepare()
-        properties = self.directory / "server.properties"
-        properties.write_text(properties.read_text() + f"log.flush.strategy={self.strategy}\n")
-
-
 def in_broker(broker: Broker, partitions: int, seconds: float) -> tuple[float, float]:
     """Requests a second, and CPU microseconds for one."""
     topic = f"flushes-{partitions}"
@@ -107,11 +94,11 @@ def race_bare(counts: Sequence[int], seconds: float) -> Iterator[tuple[str, int,
 
 
 def race_in_broker(
-    counts: Sequence[int], seconds: float
+    broker_type: Callable[..., Broker], counts: Sequence[int], seconds: float
 ) -> Iterator[tuple[str, int, tuple[float, float]]]:
     """Strategy, partitions, requests a second and CPU microseconds for one."""
     for name in FLUSHES:
-        with Strategic(name) as broker:
+        with broker_type(True, f"log.flush.strategy={name}\n") as broker:
             for count in counts:
                 yield name, count, in_broker(broker, count, seconds)
 
@@ -142,7 +129,7 @@ def main() -> None:
         ((name, count, f"{taken:.2f}") for name, count, taken in bare_ones),
     )
     if not given.no_broker:
-        brokers = race_in_broker(counts, given.seconds)
+        brokers = race_in_broker(Headrace, counts, given.seconds)
         print_race(
             "broker, acks=all: requests/s (CPU µs each)",
             "partitions",

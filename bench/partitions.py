@@ -11,7 +11,7 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -103,7 +103,7 @@ def restart(broker: Broker, number: signal.Signals) -> dict[str, float]:
 
 def restarts(
     broker_type: Callable[[bool], Broker], topic_count: int, partitions: int, rounds: int
-) -> Iterator[dict[str, float]]:
+) -> Generator[dict[str, float]]:
     """What `bench` reports of so many partitions, for each round: one clean stop, one kill."""
     topics = topic_names(topic_count)
     with broker_type(True) as broker:

@@ -116,10 +116,10 @@ def seen(broker: Broker, seconds: float, batch_bytes: int, acks: int) -> dict[st
 
 
 def measure(
-    *, durable: bool, seconds: float, gigabytes: float, batch_bytes: int, acks: int
+    broker: Broker, *, seconds: float, gigabytes: float, batch_bytes: int, acks: int
 ) -> Iterator[tuple[str, dict[str, float]]]:
     """First idle, then beside the writer."""
-    with Headrace(durable=durable) as broker:
+    with broker:
         broker.create_topic(TOPIC, 1)
         yield "idle", seen(broker, seconds, batch_bytes, acks)
         with dirt(gigabytes):
@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--acks", type=int, default=1, choices=[-1, 1])
     given = parser.parse_args()
     for name, figures in measure(
-        durable=not given.page_cache,
+        Headrace(durable=not given.page_cache),
         seconds=given.seconds,
         gigabytes=given.gigabytes,
         batch_bytes=given.batch_bytes,

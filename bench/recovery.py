@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import rawload
-from bench.subjects import SUBJECTS, Broker
+from bench.subjects import KAFKA, OURS, Broker, Subject
 from headrace.record.batch import parse_header, stamp
 
 TOPIC = "bench-recovery"
@@ -78,6 +78,11 @@ def hand_over(source: Path, target: Path) -> None:
     for file in source.iterdir():
         if file.suffix in SEGMENT_SUFFIXES:
             file.rename(target / file.name)
+
+
+def broker_of(subject: Subject) -> Broker:
+    """A broker that is to recover: ours flushes, as it does by default."""
+    return subject.broker(subject.checkout is not None)
 
 
 def measure(broker: Broker, place: Path, partitions: int, end: int) -> dict[str, float]:
@@ -140,14 +145,15 @@ def until_answered(broker: Broker, partitions: int, end: int) -> None:
 def main() -> None:
     gigabytes = float(sys.argv[1]) if sys.argv[1:] else 10.0
     partitions = int(sys.argv[2]) if sys.argv[2:] else 100
-    wanted = sys.argv[3:] or ["headrace", "kafka"]
+    subjects = {subject.name: subject for subject in (OURS, KAFKA)}
+    wanted = sys.argv[3:] or list(subjects)
     place = Path(tempfile.mkdtemp(prefix="bench-recovery-"))
     try:
         end = fill(place, int(gigabytes * 1e9), partitions)
         os.sync()
         results: dict[str, object] = {"gigabytes": gigabytes, "partitions": partitions}
         for name in wanted:
-            results[name] = measure(SUBJECTS[name](name == "headrace"), place, partitions, end)
+            results[name] = measure(broker_of(subjects[name]), place, partitions, end)
             print(json.dumps({name: results[name]}), flush=True)
         print(json.dumps(results))
     finally:

@@ -1,11 +1,14 @@
 """One table of what was measured: medians, ratios round by round, and their spread."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
 from rich.console import Console
 from rich.table import Table
+
+OF_THE_MACHINE = ("sendfile MB/s",)
+"""Units of what no broker has a part in."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,14 @@ class Goal:
         return f"≥ {self.least:g}" if self.least is not None else f"≤ {self.most:g}"
 
 
+def between_versions(unit: str, least_ratio: float) -> Goal | None:
+    """What a figure should be of another checkout's: a rate no lower, all else no higher."""
+    if unit in OF_THE_MACHINE:
+        return None
+    rate = unit.endswith("/s") or "/CPU-s" in unit or unit.startswith("%")
+    return Goal(least=least_ratio) if rate else Goal(most=round(1 / least_ratio, 3))
+
+
 @dataclass
 class Figure:
     """One measured quantity of one row, over all rounds, of each subject."""
@@ -37,7 +48,8 @@ class Figure:
 
     def ratios(self) -> list[float]:
         """Ours / peer, round by round; empty without a peer."""
-        pairs = zip(self.values.get("headrace", []), self.values.get("kafka", []), strict=False)
+        peers = [found for name, found in self.values.items() if name != "headrace"]
+        pairs = zip(self.values.get("headrace", []), *peers, strict=False) if peers else []
         return [ours / theirs for ours, theirs in pairs if theirs]
 
     def verdict(self) -> str:
@@ -61,11 +73,16 @@ def number(value: float) -> str:
 
 
 def print_table(
-    figures: list[Figure], seconds: Mapping[str, float], *, rounds: int, peer: str | None
+    figures: list[Figure],
+    seconds: Mapping[str, float],
+    *,
+    rounds: int,
+    peer: str | None,
+    absent: Collection[str] = (),
 ) -> None:
     """Print one line per figure; `MISSED` marks a goal that the median does not meet.
 
-    `seconds`: how long the rows took, by title.
+    `seconds`: how long the rows took, by title. `absent`: titles of what the peer does not have.
     """
     table = Table(title=f"medians of up to {rounds} rounds", title_justify="left")
     table.add_column("row")
@@ -82,7 +99,7 @@ def print_table(
         cells = [figure.row, figure.unit, median_of(figure, "headrace")]
         if peer:
             ratios = figure.ratios()
-            cells.append(median_of(figure, peer))
+            cells.append("not there" if figure.row in absent else median_of(figure, peer))
             cells.append(f"{median(ratios):.2f}" if ratios else "")
             cells.append(f"{min(ratios):.2f}-{max(ratios):.2f}" if ratios else "")
         first = figure.row not in said and figure.row in seconds

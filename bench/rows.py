@@ -1,13 +1,10 @@
 """How a row of the table is measured: it makes its own topic, runs, and gives figures by name."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from bench import (
     commits,
-    fixture,
     latency,
     librdkafka,
     plain,
@@ -17,14 +14,17 @@ from bench import (
     spark_scan,
     transactions,
 )
+from bench.checkouts import HERE
 from bench.report import Goal
-from bench.subjects import Broker
+from bench.subjects import Broker, Headrace
 
 SECONDS = 4.0
 SPARK_RECORDS = 10_000_000
 GROUP_MEMBERS, GROUP_PARTITIONS = 100, 200
 RAW_PASSES = 3
 OF_SENDFILE = "% of sendfile"
+FIXTURES = 20
+"""Brokers of tests made one after the other; each takes some milliseconds."""
 SHARE_FILL_SECONDS, SHARE_SECONDS = 3.0, 4.0
 Figures = dict[str, float]
 
@@ -206,19 +206,27 @@ def offset_commits(broker: Broker, topic: str) -> Figures:
 
 
 def own_process(broker: Broker, topic: str) -> Figures:
-    """Of `headrace.testing`, whatever broker the row is run beside; a peer has no such thing."""
+    """Of `headrace.testing`, whatever broker the row is run beside; Kafka has no such thing."""
     del topic
-    return fixture.measure() if broker.name == "headrace" else {}
+    if not isinstance(broker, Headrace):
+        return {}
+    found: Figures = broker.checkout.call("fixture", "rounds", FIXTURES)
+    return found
 
 
-def spark_batch(beside_peer: bool, records: int) -> Callable[[Broker, str], Figures]:
-    """Both sides in the connector's Spark where there is a peer, otherwise in the one we run in."""
+def spark_batch(beside_kafka: bool, records: int) -> Callable[[Broker, str], Figures]:
+    """Both sides in the connector's Spark beside Kafka, otherwise each in the one it runs in."""
 
     def measure(broker: Broker, topic: str) -> Figures:
-        python = spark_scan.connector_python() if beside_peer else Path(sys.executable)
+        ours = broker.checkout if isinstance(broker, Headrace) else None
+        reader = ours or HERE
         written = spark_scan.fill(broker.bootstrap, topic, records)
         found = spark_scan.scan_apart(
-            broker.bootstrap, topic, python=python, connector=broker.name == "kafka"
+            broker.bootstrap,
+            topic,
+            root=reader.root,
+            python=spark_scan.connector_python() if beside_kafka else reader.python,
+            connector=ours is None,
         )
         if found["rows"] != written:
             raise RuntimeError(f"{broker.name}: {found['rows']} rows of {written} records")

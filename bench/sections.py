@@ -7,23 +7,24 @@ can be shrunk (`--scale`) for a try; the goals belong to the whole one.
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
+from typing import Any
 
-from bench import arrow_scan, compaction, flushes, partitions, pressure, recovery, truncations
+from bench import arrow_scan, compaction, flushes, partitions, pressure, recovery
+from bench.checkouts import NotThereError
 from bench.report import Goal
 from bench.start import exec_to_first_acknowledgement
-from bench.subjects import SUBJECTS
+from bench.subjects import Subject, in_turn
 from headrace.record.batch import Codec
 
 SCANS = 9
 """Arrow scans in a round: each takes less than a second."""
 Figures = dict[str, float]
 Found = Iterator[tuple[str, Figures]]
-"""Subject and figures, as they come in."""
+"""Subject and figures, as they come in; no figures: the subject has no such thing."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Section:
     """One measurement. `goals` bound ours / peer, `ceilings` our own figure, by figure name."""
 
     title: str
-    measure: Callable[[Sequence[str], int], Found]
+    measure: Callable[[Sequence[Subject], int], Found]
     """Of these subjects, so many rounds."""
     seconds_max: float
     """All rounds take no longer: what is not done by then has failed."""
@@ -66,99 +67,131 @@ def _place(name: str) -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def start(names: Sequence[str], rounds: int) -> Found:
+def start(subjects: Sequence[Subject], rounds: int) -> Found:
     """Exec to the first acknowledged produce, and the memory some seconds after it."""
-    for _ in range(rounds):
-        for name in names:
-            yield name, exec_to_first_acknowledgement(SUBJECTS[name])
+    for number in range(rounds):
+        for subject in in_turn(subjects, number):
+            yield subject.name, exec_to_first_acknowledgement(subject.broker)
 
 
-def flush_race(names: Sequence[str], rounds: int) -> Found:
+def in_checkouts(
+    subjects: Sequence[Subject], number: int, module: str, function: str, *arguments: object
+) -> Iterator[tuple[Subject, Any]]:
+    """Have each checkout of a round call a function of its own `bench`; None: it has none."""
+    for subject in in_turn(subjects, number):
+        try:
+            found = subject.checkout and subject.checkout.call(module, function, *arguments)
+        except NotThereError:
+            found = None
+        yield subject, found
+
+
+def flush_race(subjects: Sequence[Subject], rounds: int) -> Found:
     """How long each strategy takes to flush files, and what a broker makes of it."""
-    for _ in range(rounds):
-        for name, count, taken in flushes.race_bare((1, 100, 1000), 1.0):
-            yield "headrace", {f"{name}, {count:,} files: ms": taken}
-        for name, count, (rate, _) in flushes.race_in_broker((1, 100, 1000), 2.0):
-            yield "headrace", {f"{name}, {count:,} partitions: requests/s": rate}
+    counts = (1, 100, 1000)
+    for number in range(rounds):
+        for subject, raced in in_checkouts(subjects, number, "flushes", "race_bare", counts, 1.0):
+            for name, count, taken in raced or ():
+                yield subject.name, {f"{name}, {count:,} files: ms": taken}
+            if subject.checkout is None:
+                continue
+            for name, count, (rate, _) in flushes.race_in_broker(subject.broker, counts, 2.0):
+                yield subject.name, {f"{name}, {count:,} partitions: requests/s": rate}
 
 
-def pressed(gigabytes: float) -> Callable[[Sequence[str], int], Found]:
-    def measure(names: Sequence[str], rounds: int) -> Found:
+def pressed(gigabytes: float) -> Callable[[Sequence[Subject], int], Found]:
+    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
         """What clients see of a machine full of dirty pages."""
-        for _ in range(rounds):
-            for when, figures in pressure.measure(
-                durable=True, seconds=10.0, gigabytes=gigabytes, batch_bytes=900_000, acks=1
-            ):
-                yield "headrace", {f"{when}: {name}": value for name, value in figures.items()}
+        for number in range(rounds):
+            for subject in in_turn([one for one in subjects if one.checkout], number):
+                broker = subject.broker(True)
+                for when, figures in pressure.measure(
+                    broker, seconds=10.0, gigabytes=gigabytes, batch_bytes=900_000, acks=1
+                ):
+                    yield subject.name, {f"{when}: {name}": it for name, it in figures.items()}
 
     return measure
 
 
-def restart(topics: int) -> Callable[[Sequence[str], int], Found]:
-    def measure(names: Sequence[str], rounds: int) -> Found:
-        for name in names:
-            count = rounds if name == "headrace" else 1  # a peer may take long
-            for figures in partitions.restarts(SUBJECTS[name], topics, 100, count):
-                yield name, figures
+def restart(topics: int) -> Callable[[Sequence[Subject], int], Found]:
+    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
+        """All subjects stay up between their rounds, but Kafka, which may take long, has one."""
+        under_way = {
+            subject.name: partitions.restarts(subject.broker, topics, 100, rounds)
+            for subject in subjects
+        }
+        for number in range(rounds):
+            for subject in in_turn(subjects, number):
+                if subject.checkout is None and number:
+                    continue
+                yield subject.name, next(under_way[subject.name])
+                if subject.checkout is None or number == rounds - 1:
+                    under_way[subject.name].close()
 
     return measure
 
 
-def compact(records: int, keys: int) -> Callable[[Sequence[str], int], Found]:
-    def measure(names: Sequence[str], rounds: int) -> Found:
-        for name in names:  # ours compiles its kernels once a machine, and keeps them
-            with compaction.SUBJECTS[name](False) as broker:
+def compact(records: int, keys: int) -> Callable[[Sequence[Subject], int], Found]:
+    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
+        for subject in subjects:  # a checkout compiles its kernels once a machine, and keeps them
+            with subject.broker(False, compaction.CLEANER) as broker:
                 compaction.measure(broker, records // 100, keys // 100, with_latency=False)
-        for _ in range(rounds):
-            for name in names:
-                with compaction.SUBJECTS[name](False) as broker:
+        for number in range(rounds):
+            for subject in in_turn(subjects, number):
+                with subject.broker(False, compaction.CLEANER) as broker:
                     found = compaction.measure(broker, records, keys, with_latency=True)
-                yield name, {unit: found[unit] for unit in compaction.REPORTED}
+                yield subject.name, {unit: found[unit] for unit in compaction.REPORTED}
 
     return measure
 
 
-def recover(gigabytes: float, count: int) -> Callable[[Sequence[str], int], Found]:
-    def measure(names: Sequence[str], rounds: int) -> Found:
+def recover(gigabytes: float, count: int) -> Callable[[Sequence[Subject], int], Found]:
+    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
         with _place("recovery") as place:
             end = recovery.fill(place, int(gigabytes * 1e9), count)
-            for _ in range(rounds):
-                for name in names:
-                    broker = SUBJECTS[name](name == "headrace")
+            for number in range(rounds):
+                for subject in in_turn(subjects, number):
+                    broker = recovery.broker_of(subject)
                     found = recovery.measure(broker, place, count, end)
-                    yield name, {"MB/s": gigabytes * 1000 / found["seconds"], **found}
+                    yield subject.name, {"MB/s": gigabytes * 1000 / found["seconds"], **found}
 
     return measure
 
 
-def scan(records: int) -> Callable[[Sequence[str], int], Found]:
-    def measure(names: Sequence[str], rounds: int) -> Found:
-        del names  # nobody else reads our segments
+def scan(records: int) -> Callable[[Sequence[Subject], int], Found]:
+    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
         with _place("arrow") as place:
             arrow_scan.write(place, "scan", records, Codec.LZ4)
-            arrow_scan.scan(place, "scan", 1)  # code is loaded
-            for _ in range(rounds):
-                found = [arrow_scan.scan(place, "scan", 1) for _ in range(SCANS)]
-                by_cpu = [rows / cpu / 1e6 for rows, _, cpu in found]
-                yield (
-                    "headrace",
-                    {
-                        "M records/CPU-s": median(by_cpu),
-                        # No peer runs beside it, so nothing else tells of a core that is shared.
-                        "M records/CPU-s, best scan": max(by_cpu),
-                        "M records/s": median(rows / seconds / 1e6 for rows, seconds, _ in found),
-                    },
-                )
+            scans = (str(place), "scan", 1, SCANS)
+            for number in range(rounds):
+                for subject, found in in_checkouts(
+                    subjects, number, "arrow_scan", "measure", *scans
+                ):
+                    yield subject.name, _millions(found or {})
 
     return measure
 
 
-def truncate(logs: int) -> Callable[[Sequence[str], int], Found]:
-    def measure(names: Sequence[str], rounds: int) -> Found:
+def _millions(found: Mapping[str, Any]) -> Figures:
+    """A scan's rates as the table has them; one that a checkout does not tell is left out."""
+    units = {
+        "rows per CPU second": "M records/CPU-s",
+        # Without a peer beside it, nothing else tells of a core that is shared.
+        "rows per CPU second, best scan": "M records/CPU-s, best scan",
+        "rows/s": "M records/s",
+    }
+    return {unit: found[name] / 1e6 for name, unit in units.items() if name in found}
+
+
+def truncate(logs: int) -> Callable[[Sequence[Subject], int], Found]:
+    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
         """How long many logs take to be cut, and the loop meanwhile."""
-        for _ in range(rounds):
+        for number in range(rounds):
             with _place("truncate") as place:
-                yield "headrace", truncations.measure(place, logs)
+                for subject, found in in_checkouts(
+                    subjects, number, "truncations", "measure", str(place), logs
+                ):
+                    yield subject.name, found or {}
 
     return measure
 

@@ -195,19 +195,19 @@ def _needs() -> list[str]:
 
 
 def scan_apart(
-    bootstrap: str, topic: str, *, python: Path, connector: bool = False
+    bootstrap: str, topic: str, *, root: Path, python: Path, connector: bool = False
 ) -> dict[str, Any]:
-    """`scan` in a process of its own, run by `python` (its pyspark decides the Spark)."""
+    """`scan` of the checkout at `root`, run by `python` (its pyspark decides the Spark)."""
     command = [str(python), "-m", "bench.spark_scan", "scan", bootstrap, topic]
     if connector:
         command.append("--connector")
     environment = os.environ | {
         "PYSPARK_PYTHON": str(python),
-        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+        "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
     }
     environment.pop("SPARK_HOME", None)
     done = subprocess.run(
-        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False,
+        command, env=environment, cwd=root, capture_output=True, text=True, check=False,
         timeout=SCAN_SECONDS_MAX,
     )  # fmt: skip
     if done.returncode:

@@ -6,21 +6,22 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.checkouts import HERE, Checkout
+
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PEER_DIRECTORY = Path(__file__).parent / "peers" / "kafka"
-SOURCES = Path(__file__).parents[1] / "src"
 START_SECONDS_MAX = 60
 
 
@@ -37,6 +38,8 @@ class Broker(ABC):
 
     durable: bool
     """Whether a write is on disk before it is acknowledged; else the page cache is enough."""
+    settings: str = ""
+    """Lines of its configuration beside those that every measurement needs."""
     name: str = field(init=False)
     port: int = field(init=False, default=0)
     started: float = field(init=False, default=0.0)
@@ -51,6 +54,8 @@ class Broker(ABC):
         self.directory = Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-"))
         self.port = free_port()
         self.prepare()
+        with (self.directory / "server.properties").open("a") as properties:
+            properties.write(self.settings)
         self.start()
         self.wait_ready()
         return self
@@ -158,14 +163,19 @@ class Broker(ABC):
 
 @dataclass
 class Headrace(Broker):
-    """Ours."""
+    """Ours, of this checkout or another."""
+
+    checkout: Checkout = HERE
 
     def __post_init__(self) -> None:
-        self.name = "headrace"
+        self.name = self.checkout.name
+
+    def environment(self) -> dict[str, str]:
+        return self.checkout.environment()
 
     def prepare(self) -> None:
         # As pip leaves an installed package: a start is not to be measured with a compiler in it.
-        compileall.compile_dir(SOURCES, quiet=2)
+        compileall.compile_dir(self.checkout.root / "src", quiet=2)
         (self.directory / "server.properties").write_text(
             f"listeners=PLAINTEXT://127.0.0.1:{self.port}\n"
             f"log.dirs={self.directory / 'log'}\n"
@@ -174,7 +184,7 @@ class Headrace(Broker):
         )
 
     def command(self) -> list[str]:
-        executable = Path(sys.executable).with_name("headrace")
+        executable = self.checkout.python.with_name("headrace")
         return [str(executable), "serve", str(self.directory / "server.properties")]
 
 
@@ -218,5 +228,26 @@ class Kafka(Broker):
         return [*self.java(), "kafka.Kafka", str(self.directory / "server.properties")]
 
 
-SUBJECTS: dict[str, Callable[[bool], Broker]] = {"headrace": Headrace, "kafka": Kafka}
-"""By name: what makes a broker that is, or is not, to flush before it acknowledges."""
+@dataclass(frozen=True)
+class Subject:
+    """What a table has a column for: its brokers, and where it is ours, its checkout."""
+
+    name: str
+    broker: Callable[..., Broker]
+    """Makes a broker that is, or is not, to flush before it acknowledges."""
+    checkout: Checkout | None
+
+
+OURS = Subject("headrace", Headrace, HERE)
+KAFKA = Subject("kafka", Kafka, None)
+
+
+def another(root: Path) -> Subject:
+    """Another checkout of ours. ValueError: there is none."""
+    checkout = Checkout.at("other", root)
+    return Subject(checkout.name, partial(Headrace, checkout=checkout), checkout)
+
+
+def in_turn(subjects: Sequence[Subject], round_number: int) -> Sequence[Subject]:
+    """The subjects of a round: each goes first as often as the other."""
+    return subjects if round_number % 2 == 0 else subjects[::-1]

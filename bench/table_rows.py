@@ -133,7 +133,7 @@ def raw_rows() -> list[Row]:
     ]
 
 
-def all_rows(beside_peer: bool, scale: float = 1.0) -> list[Row]:
+def all_rows(beside_kafka: bool, scale: float = 1.0) -> list[Row]:
     """Every row, in the order in which they run; `scale` shrinks what is large."""
     return [
         *raw_rows(),
@@ -145,7 +145,7 @@ def all_rows(beside_peer: bool, scale: float = 1.0) -> list[Row]:
         Row(
             "Spark batch read, noop sink, all columns",
             False,
-            spark_batch(beside_peer, int(SPARK_RECORDS * scale)),
+            spark_batch(beside_kafka, int(SPARK_RECORDS * scale)),
             partitions=spark_scan.CORES,
             goals={"rows/s": at_least(2.5)},
             seconds_max=600,

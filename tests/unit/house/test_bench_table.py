@@ -2,25 +2,28 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from bench.__main__ import Table
-from bench.report import Figure, Goal, print_table
+from bench.checkouts import HERE, Checkout, NotThereError
+from bench.report import Figure, Goal, between_versions, print_table
 from bench.sections import Section, all_sections, within
+from bench.subjects import KAFKA, OURS, Subject, in_turn
 from bench.table_rows import all_rows
 
 
-def slow(names: Sequence[str], rounds: int) -> Iterator[tuple[str, dict[str, float]]]:
+def slow(subjects: Sequence[Subject], rounds: int) -> Iterator[tuple[str, dict[str, float]]]:
     for _ in range(rounds):
-        for name in names:
-            yield name, {"s": 1.0}
+        for subject in subjects:
+            yield subject.name, {"s": 1.0}
     time.sleep(30)
 
 
 def test_a_section_that_outstays_its_time_fails_and_what_it_found_stays() -> None:
     table = Table()
-    table.run_section(Section("slow", slow, seconds_max=2, rounds_max=2), ["headrace"], 3)
+    table.run_section(Section("slow", slow, seconds_max=2, rounds_max=2), [OURS], 3)
     assert table.failed
     assert table.figures["slow", "s"].values == {"headrace": [1.0, 1.0]}
     assert table.seconds["slow"] < 20
@@ -68,3 +71,62 @@ def test_a_goal_that_is_missed_is_said_and_a_peer_may_be_absent(
     assert "ok ≥ 2" in printed
     assert "MISSED ≤ 4 s" in printed
     assert "12" in printed
+
+
+@pytest.mark.parametrize(
+    ("unit", "other", "worse"),
+    [
+        ("requests/s", 100.0, 94.0),
+        ("M records/CPU-s", 40.0, 37.9),
+        ("% of sendfile", 90.0, 85.0),
+        ("threads, 100 files: ms", 10.0, 10.6),
+        ("CPU-us/request", 3.0, 3.2),
+        ("RSS idle MB", 30.0, 31.7),
+    ],
+)
+def test_a_rate_below_the_other_version_s_and_a_cost_above_it_are_missed(
+    unit: str, other: float, worse: float
+) -> None:
+    goal = between_versions(unit, 0.95)
+    for ours, said in ((worse, "MISSED"), (other, "ok")):
+        figure = Figure("row", unit, goal, values={"other": [other], "headrace": [ours]})
+        assert figure.verdict().startswith(said)
+
+
+def test_what_the_machine_gives_is_no_version_s_merit() -> None:
+    assert between_versions("sendfile MB/s", 0.95) is None
+
+
+def test_a_row_that_the_other_version_does_not_have_is_said_not_to_be_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    table = Table(0.95)
+    table.add_all("headrace", "new", {"s": 1.0}, None)
+    table.add_all("other", "new", {}, None)
+    print_table(list(table.figures.values()), {}, rounds=1, peer="other", absent=table.absent)
+    assert "not there" in capsys.readouterr().out
+
+
+def test_each_subject_goes_first_in_every_other_round() -> None:
+    assert [in_turn([OURS, KAFKA], turn)[0].name for turn in range(4)] == [
+        "headrace", "kafka", "headrace", "kafka",
+    ]  # fmt: skip
+
+
+def test_a_checkout_measures_with_its_own_code_in_a_process_of_its_own(tmp_path: Path) -> None:
+    other = Checkout("other", tmp_path, HERE.python)
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "__init__.py").touch()
+    (tmp_path / "bench" / "row.py").write_text("def times(a, b):\n    yield from (a, b, a * b)\n")
+    assert other.call("row", "times", 6, 7) == [6, 7, 42]
+    with pytest.raises(NotThereError):
+        other.call("row", "divided", 6, 7)
+    with pytest.raises(NotThereError):
+        other.call("loading", "measure")
+    with pytest.raises(RuntimeError, match="TypeError"):
+        other.call("row", "times", 6)
+
+
+def test_a_directory_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no checkout that was set up"):
+        Checkout.at("other", tmp_path)
