@@ -155,10 +155,10 @@ class Partition(Watched):
         transaction, or the other way round), OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH,
         and what `Log.append` refuses (MESSAGE_TOO_LARGE, INVALID_TIMESTAMP, …).
         """
-        log = self.log
+        log, role = self.log, self.role
         if self._waiters.refusal is not None or self._internal:
             raise ApiError(self._waiters.refusal or ErrorCode.INVALID_TOPIC_EXCEPTION)
-        if self.role.too_few_replicas and required_acks == ACKS_ALL:
+        if role.too_few_replicas and required_acks == ACKS_ALL:
             raise self._not_enough_replicas()
         if header[PRODUCER_ID] >= 0:
             if header[ATTRIBUTES] & TRANSACTIONAL:
@@ -168,7 +168,7 @@ class Partition(Watched):
                 return self._duplicate(first, required_acks)
         try:
             base_offset, last_offset, append_time_ms = log.append(
-                batch, header, self.role.leader_epoch, now_ms, Origin.CLIENT
+                batch, header, role.leader_epoch, now_ms, Origin.CLIENT
             )
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
@@ -286,9 +286,10 @@ class Partition(Watched):
 
         ApiError: FENCED_LEADER_EPOCH (its picture is older), UNKNOWN_LEADER_EPOCH (newer).
         """
-        if current_leader_epoch in (-1, self.leader_epoch):
+        leader_epoch = self.role.leader_epoch
+        if current_leader_epoch in (-1, leader_epoch):
             return
-        if current_leader_epoch < self.leader_epoch:
+        if current_leader_epoch < leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 

@@ -220,7 +220,7 @@ class _Fetch:
         return FetchedPartition(
             asked.partition,
             0,
-            partition.high_watermark,
+            partition.log.high_watermark,
             partition.last_stable_offset,
             partition.log.start_offset,
             data,

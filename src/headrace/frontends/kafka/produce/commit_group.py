@@ -154,7 +154,7 @@ class CommitGroup(Pending):
         """Too late for what does not hold yet; it stays where it is."""
         late = ApiError(ErrorCode.REQUEST_TIMED_OUT)
         for partition, offset in self._offsets.items():
-            if partition.high_watermark < offset:
+            if partition.log.high_watermark < offset:
                 self._errors.setdefault(partition, late)
         self._answer()
 

@@ -105,7 +105,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     answer = encode_appended(
         version, name, topic_id, index, base_offset, append_time, partition.log.start_offset
     )
-    if acks == 1 or commit_offset <= partition.high_watermark:
+    if acks == 1 or commit_offset <= partition.log.high_watermark:
         present.promise()
         return answer
     group = present.group or present.open_group()
@@ -377,7 +377,7 @@ def _wait_for_all(
     def timed_out() -> None:
         for partition, commit_offset, topic_at, at in waits:
             before = batches.results[topic_at][at]
-            if before.error_code == 0 and partition.high_watermark < commit_offset:
+            if before.error_code == 0 and partition.log.high_watermark < commit_offset:
                 batches.results[topic_at][at] = PartitionResponse(
                     before.partition, ErrorCode.REQUEST_TIMED_OUT, before.base_offset
                 )

@@ -218,7 +218,7 @@ class ProduceRuns:
                     found.correlation_ids[at], found.indexes[at], base_offset, append_time, start
                 )
             )
-            if pattern.acks == _ACKS_ALL and commit_offset > partition.high_watermark:
+            if pattern.acks == _ACKS_ALL and commit_offset > partition.log.high_watermark:
                 done.wait(partition, commit_offset)
         return 1
 
@@ -242,6 +242,6 @@ class ProduceRuns:
             start = partition.log.start_offset
             done.owners.extend([partition] * taken)
             done.answers.extend(pattern.answers(found, begin, begin + taken, base_offset, start))
-            if pattern.acks == _ACKS_ALL and end_offset > partition.high_watermark:
+            if pattern.acks == _ACKS_ALL and end_offset > partition.log.high_watermark:
                 done.wait(partition, end_offset)
         return taken
