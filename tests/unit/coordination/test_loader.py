@@ -53,3 +53,34 @@ def test_where_records_of_a_key_add_up_all_are_applied() -> None:
     replay = Replay(keyed=False)
     assert replay.done == [None]
     assert len(replay.told) == 3 * KEYS
+
+
+class Owner:
+    """A target that notes who was told, among several."""
+
+    def __init__(self, name: str, told: list[str]) -> None:
+        self._name = name
+        self._told = told
+
+    def replay(
+        self, log_offset: int, producer_id: int | None, key: bytes | None, value: bytes | None
+    ) -> None:
+        self._told.append(self._name)
+
+    def replay_end(self, producer_id: int, *, committed: bool) -> None:
+        raise AssertionError("there is no transaction")
+
+
+def test_of_several_replays_one_after_the_other_hands_over_what_it_kept() -> None:
+    clock = HandClock()
+    turns = ReplayTurns(clock)
+    disk: Any = InlineDisk()
+    told: list[str] = []
+    for name in "abc":
+        log = MemoryLog()
+        log.append(build([new_record(b"", b"%d" % key) for key in range(KEYS)]))
+        Loader(
+            log, Owner(name, told), turns=turns, disk=disk, keyed=True, done=lambda _: None
+        ).start()
+    clock.advance()
+    assert told == ["a"] * KEYS + ["b"] * KEYS + ["c"] * KEYS

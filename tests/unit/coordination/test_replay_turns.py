@@ -67,3 +67,24 @@ def test_a_slice_that_meets_a_bug_does_not_end_the_others_replays() -> None:
     except ZeroDivisionError:
         clock.turn()
     assert done == ["next"]
+
+
+def test_a_replay_that_goes_on_has_the_next_turn_before_those_that_wait() -> None:
+    clock = BusyClock()
+    turns = ReplayTurns(clock)
+    done: list[str] = []
+
+    def first() -> None:
+        clock.work(0.25)
+        done.append("first")
+        turns.go_on(lambda: done.append("first again"))
+
+    turns.ask(first)
+    turns.ask(lambda: done.append("other"))
+    clock.turn()
+    assert done == ["first"], "it rests all the same"
+    clock.advance(1)
+    assert done == ["first", "first again", "other"]
+    turns.go_on(lambda: done.append("later"))
+    clock.turn()
+    assert done[-1] == "later"

@@ -2,7 +2,9 @@
 
 What the page cache holds is read at once and a slice's records are taken in one go; then it is
 the next replay's turn (`replay_turns`). What must come from the disk is read on a thread. Where a
-record says all there is to its key, the last one of each key is applied, when all are read.
+record says all there is to its key, the last one of each key is applied, when all are read: by one
+replay after the other, for each has a list as long as its state then, and the garbage collector
+goes through all young lists in one go.
 """
 
 from collections.abc import Iterator
@@ -146,7 +148,7 @@ class Loader:
             self._done(None)
         else:
             kept = iter(self._latest.records())
-            self._turns.ask(lambda: self._hand_over(kept))
+            self._turns.go_on(lambda: self._hand_over(kept))
 
     def _hand_over(self, kept: Iterator[Kept]) -> None:
         if self._cancelled:
@@ -155,7 +157,7 @@ class Loader:
         for record in some:
             self._target.replay(*record)
         if some:
-            self._turns.ask(lambda: self._hand_over(kept))
+            self._turns.go_on(lambda: self._hand_over(kept))
         else:
             self._done(None)
 

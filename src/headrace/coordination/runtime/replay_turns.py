@@ -23,6 +23,14 @@ class ReplayTurns:
     def ask(self, slice_of_work: Callable[[], None]) -> None:
         """Call `slice_of_work` once it is its turn; never before this returns."""
         self._waiting.append(slice_of_work)
+        self._begin()
+
+    def go_on(self, slice_of_work: Callable[[], None]) -> None:
+        """As `ask`, but before all others that wait: the same replay's turn again."""
+        self._waiting.appendleft(slice_of_work)
+        self._begin()
+
+    def _begin(self) -> None:
         if not self._running:
             self._running = True
             self._clock.call_later(0, self._next)
