@@ -80,8 +80,17 @@ def _batch(shard: int, first: int, end: int) -> bytes:
     return bytes(batch)
 
 
-async def measure(shards: int, count: int) -> tuple[float, float, float]:
-    """Lead all at once; how long it took, longest time and most work without a beat."""
+def measure(shards: int, count: int) -> dict[str, float]:
+    """Lead all at once; how long it takes, longest time and most work without a beat."""
+    took, longest, most = asyncio.run(_measure(shards, count))
+    return {
+        "s": took,
+        "loop late, most: ms": longest * 1000,
+        "its own work, most: ms": most * 1000,
+    }
+
+
+async def _measure(shards: int, count: int) -> tuple[float, float, float]:
     loop = asyncio.get_running_loop()
     config, _ = load(flags={"log.dirs": "/unused"})
     disk: Any = SimpleNamespace(run=None)  # all is in the page cache
@@ -121,17 +130,13 @@ async def measure(shards: int, count: int) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Print one line."""
+    """Print one line a figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shards", type=int, default=17)
     parser.add_argument("--records", type=int, default=50_000)
     options = parser.parse_args()
-    took, longest, most = asyncio.run(measure(options.shards, options.records))
-    print(
-        f"{options.shards} shards of {options.records:,} records: {took:.1f} s,"
-        f" the loop stood still for {longest * 1000:.1f} ms at most,"
-        f" {most * 1000:.1f} ms of them its own work"
-    )
+    for name, value in measure(options.shards, options.records).items():
+        print(f"{name}: {value:.1f}")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from headrace.record.batch import Codec
 
 SCANS = 9
 """Arrow scans in a round: each takes less than a second."""
+COORDINATORS = 17
+"""Partitions of `__consumer_offsets` that one of three brokers leads."""
 Figures = dict[str, float]
 Found = Iterator[tuple[str, Figures]]
 """Subject and figures, as they come in; no figures: the subject has no such thing."""
@@ -196,6 +198,18 @@ def truncate(logs: int) -> Callable[[Sequence[Subject], int], Found]:
     return measure
 
 
+def load(records: int) -> Callable[[Sequence[Subject], int], Found]:
+    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
+        """How long a broker's coordinators take to load, and the loop meanwhile."""
+        for number in range(rounds):
+            for subject, found in in_checkouts(
+                subjects, number, "loading", "measure", COORDINATORS, records
+            ):
+                yield subject.name, found or {}
+
+    return measure
+
+
 def count(number: float) -> str:
     """10 M, 250,000."""
     return f"{number / 1e6:g} M" if number >= 1e6 else f"{number:,.0f}"
@@ -248,6 +262,13 @@ def all_sections(scale: float) -> list[Section]:
             truncate(topics * 10),
             seconds_max=120,
             ceilings={"s": Goal(most=5), "loop late, most: ms": Goal(most=20)},
+        ),
+        Section(
+            f"{COORDINATORS} coordinators of {count(50_000 * scale)} records loaded at once",
+            load(int(50_000 * scale)),
+            seconds_max=600,
+            # How late the loop is tells of the neighbours too, where others use the machine.
+            ceilings={"its own work, most: ms": Goal(most=20)},
         ),
         Section("log.flush.strategy raced", flush_race, seconds_max=600, rounds_max=1),
         Section(
