@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.produce import record_validation, transaction_begin
+from headrace.frontends.kafka.produce.batch_results import BatchResults
 from headrace.frontends.kafka.produce.transaction_begin import NONE_BEGUN, Begun, First
 from headrace.log.producers.producer_states import Begins
 from headrace.model.errors import ApiError, ErrorCode
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.ports.callbacks import Done
 
+    Checked = dict[record_validation.Place, record_validation.Outcome]
+
 ACKS_ALL = -1
 ACKS_NONE = 0
 _ACKS = (0, 1, -1)
@@ -70,9 +73,11 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             return _later(context, body)
         checked = record_validation.check_all(todo, len(body)) if todo else {}
         first = list(_first_ones(context, request)) if transactional_id is not None else []
-        if first:
+        if not first or transactional_id is None:
+            return _several(context, request, checked, NONE_BEGUN, Pending())
+        if version >= transaction_begin.ADDS_SINCE:
             return _later(context, body)
-        return _several(context, request, checked, NONE_BEGUN, Pending())
+        return _verified(context, body, request, checked, first)
     # The usual request: one batch, outside of a transaction or in one that is open there already.
     # What follows is this API's whole cost for small batches.
     name, topic_id, ((index, records),) = topics[0]
@@ -162,45 +167,76 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
     has more than one request copied here.
     """
     broker = context.broker
-    own = memoryview(bytearray(body))
-    request = decode_request(context.version, own)
-    pending = Pending(alone=True)
-    context = replace(context)
+    postponed = _Postponed(context, body)
     limit = broker.config.record_batch_inflated_bytes_max
-    todo = list(_to_check(context, request))
-    problems: list[CloseConnection] = []
+    todo = list(_to_check(postponed.context, postponed.request))
 
-    def checked(
-        result: "dict[record_validation.Place, record_validation.Outcome] | BaseException",
-    ) -> None:
+    def checked(result: "Checked | BaseException") -> None:
         if isinstance(result, Exception):
-            pending.fail(result)
+            postponed.pending.fail(result)
         elif isinstance(result, BaseException):
             raise result
-        elif not pending.done:
-            _begin(context, request, partial(go_on, result))
-
-    def go_on(
-        looked_into: "dict[record_validation.Place, record_validation.Outcome]", begun: Begun
-    ) -> None:
-        if pending.done:
-            return
-        try:
-            answer = _several(context, request, looked_into, begun, pending)
-        except CloseConnection as closed:
-            pending.fail(closed)
-            problems.append(closed)
-            return
-        if not isinstance(answer, Pending):
-            pending.resolve(answer)
+        elif not postponed.pending.done:
+            _begin(postponed.context, postponed.request, partial(postponed.append, result))
 
     if todo:
         broker.disk.run(lambda: record_validation.check_all(todo, limit), checked)
     else:
         checked({})
-    if problems:  # met before anybody waits for the answer
-        raise problems[0]
-    return pending
+    if postponed.problem is not None:  # met before anybody waits for the answer
+        raise postponed.problem
+    return postponed.pending
+
+
+def _verified(
+    context: RequestContext,
+    body: memoryview,
+    request: ProduceRequest,
+    checked: "Checked",
+    first: list[First],
+) -> Answer:
+    """Append the batches once the coordinator has said that `first` are in the transaction.
+
+    One that is here says so while it is asked: then nothing is copied.
+    """
+    told: list[Begun] = []
+    postponed: list[_Postponed] = []
+
+    def verified(begun: Begun) -> None:
+        if postponed:
+            postponed[0].append(checked, begun)
+        else:
+            told.append(begun)
+
+    coordinator, name = context.coordinators.transactions, request.transactional_id or ""
+    transaction_begin.verify(coordinator, context.version, name, first, verified)
+    if told:
+        return _several(context, request, checked, told[0], Pending())
+    postponed.append(_Postponed(context, body))
+    return postponed[0].pending
+
+
+class _Postponed:
+    """A copy of a request, to be appended when a thread or the coordinator has answered."""
+
+    def __init__(self, context: RequestContext, body: memoryview) -> None:
+        self.context = replace(context)
+        self.request = decode_request(context.version, memoryview(bytearray(body)))
+        self.pending = Pending(alone=True)
+        self.problem: CloseConnection | None = None
+
+    def append(self, checked: "Checked", begun: Begun) -> None:
+        """Append its batches, unless the client has gone."""
+        if self.pending.done:
+            return
+        try:
+            answer = _several(self.context, self.request, checked, begun, self.pending)
+        except CloseConnection as closed:
+            self.pending.fail(closed)
+            self.problem = closed
+            return
+        if not isinstance(answer, Pending):
+            self.pending.resolve(answer)
 
 
 def _begin(context: RequestContext, request: ProduceRequest, done: "Done[Begun]") -> None:
@@ -260,45 +296,15 @@ def _view_of(data: PartitionData) -> memoryview:
     return records if isinstance(records, memoryview) else memoryview(records or b"")
 
 
-class _Batches:
-    """A request with several batches: their results, and how many still wait."""
-
-    def __init__(self, version: int, request: ProduceRequest, pending: Pending) -> None:
-        self.version = version
-        self.request = request
-        self.results: list[list[PartitionResponse]] = []
-        self.waiting = 0
-        self.pending = pending
-
-    def committed(self, topic: int, at: int, error: ApiError | None) -> None:
-        """One batch holds for good, or it will never be known."""
-        if error is not None:
-            before = self.results[topic][at]
-            self.results[topic][at] = PartitionResponse(
-                before.partition, error.code, before.base_offset, error_message=error.message
-            )
-        self.waiting -= 1
-        if self.waiting == 0:
-            self.pending.resolve(self.encoded())
-
-    def encoded(self) -> bytes:
-        """The response's body as things stand."""
-        topics = [
-            TopicResponse(topic.name, topic.topic_id, results)
-            for topic, results in zip(self.request.topics, self.results, strict=True)
-        ]
-        return encode_response(self.version, ProduceResponse(topics))
-
-
 def _several(
     context: RequestContext,
     request: ProduceRequest,
-    checked: "dict[record_validation.Place, record_validation.Outcome]",
+    checked: "Checked",
     begun: Begun,
     pending: Pending,
 ) -> Answer:
     """Append all batches; `checked` says of those that were looked into what became of them."""
-    batches = _Batches(context.version, request, pending)
+    batches = BatchResults(context.version, request, pending)
     waits: list[tuple[Partition, Offset, int, int]] = []
     failed: ApiError | None = None
     for topic_at, topic in enumerate(request.topics):
@@ -361,7 +367,9 @@ def _append(
 
 
 def _wait_for_all(
-    context: RequestContext, batches: _Batches, waits: "list[tuple[Partition, Offset, int, int]]"
+    context: RequestContext,
+    batches: BatchResults,
+    waits: "list[tuple[Partition, Offset, int, int]]",
 ) -> Pending:
     # One more than there are, so that none of the callbacks below, at once or later, is the last.
     batches.waiting = len(waits) + 1
