@@ -59,24 +59,51 @@ def test_each_producer_is_asked_about_once_and_all_answers_are_waited_for() -> N
     assert begun.refused[0, 2].code is ErrorCode.TRANSACTION_ABORTABLE
 
 
+def _session(here: Any) -> KafkaSession:
+    dispatcher = Dispatcher(
+        here.broker, here.coordinators, here.controller, APIS, here.broker.metrics
+    )
+    nobody: Any = SimpleNamespace(address="127.0.0.1", listener="PLAINTEXT", port=1, waits=False)
+    return KafkaSession(dispatcher, nobody)
+
+
+def _first_batch(acks: int) -> bytearray:
+    """A request whose one batch would be the first of its transaction, without its length."""
+    batch = build(
+        [Record(0, 1_780_000_000_000, None, b"v", ())], producer_id=7, producer_epoch=0,
+        base_sequence=0, transactional=True,
+    )  # fmt: skip
+    topic = produce.TopicData("t", bytes(16), [produce.PartitionData(0, batch)])
+    body = produce.encode_request(9, produce.ProduceRequest("tx", acks, 1000, [topic]))
+    return bytearray(request_head(ApiKey.PRODUCE, 9, 7, "test", len(body)) + body)[4:]
+
+
 def test_an_unanswered_batch_that_is_refused_ends_its_connection(tmp_path: Path) -> None:
     async def story() -> None:
         async with room(tmp_path, SimDisk()) as here:
             await here.controller.create_topics([NewTopic("t", 1, 1)])
-            dispatcher = Dispatcher(
-                here.broker, here.coordinators, here.controller, APIS, here.broker.metrics
-            )
-            nobody: Any = SimpleNamespace(
-                address="127.0.0.1", listener="PLAINTEXT", port=1, waits=False
-            )
-            batch = build(
-                [Record(0, 1_780_000_000_000, None, b"v", ())], producer_id=7, producer_epoch=0,
-                base_sequence=0, transactional=True,
-            )  # fmt: skip
-            topic = produce.TopicData("t", bytes(16), [produce.PartitionData(0, batch)])
-            body = produce.encode_request(9, produce.ProduceRequest("tx", 0, 1000, [topic]))
-            frame = request_head(ApiKey.PRODUCE, 9, 7, "test", len(body)) + body
             with pytest.raises(CloseConnection):
-                KafkaSession(dispatcher, nobody).frame(memoryview(bytearray(frame))[4:])
+                _session(here).frame(memoryview(_first_batch(acks=0)))
+
+    play(story())
+
+
+def test_what_waits_for_a_coordinator_elsewhere_is_kept_and_appended_when_it_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with room(tmp_path, SimDisk()) as here:
+            await here.controller.create_topics([NewTopic("t", 1, 1)])
+            coordinator = Elsewhere()
+            monkeypatch.setattr(here.coordinators.transactions, "verify", coordinator.verify)
+            frame = _first_batch(acks=1)
+            _session(here).frame(memoryview(frame))
+            frame[:] = bytes(len(frame))  # the connection reads the next request into its place
+            log = here.broker.partition("t", 0).log
+            assert log.end_offset == 0
+            (asked,) = coordinator.asked
+            asked[2]({})
+            assert log.end_offset == 1
+            assert log.producers.is_open(7, 0)
 
     play(story())
