@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from headrace import __version__
@@ -48,6 +49,20 @@ def run(main: Any) -> int:  # noqa: ANN401 - a coroutine that returns the exit c
         return code
 
 
+def report_unexpected(
+    fatal: Callable[[Exception], None], loop: asyncio.AbstractEventLoop, context: dict[str, Any]
+) -> None:
+    """Log what a callback of the loop raised; a broken invariant goes to `fatal`."""
+    error = context.get("exception")
+    if isinstance(error, InvariantError):
+        fatal(error)
+    else:
+        log.error(
+            "a callback met a bug of Headrace, the broker goes on: please report it with this"
+            " trace: %s", context.get("message", "no message"), exc_info=error,
+        )  # fmt: skip
+
+
 async def _serve(config: BrokerConfig, started: Callable[[Server], None] | None) -> int:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
@@ -65,17 +80,7 @@ async def _serve(config: BrokerConfig, started: Callable[[Server], None] | None)
         )
         end(EXIT_BROKEN)
 
-    def unexpected(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        if isinstance(error, InvariantError):
-            fatal(error)
-        else:
-            log.error(
-                "a callback met a bug of Headrace, the broker goes on: please report it with this"
-                " trace: %s", context.get("message", "no message"), exc_info=error,
-            )  # fmt: skip
-
-    loop.set_exception_handler(unexpected)
+    loop.set_exception_handler(partial(report_unexpected, fatal))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, EXIT_OK)
     gc.disable()
