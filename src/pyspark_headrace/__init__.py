@@ -17,7 +17,7 @@ class DefaultSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """Return what `format` is given."""
         return "headrace"
 
     def _source(self) -> DataSource:
@@ -31,13 +31,13 @@ class DefaultSource(DataSource):
         return HeadraceSource(self.options)
 
     def schema(self) -> "StructType | str":
-        """The row of Spark's own Kafka connector."""
+        """Return the row of Spark's own Kafka connector."""
         return self._source().schema()
 
     def reader(self, schema: "StructType") -> DataSourceReader:
-        """For batch reads."""
+        """Return the reader of batches."""
         return self._source().reader(schema)
 
     def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802
-        """For streaming reads."""
+        """Return the reader of streams."""
         return self._source().streamReader(schema)

@@ -45,7 +45,7 @@ _keep.argtypes, _keep.restype = [ctypes.py_object], None
 
 
 def _releaser() -> int:
-    """Address of what Arrow calls when nobody needs a lent RecordBatch's memory any more.
+    """Return the address of the function that Arrow calls when a lent RecordBatch is freed.
 
     From any thread, and as late as the interpreter's end: it takes the interpreter's lock, refers
     to no global name, and is never freed.

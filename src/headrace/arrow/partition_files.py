@@ -85,7 +85,7 @@ class SegmentFile:
         return 0
 
     def _last_indexed(self) -> int:
-        """As `_indexed` of the greatest offset, without a look at what comes before it."""
+        """Return what `_indexed` gives for the greatest offset, without a look before it."""
         with suppress(CorruptLogError, OSError):
             last, position = self._index().peek()
             header = self._batch_at(position)
@@ -228,7 +228,7 @@ class PartitionFiles:
             segment.close()
 
     def first_from_time(self, timestamp: int, start: int, end: int) -> int:
-        """Offset of the first record of [start, end) not older than `timestamp`; else `end`."""
+        """Return the offset of the first record of [start, end) from `timestamp` on, or `end`."""
         for segment in self.segments_from(start, end):
             offset = segment.first_from_time(timestamp, start, end)
             if offset is not None:
@@ -245,7 +245,7 @@ class PartitionFiles:
         ]
 
     def segments_from(self, start: int, end: int) -> Iterator[SegmentFile]:
-        """The segments with offsets in [start, end) as they are now, each closed behind it."""
+        """Yield the segments with offsets in [start, end) as they are now, each closed after it."""
         segment = self.segment_at(start)
         while segment is not None:
             following = None

@@ -113,7 +113,7 @@ def _still_aborted(aborted: list[AbortedTransaction], position: int) -> Aborted:
 
 
 def _expect_more(segment: SegmentFile, position: int, chunk: memoryview, chunks: _Chunks) -> None:
-    """The chunk holds no whole batch: read a larger one, or say that the file ends within it."""
+    """Read a larger chunk, for this one holds no whole batch, or say that the file ends in it."""
     size = segment.file.size()
     if len(chunk) >= HEADER_BYTES:
         needed = size_of(parse_header(chunk))

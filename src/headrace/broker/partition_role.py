@@ -214,7 +214,7 @@ class PartitionRole:
         return self.log.high_watermark if role is None else role.committed_end()
 
     def log_flushed(self, upto: Offset) -> None:
-        """`LogListener`."""
+        """Do as `LogListener` says."""
         log = self.log
         if self._alone:
             if self.flushes_on_ack and upto > log.high_watermark:

@@ -168,7 +168,7 @@ class Mutations:
         self._over = False
 
     def spend(self, partitions: int) -> None:
-        """Spend tokens for `partitions` to create or delete; ApiError THROTTLING_QUOTA_EXCEEDED."""
+        """Spend tokens to create or delete `partitions`; ApiError THROTTLING_QUOTA_EXCEEDED."""
         tokens = self._tokens
         if tokens is None:
             return

@@ -188,7 +188,7 @@ def _locked(place: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stopped_by_signals(shipper: Shipper) -> Iterator[None]:
-    """SIGTERM and Ctrl-C end the work after the next acknowledgement, a second one at once."""
+    """End the work after the next acknowledgement on SIGTERM and Ctrl-C, a second one at once."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         if shipper.stopping:

@@ -44,7 +44,7 @@ def parse_place(text: str, flag: str) -> Place:
 
 
 def _time(text: str, flag: str) -> int:
-    """Milliseconds since 1970 of a number or an ISO 8601 time, by default of the own zone."""
+    """Return milliseconds since 1970 of a number or an ISO 8601 time, by default local time."""
     if text.isascii() and text.isdigit():
         return int(text)
     try:

@@ -98,7 +98,7 @@ def parse_headers(texts: Sequence[str]) -> list[Header]:
 
 
 def unescape(text: str) -> str:
-    r"""`\t`, `\n`, `\r`, `\0`, `\\` and `\xHH` as their characters, which shells cannot say."""
+    r"""Replace `\t`, `\n`, `\r`, `\0`, `\\` and `\xHH`, hard in shells, by the characters."""
     marks = {"t": "\t", "n": "\n", "r": "\r", "0": "\0", "\\": "\\"}
     parts: list[str] = []
     at = 0

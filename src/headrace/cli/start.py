@@ -45,7 +45,7 @@ class Plain(NamedTuple):
 
 
 def plain_words(arguments: Sequence[str]) -> Plain | None:
-    """What a plain `serve [FILE] [--flag value]…` says, as the tree of commands would read it.
+    """Return what a plain `serve [FILE] [--flag value]…` says, as the commands would read it.
 
     None for everything else, mistakes included: the tree knows what to say to those.
     """

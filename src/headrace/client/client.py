@@ -212,7 +212,7 @@ class Client:
         return await self.link_to(address)
 
     async def coordinator(self, kind: int, key: str) -> Link:
-        """A connection to the coordinator of group (`kind` 0) or transactional id (1) `key`."""
+        """Connect to the coordinator of group (`kind` 0) or transactional id (1) `key`."""
         address = self._coordinators.get((kind, key))
         if address is None:
             address = await self.ask(await self.any_link(), find_coordinator_call(kind, key))

@@ -62,7 +62,7 @@ class InitProducerCall:
 
 
 def find_coordinator_call(kind: int, key: str) -> ColdCall[Address]:
-    """Where the coordinator of group (`kind` 0) or transactional id (1) `key` is."""
+    """Make the call that finds the coordinator of group (`kind` 0) or transactional id `key`."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401
         return maker.request(key=key, key_type=kind, coordinator_keys=(key,))

@@ -13,7 +13,7 @@ _MASK = 0xFFFFFFFF
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit hash of org.apache.kafka.common.utils.Utils.murmur2, as an unsigned number."""
+    """Compute the hash of org.apache.kafka.common.utils.Utils.murmur2, 32 bits unsigned."""
     size = len(data)
     hash_ = _SEED ^ size
     whole = size & ~3

@@ -127,7 +127,7 @@ def topic_config_path(name: str) -> str:
 
 
 def broker_config_path(broker: str) -> str:
-    """Settings changed at run time, of one broker or of all (`CLUSTER_DEFAULT`)."""
+    """Return the path of settings changed at run time: a broker's, or all's (`CLUSTER_DEFAULT`)."""
     return f"{BROKER_CONFIGS}/{broker}"
 
 

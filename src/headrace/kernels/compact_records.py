@@ -43,7 +43,7 @@ class KernelRecords:
         self._work: Array = np.empty(0, np.int64)
 
     def index(self, span: Span, start: int) -> tuple[bool, int]:
-        """As `Records.index`."""
+        """Do as `Records.index` says."""
         kernel, state = self._kernel, self._state
         payload, count, base, last_delta = span
         source = self._source(payload, count)
@@ -57,7 +57,7 @@ class KernelRecords:
         return outcome == kernel.FULL, int(state[kernel.NOTED])
 
     def filter(self, span: Span, latest: int, keep_tombstones: bool) -> Filtered:
-        """As `Records.filter`."""
+        """Do as `Records.filter` says."""
         kernel, state = self._kernel, self._state
         payload, count, base, last_delta = span
         out = self._room(len(payload))
@@ -76,7 +76,7 @@ class KernelRecords:
         return Filtered(kept, data, newest, bool(tombstones), keyless)
 
     def rebase(self, payload: Buffer, count: int, shift: int) -> bytes:
-        """As `Records.rebase`."""
+        """Do as `Records.rebase` says."""
         out = self._room(len(payload) + _REBASE_ROOM_BYTES * count)
         source = np.frombuffer(payload, np.uint8)
         size = self._kernel.rebase_records(source, count, shift, out)

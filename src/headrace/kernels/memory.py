@@ -196,7 +196,7 @@ move_16, move_32, move_64 = _mover(16), _mover(STRIDE), _mover(WIDE_STRIDE)
 
 @njit(inline="always")
 def copy_short(target, target_at, source, source_at, size):
-    """As `copy`. What is short goes in strides, where there is room to read and write beyond it:
+    """Do as `copy`. What is short goes in strides, where there is room to read and write beyond it:
     that takes less than the call of memcpy, and what follows it in `target` is not written yet."""
     if (
         size <= SHORT_BYTES

@@ -62,10 +62,10 @@ class LogListener(Protocol):
     """Who is told of a log's flushes: its partition, and who replicates it."""
 
     def log_flushed(self, upto: Offset) -> None:
-        """All below `upto` is on the platter; told after every flush. Moves offsets, no more."""
+        """Note that all below `upto` is flushed; told after every flush. Moves offsets, no more."""
 
     def log_readable(self) -> None:
-        """What may be read has changed: flushed and told to file readers, or begun elsewhere."""
+        """Note that what may be read has changed: flushed and told to readers, or begun anew."""
 
 
 class Log:

@@ -41,12 +41,12 @@ _ESCAPES = {number: f"\\x{number:02x}" for number in [*range(32), *range(127, 16
 
 
 def one_line(text: str) -> str:
-    """`text` with its control characters escaped."""
+    """Return `text` with its control characters escaped."""
     return text if text.isprintable() else text.translate(_ESCAPES)
 
 
 def fields(**values: object) -> str:
-    """`name=value` pairs, values with blanks quoted, Nones left out."""
+    """Return `name=value` pairs, values with blanks quoted, Nones left out."""
     return " ".join(
         f"{name}={_value(value)}" for name, value in values.items() if value is not None
     )
@@ -64,7 +64,7 @@ class LineFormatter(logging.Formatter):
     """Formats a record as one line, a traceback below it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """Return the line, without its end."""
         when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         name = record.name.removeprefix("headrace.")
         line = f"{when[:-6]}Z {record.levelname:<7} {name} {one_line(record.getMessage())}"
@@ -75,7 +75,7 @@ class LineFormatter(logging.Formatter):
 
 
 def levels() -> dict[str, str]:
-    """The level each of our loggers follows, by its name; `root` is the one above all."""
+    """Return the level each of our loggers follows, by name; `root` is the one above all."""
     ours = [name for name in logging.root.manager.loggerDict if name.startswith("headrace")]
     found = {name: logging.getLogger(name).getEffectiveLevel() for name in sorted(ours)}
     found[ROOT_LOGGER] = logging.root.level

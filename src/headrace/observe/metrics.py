@@ -43,7 +43,10 @@ class Histogram:
         self.buckets[at if at < _OCTAVES * _STEPS else -1] += 1
 
     def quantile(self, share: float) -> float:
-        """Seconds that `share` (0..1) of the durations did not exceed; 0 where there is none."""
+        """Return seconds that `share` (0..1) of the durations did not exceed.
+
+        0 where there is none.
+        """
         wanted, seen = share * self.count, 0
         for at, count in enumerate(self.buckets):
             seen += count
@@ -52,7 +55,7 @@ class Histogram:
         return 0.0
 
     def cumulative(self) -> Iterator[tuple[float, int]]:
-        """(upper bound in seconds, count up to there) per octave, as Prometheus wants them."""
+        """Yield (upper bound in seconds, count up to there) per octave, as Prometheus has them."""
         seen = 0
         for octave in range(_OCTAVES):
             seen += sum(self.buckets[octave * _STEPS : (octave + 1) * _STEPS])
@@ -60,7 +63,7 @@ class Histogram:
 
 
 def bucket_end(at: int) -> float:
-    """Upper bound of bucket `at` in seconds, exclusive."""
+    """Return the upper bound of bucket `at` in seconds, exclusive."""
     if at < _STEPS:
         return (at + 1) / 1e6
     bits, step = divmod(at + 8, _STEPS)
@@ -124,7 +127,7 @@ class Metrics:
         self.gauges: dict[str, Gauge] = {}
 
     def api(self, key: int) -> ApiStats:
-        """The counts of API `key`."""
+        """Return the counts of API `key`."""
         return self.apis[key if 0 <= key < API_KEYS_MAX else API_KEYS_MAX]
 
     def flushed(self, seconds: float, files: int, *, failed: bool = False) -> None:

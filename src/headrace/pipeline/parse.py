@@ -72,12 +72,12 @@ def parse_values(
 
 
 def understood() -> Column:
-    """Condition: the parser has read this record."""
+    """Return the condition that the parser has read this record."""
     return ~sf.col("heartbeat") & sf.col("reason").isNull()
 
 
 def refused() -> Column:
-    """Condition: this record belongs into the quarantine."""
+    """Return the condition that this record belongs into the quarantine."""
     return sf.col("reason").isNotNull()
 
 

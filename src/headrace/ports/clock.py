@@ -15,10 +15,16 @@ class Clock(Protocol):
     """Reads the time and calls back later, on the one thread that decides."""
 
     def wall_ms(self) -> int:
-        """Milliseconds since 1970, for timestamps in records and files. May jump either way."""
+        """Return milliseconds since 1970, for timestamps in records and files.
+
+        May jump either way.
+        """
 
     def monotonic(self) -> float:
-        """Seconds since some start, never going back. All leases and deadlines use this one."""
+        """Return seconds since some start, never going back.
+
+        All leases and deadlines use this one.
+        """
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         """Call `callback` on the deciding thread after `seconds`; 0: when this turn is over."""
@@ -28,7 +34,7 @@ class Random(Protocol):
     """Chance: ids and jitter."""
 
     def uuid(self) -> bytes:
-        """16 random bytes in the form of a version 4 UUID."""
+        """Return 16 random bytes in the form of a version 4 UUID."""
 
     def uniform(self, low: float, high: float) -> float:
-        """A float between `low` and `high`."""
+        """Return a float between `low` and `high`."""

@@ -32,13 +32,13 @@ class DiskFile(Protocol):
     def path(self) -> str: ...
 
     def fileno(self) -> int:
-        """The descriptor, for zero-copy sends; -1 where there is none (simulated files)."""
+        """Return the descriptor, for zero-copy sends; -1 where there is none (simulated files)."""
 
     def size(self) -> int:
-        """Bytes the file holds now."""
+        """Return the bytes the file holds now."""
 
     def mtime_ms(self) -> int:
-        """Last modification, in milliseconds since 1970."""
+        """Return the last modification, in milliseconds since 1970."""
 
     def set_mtime_ms(self, mtime_ms: int) -> None:
         """Make that the time of the last modification."""
@@ -54,7 +54,7 @@ class DiskFile(Protocol):
         """Write now what the disk holds back of it. OSError: nothing of that counts."""
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
-        """Up to `size` bytes from `position` if the page cache holds them all, else None.
+        """Return up to `size` bytes from `position` if the page cache holds them all, else None.
 
         Shorter than `size` only at the end of the file.
         """
@@ -66,7 +66,7 @@ class DiskFile(Protocol):
         """
 
     def cached(self, position: int, size: int) -> bool | None:
-        """Whether the page cache holds all of these bytes. None: that cannot be told, now or ever.
+        """Tell whether the page cache holds all of these bytes; None: that cannot be told.
 
         True says nothing of how long they stay.
         """
@@ -79,15 +79,18 @@ class DiskFile(Protocol):
         """
 
     def read(self, position: int, size: int) -> bytes:
-        """Up to `size` bytes from `position`, waiting for the disk; shorter at the file's end."""
+        """Return up to `size` bytes from `position`, waiting for the disk.
+
+        Shorter at the file's end.
+        """
 
     def forget(self, position: int, size: int) -> None:
-        """Nobody will need these bytes soon: they need not stay in the page cache. A hint."""
+        """Drop these bytes from the page cache, if one likes: nobody will need them soon."""
 
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """fdatasync, now, blocking: for threads, start-up and shutdown."""
+        """Flush by fdatasync, now, blocking: for threads, start-up and shutdown."""
 
     def close(self) -> None: ...
 
@@ -101,10 +104,10 @@ class Disk(Protocol):
     def exists(self, path: str) -> bool: ...
 
     def stat(self, path: str) -> Stat | None:
-        """Size and time of the last change; None where there is nothing at `path`."""
+        """Return the size and time of the last change; None where there is nothing at `path`."""
 
     def list(self, path: str) -> "list[str]":
-        """Names in a directory, sorted."""
+        """Return the names in a directory, sorted."""
 
     def is_directory(self, path: str) -> bool: ...
 
@@ -112,7 +115,10 @@ class Disk(Protocol):
         """Create it and its parents; no error where it exists."""
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic replace. Durable only after `sync_directory` of both parents."""
+        """Replace `target` by `source`, atomically.
+
+        Durable only after `sync_directory` of both parents.
+        """
 
     def remove(self, path: str) -> None: ...
 
@@ -121,24 +127,30 @@ class Disk(Protocol):
     def sync_directory(self, path: str) -> None: ...
 
     def sync_directories(self, paths: Collection[str]) -> None:
-        """The same for many, all of them at once where that is cheaper; those gone are skipped."""
+        """Flush many directories, all of them at once where that is cheaper.
+
+        Those gone are skipped.
+        """
 
     def sync_all(self, path: str) -> None:
         """Make everything written so far to the file system that holds `path` durable; blocking."""
 
     def absolute(self, path: str) -> str:
-        """The path from the root on."""
+        """Return the path from the root on."""
 
     def boot_id(self) -> str:
-        """Another one whenever the page cache was lost (the machine was started); "": not known."""
+        """Return a text, another whenever the page cache was lost (a new boot); "": not known."""
 
     def replace(self, path: str, content: bytes) -> None:
-        """Atomic and durable: temporary file, fsync, rename, fsync of the directory."""
+        """Replace the content, atomic and durable.
+
+        Temporary file, fsync, rename, fsync of the directory.
+        """
 
     def free_bytes(self, path: str) -> int: ...
 
     def total_bytes(self, path: str) -> int:
-        """The size of the file system that holds `path`."""
+        """Return the size of the file system that holds `path`."""
 
     def lock(self, path: str) -> Callable[[], None]:
         """Take an exclusive lock on the file `path` (created), return its release.
@@ -160,7 +172,7 @@ class GatheringDisk(Protocol):
     """A disk that can hold writes back and do them together."""
 
     def begin_gather(self) -> None:
-        """From now on hold writes back: the buffers written must stay as they are until the end."""
+        """Hold writes back from now on: the buffers written must stay as they are until the end."""
 
     def end_gather(self, later: Callable[[Failures], None]) -> Failures | None:
         """Do the writes held back; what failed, and nothing else was lost.
@@ -173,7 +185,7 @@ class BrokerDisk(Disk, GatheringDisk, Protocol):
     """A disk with what only a running broker asks for: the writes of one pass done as one."""
 
     def real_path(self, path: str) -> str:
-        """The one absolute path that all ways to the same file or directory lead to."""
+        """Return the one absolute path that all ways to the same file or directory lead to."""
 
     @property
     def passes_handed_over(self) -> int:

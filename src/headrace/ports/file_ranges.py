@@ -25,7 +25,7 @@ class FileRange:
     """Whether `send` is worth asking."""
 
     def __len__(self) -> int:
-        """Bytes in all, those taken included."""
+        """Return the bytes in all, those taken included."""
         raise NotImplementedError
 
     def send(self, socket: int, size: int) -> int | None:

@@ -43,7 +43,7 @@ class Network(Protocol):
     """What one machine sees of the network."""
 
     def host_name(self) -> str:
-        """The machine's own name."""
+        """Return the machine's own name."""
 
     def listen(self, host: str, port: int, options: ListenOptions) -> Listening:
         """Take an address: "" is every one of the machine's, port 0 any free one. OSError.

@@ -94,7 +94,7 @@ class SessionEvents:
 
 
 def _nothing() -> None:
-    """Nobody listens."""
+    """Do nothing: nobody listens."""
 
 
 class Store(Protocol):
@@ -108,19 +108,22 @@ class Store(Protocol):
         """The owner that our ephemeral nodes carry."""
 
     def last_heard(self) -> float:
-        """When the last ping that was answered was sent: seconds of the boot-time clock.
+        """Return when the last ping that was answered was sent: seconds of the boot-time clock.
 
         Infinity where there is nobody who could end the session.
         """
 
     async def get(self, path: str) -> Node:
-        """The node, or NoNode."""
+        """Return the node, or NoNode."""
 
     async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
-        """The nodes at `paths`, None where there is none: in as few round trips as can be."""
+        """Return the nodes at `paths`, None where there is none.
+
+        In as few round trips as can be.
+        """
 
     async def children(self, path: str) -> list[str]:
-        """Names of the children, sorted; NoNode."""
+        """Return the names of the children, sorted; NoNode."""
 
     async def create(
         self,
@@ -140,7 +143,7 @@ class Store(Protocol):
         """Delete a node without children; NoNode, BadVersion, NotEmpty."""
 
     async def multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
-        """All or nothing; raises the error of the first operation that cannot be done.
+        """Do all operations or none; raises the error of the first that cannot be done.
 
         Results: Set → Node, Create → path, Delete and Check → None.
         """

@@ -20,19 +20,19 @@ class World(Protocol):
     """Whether long work may be given to a process of its own; else `disk.run` does it."""
 
     def boot_seconds(self) -> float:
-        """Seconds since some start, going on while the machine sleeps: leases are counted by it.
+        """Return seconds since some start, counted on while the machine sleeps: for leases.
 
         A machine that wakes up must not take its lease for a fresh one.
         """
 
     def store_exists(self) -> bool:
-        """Whether the metadata store has been made: then it can say whose our directories are.
+        """Tell whether the metadata store has been made: then it can say whose our directories are.
 
         One that other brokers use too lies in none of our directories, and always is.
         """
 
     def open_store(self, events: SessionEvents) -> Store:
-        """The metadata store, a new session of it; blocks once, for the start. ConfigError."""
+        """Open a new session of the metadata store; blocks once, for the start. ConfigError."""
 
     def close(self) -> None:
         """Finish the blocking work that was handed over, and end its threads. Blocks."""

@@ -237,7 +237,7 @@ class RealFile:
         return found
 
     def forget(self, position: int, size: int) -> None:
-        """posix_fadvise DONTNEED, where there is such a thing."""
+        """Drop the bytes from the page cache (posix_fadvise DONTNEED), where that can be done."""
         if hasattr(os, "posix_fadvise"):
             self._call(os.posix_fadvise, position, size, os.POSIX_FADV_DONTNEED)
 

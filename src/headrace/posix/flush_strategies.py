@@ -124,7 +124,7 @@ class Auto:
         self._costs: dict[int, _Costs] = {}
 
     def flush(self, fds: Sequence[int], size: int, devices: Sequence[int]) -> None:
-        """The cheaper way; with many files now and then the other, to know what it costs."""
+        """Flush in the cheaper way; with many files at times in the other, to learn its cost."""
         count = len(fds)
         if count == 1:
             os.fdatasync(fds[0])

@@ -144,7 +144,7 @@ class OpenFiles:
             del self._named[file.path]
 
     def renamed(self, source: str, target: str) -> None:
-        """The file `source` is called `target` now: it is opened by that name from now on."""
+        """Note that the file `source` is called `target` now, and open it by that name."""
         with self._lock:
             file = self._named.pop(source, None)
             if file is not None:

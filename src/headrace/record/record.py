@@ -100,7 +100,7 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 def read_varint_within(
     data: Bytes, at: int, end: int, bytes_max: int = VARINT_BYTES_MAX
 ) -> tuple[int, int]:
-    """A zig-zag number of at most `bytes_max` bytes in [at, end), and the position after it.
+    """Read a zig-zag number of at most `bytes_max` bytes in [at, end), and the next position.
 
     Position -1 where there is none, or one that its type (32 or 64 bits) does not hold.
     """
@@ -254,7 +254,7 @@ def write_records(
 
 
 def write_pairs(pairs: Sequence[tuple[bytes, bytes | None]], codec: Codec) -> bytes:
-    """A batch's payload: keys and values without headers, all of the batch's time, from 0 on."""
+    """Encode a payload of keys and values, without headers, all of the batch's time, from 0 on."""
     known, few = _KNOWN, len(_KNOWN)
     out: list[bytes] = []
     for number, (key, value) in enumerate(pairs):

@@ -51,7 +51,7 @@ class ProcessWorker:
         return None if self._process is None else self._process.pid
 
     def start(self, job: Job, told: "Told") -> None:
-        """As `Worker.start`."""
+        """Do as `Worker.start` says."""
         self._stopping = False
         if self._idle is not None:
             self._idle.cancel()
@@ -120,12 +120,12 @@ class ProcessWorker:
         self._idle = loop.call_later(self._idle_seconds, end)
 
     def stop(self) -> None:
-        """As `Worker.stop`: the child is killed before this returns."""
+        """Do as `Worker.stop`: the child is killed before this returns."""
         self._stopping = True
         self._kill()
 
     def close(self) -> None:
-        """As `Worker.close`."""
+        """Do as `Worker.close` says."""
         self._closed = True
         if self._idle is not None:
             self._idle.cancel()

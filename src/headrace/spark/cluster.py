@@ -90,7 +90,10 @@ class Cluster:
         return {name: _assigned(known, name, assigned.get(name)) for name in names}
 
     def ends(self, partitions: Iterable[TopicPartition], which: int) -> Ends:
-        """EARLIEST or LATEST offsets; LATEST is what readers of the isolation level may see."""
+        """Return EARLIEST or LATEST offsets.
+
+        LATEST is what readers of the isolation level may see.
+        """
         offsets = self._list(dict.fromkeys(partitions, which))
         return {partition: at.offset for partition, at in offsets.items()}
 
@@ -169,7 +172,7 @@ def partitions_of(topics: Mapping[str, TopicMetadata]) -> list[TopicPartition]:
 
 
 def ids_of(topics: Mapping[str, TopicMetadata]) -> dict[str, str]:
-    """Topic ids by name, for the checkpoint; brokers too old to have ids give none."""
+    """Return topic ids by name, for the checkpoint; brokers too old to have ids give none."""
     return {
         name: urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
         for name, topic in topics.items()
@@ -194,7 +197,7 @@ def _assigned(known: Metadata, name: str, numbers: tuple[int, ...] | None) -> To
 
 
 def _for_each(given: Partitions, wanted: list[TopicPartition], option: str) -> Ends:
-    """The numbers given, one for each partition wanted and no other; SourceError otherwise."""
+    """Return the numbers given, one for each partition wanted and no other; else SourceError."""
     numbers = {
         TopicPartition(topic, partition): number
         for topic, partitions in given.items()
@@ -217,7 +220,7 @@ def _weight(records: memoryview) -> float:
 
 
 def lost(loss: str, *, fail: bool) -> str:
-    """DataLossError where data loss is to fail the query, else the same words for a warning."""
+    """Raise DataLossError where data loss is to fail the query, else return it as a warning."""
     if fail:
         raise DataLossError(loss)
     return loss

@@ -44,7 +44,7 @@ class Java(NamedTuple):
     bundled: bool
 
     def quiet_options(self) -> list[str]:
-        """Options without which newer Javas warn of what Spark does on every start."""
+        """Return the options without which newer Javas warn of what Spark does on every start."""
         if self.major < _UNSAFE_WARNS_FROM:
             return []
         return ["--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow"]

@@ -73,10 +73,10 @@ def _listener() -> "StreamingQueryListener":
         """Commits on progress. Called by one thread of Spark's."""
 
         def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
-            """Nothing is read yet."""
+            """Do nothing: nothing is read yet."""
 
         def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802
-            """A batch ended."""
+            """Commit the batch that ended."""
             progress = event.progress
             try:
                 for position in positions_of(progress.sources):
@@ -87,9 +87,9 @@ def _listener() -> "StreamingQueryListener":
                 _log.warning("offsets of %s are not shown: %s", progress.name, error)
 
         def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-            """Nothing new."""
+            """Do nothing: there is nothing new."""
 
         def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-            """All batches were committed as they ended."""
+            """Do nothing: all batches were committed as they ended."""
 
     return OffsetsListener()

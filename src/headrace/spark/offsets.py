@@ -60,7 +60,7 @@ class Position:
 
 
 def nested(ends: Ends) -> dict[str, dict[str, int]]:
-    """{"orders": {"0": 12}}, sorted by topic and partition."""
+    """Return {"orders": {"0": 12}}, sorted by topic and partition."""
     by_topic: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(ends.items()):
         by_topic.setdefault(topic, {})[str(partition)] = offset
@@ -77,5 +77,5 @@ def flat(said: Mapping[str, Mapping[str, int]]) -> Ends:
 
 
 def topics_of(partitions: Iterable[TopicPartition]) -> list[str]:
-    """Their topics, each once, sorted."""
+    """Return their topics, each once, sorted."""
     return sorted({partition.topic for partition in partitions})

@@ -124,7 +124,7 @@ class _Given:
         return self._values.get(name.lower())
 
     def names(self) -> list[tuple[str, str]]:
-        """Lower-case and as written."""
+        """Return the names, lower-case and as written."""
         return list(self._spelled.items())
 
     def number(self, name: str, least: int = 1) -> int | None:

@@ -28,13 +28,13 @@ class OffsetRange(NamedTuple):
 
 
 def backlog(begin: Ends, latest: Ends) -> Ends:
-    """How far each partition of `latest` is behind; partitions with nothing to read left out."""
+    """Return how far each partition of `latest` is behind; those with nothing to read left out."""
     sizes = {partition: end - begin.get(partition, end) for partition, end in latest.items()}
     return {partition: size for partition, size in sizes.items() if size > 0}
 
 
 def limit_rows(begin: Ends, latest: Ends, rows: int) -> Ends:
-    """Ends of a batch of about `rows` offsets, shared out by backlog; each gets one at least.
+    """Return ends of a batch of about `rows` offsets, by backlog; each gets one at least.
 
     As Spark's connector does it: a share under one is rounded up, others down.
     """
@@ -50,7 +50,7 @@ def limit_rows(begin: Ends, latest: Ends, rows: int) -> Ends:
 def limit_bytes(
     begin: Ends, latest: Ends, bytes_max: int, record_bytes: Mapping[TopicPartition, float]
 ) -> Ends:
-    """Ends of a batch of about `bytes_max` bytes, shared out by backlog in bytes.
+    """Return ends of a batch of about `bytes_max` bytes, shared out by backlog in bytes.
 
     `record_bytes`: what one offset of each partition weighs about. One offset each at least.
     """
@@ -77,7 +77,7 @@ def _cut(begin: Ends, latest: Ends, shares: Mapping[TopicPartition, float]) -> E
 def split(
     ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None
 ) -> list[OffsetRange]:
-    """Tasks for these ranges: one each, more where `min_partitions` or `max_records` ask for it.
+    """Return tasks for ranges: one each, more by `min_partitions` or `max_records`.
 
     Larger ranges get more parts. The result may be fewer than asked where there are few offsets.
     """

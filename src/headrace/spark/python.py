@@ -23,7 +23,7 @@ exec {python} "$@"
 
 
 def worker_python() -> str:
-    """Path of a script that runs this Python without the zip before the package."""
+    """Return the path of a script that runs this Python without the zip before the package."""
     import pyspark
 
     carried = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"

@@ -166,7 +166,7 @@ class RangeReader:
         raise SourceError(text)
 
     def _step_over_gap(self) -> None:
-        """The position is outside of the log: go on where it begins, or end."""
+        """Go on where the log begins, or end: the position is outside of the log."""
         place, position = self._task.place, self._decoder.position
         earliest = self._end_of_log(EARLIEST)
         if position < earliest:
@@ -191,7 +191,7 @@ class RangeReader:
         self._decoder.position = self._task.end if go_on_at is None else go_on_at
 
     def _starved(self, fetched: Fetched) -> None:
-        """Nothing came although the range goes on: wait, the log may have lost its end."""
+        """Wait where nothing came although the range goes on: the log may have lost its end."""
         if len(fetched.records):
             raise SourceError(
                 f"{self._task.place}: no whole batch within {len(fetched.records)} bytes at offset "

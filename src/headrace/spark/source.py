@@ -60,7 +60,7 @@ _TYPES: dict[str, DataType] = {
 
 
 def row_schema(columns: Sequence[str]) -> StructType:
-    """Spark's schema of these columns."""
+    """Return Spark's schema of these columns."""
     return StructType([StructField(name, _TYPES[name]) for name in columns])
 
 
@@ -92,11 +92,11 @@ class HeadraceSource(DataSource):
         return row_schema(parse_options(_without_bounds(self.options), streaming=False).columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For `spark.read`."""
+        """Return the reader for `spark.read`."""
         return BatchReader(parse_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """For `spark.readStream`."""
+        """Return the reader for `spark.readStream`."""
         return StreamReader(parse_options(self.options, streaming=True), schema)
 
 
@@ -145,7 +145,7 @@ class BatchReader(DataSourceReader):
         self._columns = chosen_columns(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Tasks for what is there now."""
+        """Return tasks for what is there now."""
         options = self._options
         _warn_of_ignored(options)
         with Cluster(options.bootstrap, options.fetching) as cluster:
@@ -163,7 +163,7 @@ class BatchReader(DataSourceReader):
         return _tasks(options, self._columns, begin, end)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """One task's rows. Runs on an executor."""
+        """Yield one task's rows. Runs on an executor."""
         return _read(partition)
 
 
@@ -196,7 +196,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._position(offsets, ids_of(topics)).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """maxOffsetsPerTrigger or maxBytesPerTrigger. With both, both hold."""
+        """Return maxOffsetsPerTrigger or maxBytesPerTrigger. With both, both hold."""
         if self._options.max_offsets is not None:
             return ReadMaxRows(self._options.max_offsets)
         if self._options.max_bytes is not None:
@@ -204,7 +204,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """From now on, latestOffset goes no further than what is there now."""
+        """Let latestOffset go no further from now on than what is there now."""
         topics = self._ask().topics(self._options.subscription)
         self._target = self._position(
             self._ask().ends(partitions_of(topics), LATEST), ids_of(topics)
@@ -241,7 +241,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _tasks(self._options, self._columns, begin, after.offsets)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """One task's rows. Runs on an executor."""
+        """Yield one task's rows. Runs on an executor."""
         return _read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -313,7 +313,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begin, added
 
     def _must_wait(self, begin: Ends, ends: Ends) -> bool:
-        """minOffsetsPerTrigger: whether the batch is to wait for more, up to maxTriggerDelay."""
+        """Tell whether the batch is to wait for more.
+
+        MinOffsetsPerTrigger, up to maxTriggerDelay.
+        """
         least = self._options.min_offsets
         if least is None or self._target is not None:
             return False

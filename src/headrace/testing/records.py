@@ -31,7 +31,7 @@ class StoredRecord(NamedTuple):
 
 
 def stored(broker: "Broker", topic: str, last: int | None = None) -> list[StoredRecord]:
-    """All records of a topic below its high watermarks, of `last` the newest of each partition.
+    """Return all records of a topic below its high watermarks, or each partition's `last` ones.
 
     On the broker's own thread. Reads from disk where it must: nothing else has its turn meanwhile.
     """

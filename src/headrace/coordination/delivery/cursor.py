@@ -180,7 +180,7 @@ class Cursor:
     # What holders say
 
     def check_held(self, holder: Hashable, first: int, last: int) -> None:
-        """NotHeld unless `first` to `last` is with `holder`, but for what is below `start`."""
+        """Raise NotHeld unless `first` to `last` is with `holder`, except below `start`."""
         at = max(first, self.start)
         if last >= self.end:
             raise NotHeld(f"offset {last} was never handed out")
@@ -238,7 +238,7 @@ class Cursor:
     # What is done without a holder
 
     def archive(self, first: int, last: int, *, keep: bool = True) -> None:
-        """Never hand out `first` to `last`, except what is out already.
+        """Archive `first` to `last`: never hand it out, except what is out already.
 
         `keep=False`: whoever reads the log again finds the same, so it need not be kept.
         """

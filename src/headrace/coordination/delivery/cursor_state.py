@@ -63,7 +63,7 @@ class StateMap:
 
 
 def in_order(batches: Iterable[StateBatch], start: int) -> tuple[StateBatch, ...]:
-    """Batches noted one after the other as ascending and disjoint ones, none below `start`."""
+    """Return the batches noted one after the other as ascending and disjoint, from `start` on."""
     runs: RunMap[tuple[RecordState, int]] = RunMap()
     for first, last, state, count in batches:
         if last >= start:

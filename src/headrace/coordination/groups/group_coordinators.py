@@ -270,7 +270,7 @@ class GroupCoordinators:
     def commit_in_transaction(
         self, request: CommitRequest, producer_id: int, epoch: int, done: Done[ErrorCode]
     ) -> None:
-        """TxnOffsetCommit: one code for all its offsets, which wait for the transaction's end."""
+        """Answer TxnOffsetCommit: one code for all its offsets, which wait for the end."""
         try:
             shard = self._member_shard(request.group_id)
             _check_not_shared(shard, request.group_id, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -338,7 +338,7 @@ class GroupCoordinators:
         wanted: Sequence[tuple[str, int]],
         done: Callable[[ErrorCode, list[ErrorCode]], None],
     ) -> None:
-        """OffsetDelete: the group's error, and one for each (topic, partition) of `wanted`."""
+        """Answer OffsetDelete: the group's error, and one for each (topic, partition) wanted."""
         try:
             shard = self._member_shard(group_id)
         except ApiError as error:

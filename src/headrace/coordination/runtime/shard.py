@@ -142,7 +142,7 @@ class Shard(ABC):
         self._tell_waiting()
 
     def check_active(self) -> None:
-        """ApiError: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR."""
+        """Raise ApiError COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR unless it serves."""
         if self.state is ShardState.LOADING:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         if self.state is not ShardState.ACTIVE:

@@ -178,7 +178,7 @@ class SharePartition(Watched):
     # Handing out
 
     def bytes_wanted(self, bytes_max: int, records_max: int) -> int:
-        """How much to read for about so many records, by what records here have been like."""
+        """Return the bytes to read for about so many records, by what records here were like."""
         return min(bytes_max, max(int(2 * records_max * self._record_bytes), _READ_BYTES_MIN))
 
     def look(self, bytes_max: int, records_max: int, *, at_least_one: bool) -> Look | None:
@@ -382,7 +382,7 @@ _RETRIED = frozenset({
 
 
 def _as_client_sees(error: ErrorCode) -> ApiError:
-    """Kafka's SharePartition tells clients one thing of all coordinators it cannot reach."""
+    """Return the one error that Kafka's SharePartition has for all coordinators out of reach."""
     if error in _RETRIED:
         return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return ApiError(error)

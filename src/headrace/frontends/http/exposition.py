@@ -27,7 +27,7 @@ class BrokerCollector:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """Yield all families."""
         metrics = self._metrics
         asked = [(_api_name(key), api) for key, api in enumerate(metrics.apis) if api.requests]
         yield from _requests(asked)
@@ -46,7 +46,7 @@ class BrokerCollector:
 
 
 def render(metrics: Metrics) -> bytes:
-    """The whole text."""
+    """Return the whole text."""
     registry = CollectorRegistry()
     registry.register(BrokerCollector(metrics))
     text: bytes = generate_latest(registry)
@@ -107,7 +107,7 @@ def _histogram(name: str, doc: str, histogram: Histogram) -> Metric:
 
 
 def _gauge(gauge: Gauge) -> Metric:
-    """A gauge's family; of many labels only the first `LABELS_MAX` by name."""
+    """Return a gauge's family; of many labels only the first `LABELS_MAX` by name."""
     kind = CounterMetricFamily if gauge.counter else GaugeMetricFamily
     value = gauge.read()
     if not isinstance(value, Mapping):

@@ -96,7 +96,7 @@ def register_cleaner(metrics: "Metrics", cleaner: "LogCleaner") -> None:
 
 
 def healthy(broker: "Broker") -> bool:
-    """Whether at least one log directory takes records."""
+    """Tell whether at least one log directory takes records."""
     return not all(directory.fenced for directory in broker.directories)
 
 
@@ -111,7 +111,7 @@ def _groups(broker: "Broker", coordinators: "Coordinators") -> float:
 
 
 def _log_bytes(broker: "Broker") -> Mapping[str, float]:
-    """By topic: partitions are too many for labels."""
+    """Return the bytes of logs by topic: partitions are too many for labels."""
     found: dict[str, float] = {}
     for directory in broker.directories:
         if directory.fenced:

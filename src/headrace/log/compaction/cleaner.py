@@ -366,7 +366,7 @@ class LogCleaner:
             self._worker.stop()
 
     def about_to_cut(self, log: "Log", end: Offset | None) -> None:
-        """As in `LogDirectoryListener`."""
+        """Do as `LogDirectoryListener` says."""
         run = self._run
         if run is not None and run.log is log:
             self._give_up(run, "segments of it go")

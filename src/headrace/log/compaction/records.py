@@ -76,7 +76,7 @@ class PlainRecords:
         self._offsets: dict[bytes, int] = {}
 
     def index(self, span: Span, start: int) -> tuple[bool, int]:
-        """As `Records.index`."""
+        """Do as `Records.index` says."""
         offsets, keys_max = self._offsets, self._keys_max
         noted = -1
         for parsed in _parse(span):
@@ -91,7 +91,7 @@ class PlainRecords:
         return False, noted
 
     def filter(self, span: Span, latest: int, keep_tombstones: bool) -> Filtered:
-        """As `Records.filter`."""
+        """Do as `Records.filter` says."""
         find = self._offsets.get
         kept: list[Buffer] = []
         newest = keyless = 0
@@ -112,7 +112,7 @@ class PlainRecords:
         return Filtered(len(kept), b"".join(kept), newest, tombstones, keyless)
 
     def rebase(self, payload: Buffer, count: int, shift: int) -> bytes:
-        """As `Records.rebase`."""
+        """Do as `Records.rebase` says."""
         return rebase(payload, count, shift)
 
 

@@ -41,7 +41,7 @@ class InlineWorker:
         self._stopped = False
 
     def start(self, job: Job, told: Told) -> None:
-        """As `Worker.start`."""
+        """Do as `Worker.start` says."""
         self._told, self._stopped = told, False
         keys = PlainRecords(keys_max(job, PLAIN_ENTRY_BYTES))
         self._next(compact(job, self._disk, keys))
@@ -63,9 +63,9 @@ class InlineWorker:
         self._disk.run(lambda: next_event(steps), done)
 
     def stop(self) -> None:
-        """As `Worker.stop`."""
+        """Do as `Worker.stop` says."""
         self._stopped = True
 
     def close(self) -> None:
-        """As `Worker.close`."""
+        """Do as `Worker.close` says."""
         self._told = None

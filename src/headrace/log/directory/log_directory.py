@@ -166,7 +166,7 @@ class LogDirectory:
         self._failure_listeners = (*self._failure_listeners, told)
 
     def failed(self, error: OSError, path: str) -> None:
-        """As in `LogDirectoryEvents`."""
+        """Do as `LogDirectoryEvents` says."""
         _logger.critical("%s: %s; directory %s is fenced until a restart", path, error, self.path)
         if self.context.unflushed:
             self.disk.run(self.loader.doubt, lambda _: None)
@@ -174,12 +174,12 @@ class LogDirectory:
             told(error)
 
     def about_to_cut(self, log: Log, end: Offset | None) -> None:
-        """As in `LogDirectoryEvents`."""
+        """Do as `LogDirectoryEvents` says."""
         for listener in self._listeners:
             listener.about_to_cut(log, end)
 
     def gap_appended(self, log: Log, below: Offset) -> None:
-        """As in `LogDirectoryEvents`."""
+        """Do as `LogDirectoryEvents` says."""
         try:
             file = self.gaps.note(log.topic_partition, below, ahead=True)
         except OSError as error:
@@ -189,7 +189,7 @@ class LogDirectory:
             log.unflushed.add_directory(self.path)
 
     def start_moved(self) -> None:
-        """As in `LogDirectoryEvents`."""
+        """Do as `LogDirectoryEvents` says."""
         self.checkpoint()
 
     # --- partitions come and go --------------------------------------------------------------

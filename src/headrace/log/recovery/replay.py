@@ -149,7 +149,7 @@ def _recent_headers(log: Log, end: Offset) -> Iterator[BatchHeader]:
 def _batches_between(
     log: Log, start: Offset, end: Offset
 ) -> Iterator[tuple[BatchHeader, memoryview, int]]:
-    """Batches in [start, end), the bytes only of control batches; when their segments changed."""
+    """Yield batches in [start, end), of control batches the bytes, and their segments' times."""
     position: int
     for at, segment in enumerate(log.segments):
         following = log.segments[at + 1].base_offset if at + 1 < len(log.segments) else end

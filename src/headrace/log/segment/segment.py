@@ -73,7 +73,7 @@ class Segment:
         return f"{self.directory}/{file_names.segment_file(self.base_offset, suffix)}{self.suffix}"
 
     def _made(self) -> tuple[OffsetIndex, TimeIndex, TxnIndex]:
-        """The indexes, made by their first use: most segments of many partitions never are."""
+        """Return the indexes, made by their first use: most segments never make any."""
         made = self._indexes
         if made is None:
             disk, base, most = self._disk, self.base_offset, self._index_bytes_max

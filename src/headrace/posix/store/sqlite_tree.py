@@ -169,7 +169,7 @@ class Tree:
         return sorted(row[0][start:] for row in rows)
 
     def multi(self, operations: Sequence[Operation]) -> tuple[list[Result], list[str]]:
-        """All or nothing. Returns the results and the paths that watchers must hear of."""
+        """Do all operations or none; returns the results and the paths watchers must hear of."""
         touched: list[str] = []
         with self._transaction():
             zxid = self._count("zxid")

@@ -93,7 +93,7 @@ class ClassicGroup:
         return self.is_consumer if self.subscribed is None else topic in self.subscribed
 
     def supports(self, protocol_type: str, names: tuple[tuple[str, bytes], ...]) -> bool:
-        """Whether a member with these protocols can be in one generation with all the others."""
+        """Tell whether a member with these protocols can be in a generation with all the others."""
         if self.state is GroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         everybody = len(self.members)

@@ -14,7 +14,7 @@ _LENGTH = struct.Struct(">h")
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """Topics named in a member's subscription, or None where the bytes are no subscription."""
+    """Return the topics named in a member's subscription; None where the bytes are none."""
     topics: set[str] = set()
     try:
         version, count = _HEAD.unpack_from(metadata)

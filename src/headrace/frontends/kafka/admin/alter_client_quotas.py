@@ -13,7 +13,7 @@ from headrace.frontends.kafka.connection.response_entities import Entity, error_
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """One result per entity, in the order asked."""
+    """Answer with one result per entity, in the order asked."""
     make = maker(context)
     alterations = [
         Alteration(

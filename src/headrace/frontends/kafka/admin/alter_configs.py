@@ -11,7 +11,7 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """One result per resource, in the order asked."""
+    """Answer with one result per resource, in the order asked."""
     return await alter(context, request, _whole)
 
 

@@ -9,7 +9,7 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """One result for each partition, in the order asked."""
+    """Answer with one result for each partition, in the order asked."""
     make = maker(context)
     return make(
         None,
@@ -39,7 +39,7 @@ def _outcome(context: RequestContext, make: Make, name: str, asked: Entity) -> E
 def _refusal(
     context: RequestContext, name: str, index: int, replicas: tuple[int, ...] | None
 ) -> ApiError | None:
-    """Why the replicas cannot be those; None where they are."""
+    """Return why the replicas cannot be those; None where they are."""
     topic = context.broker.image.topics.get(name)
     if topic is None:
         return ApiError(

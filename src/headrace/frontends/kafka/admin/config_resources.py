@@ -22,7 +22,7 @@ class ResourceType(IntEnum):
 
 
 def described_name(resource_type: int) -> str:
-    """A resource type in words."""
+    """Return a resource type in words."""
     try:
         return ResourceType(resource_type).name.lower().replace("_", " ")
     except ValueError:

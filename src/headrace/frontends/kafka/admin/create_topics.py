@@ -90,7 +90,7 @@ def _result(
     outcome: TopicInfo | ApiError,
     described: dict[tuple[tuple[str, str], ...], tuple[Entity, ...]],
 ) -> Entity:
-    """One topic's. `described`: all settings of topics configured alike, made once."""
+    """Return the result of one topic. `described`: all settings of topics configured alike."""
     if isinstance(outcome, ApiError):
         return make(
             "CreatableTopicResult",

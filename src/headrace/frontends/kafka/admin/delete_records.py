@@ -16,7 +16,7 @@ CHECKPOINT_SECONDS_MAX = 30.0
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """One result per partition: its new low watermark, or an error."""
+    """Answer with one result per partition: its new low watermark, or an error."""
     make = maker(context)
     outcome: dict[tuple[str, int], tuple[int, ErrorCode]] = {}
     for topic in request.topics:

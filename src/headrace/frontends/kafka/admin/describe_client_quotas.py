@@ -24,7 +24,7 @@ class _Match(IntEnum):
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """All entities that the filter lets through."""
+    """Answer with all entities that the filter lets through."""
     make = maker(context)
     try:
         wanted = dict(_filter(request))
@@ -44,7 +44,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _filter(request: Entity) -> Iterator[tuple[str, tuple[_Match, str | None]]]:
-    """What is asked of each type; ApiError with Kafka's reasons."""
+    """Yield what is asked of each type; ApiError with Kafka's reasons."""
     seen: set[str] = set()
     for component in request.components:
         kind = component.entity_type

@@ -22,7 +22,7 @@ from headrace.observe import logs
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """One result per resource, in the order asked."""
+    """Answer with one result per resource, in the order asked."""
     make = maker(context)
     documented = getattr(request, "include_documentation", False)
     results = []

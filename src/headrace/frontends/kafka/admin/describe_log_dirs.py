@@ -20,7 +20,7 @@ _Wanted = Mapping[str, frozenset[int]] | None
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """One result per log directory."""
+    """Answer with one result per log directory."""
     make = maker(context)
     wanted: _Wanted = None
     if request.topics is not None:

@@ -25,7 +25,7 @@ class ElectionType(IntEnum):
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """The outcome for each partition."""
+    """Answer with the outcome for each partition."""
     make = maker(context)
     try:
         kind = ElectionType(getattr(request, "election_type", ElectionType.PREFERRED))

@@ -14,7 +14,7 @@ from headrace.model.errors import ErrorCode
 
 
 def client_of(context: RequestContext) -> Client:
-    """Who asks."""
+    """Return who asks."""
     name, version = context.client_software
     return Client(
         context.client_id or "", name, version, context.identity.host, context.client_port
@@ -22,7 +22,7 @@ def client_of(context: RequestContext) -> Client:
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """What this instance is asked for; ApiError."""
+    """Answer with what this instance is asked for; ApiError."""
     telemetry = context.broker.telemetry
     asked = request.client_instance_id
     found = telemetry.subscribe(None if asked is None else asked.bytes, client_of(context))

@@ -14,7 +14,7 @@ from headrace.model.errors import ErrorCode
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """All names of the kinds asked for; of every kind where none is named."""
+    """Answer with all names of the kinds asked for; of every kind where none is named."""
     make = maker(context)
     asked: frozenset[int] = frozenset({ResourceType.CLIENT_METRICS})
     if context.version >= 1:

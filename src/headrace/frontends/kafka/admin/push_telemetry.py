@@ -16,7 +16,7 @@ from headrace.wire.otlp import Point, points
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
-    """Taken, or refused with an ApiError."""
+    """Take the push, or refuse it with an ApiError."""
     telemetry, client = context.broker.telemetry, client_of(context)
     asked = request.client_instance_id
     payload = bytes(request.metrics)
@@ -35,7 +35,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 async def _read(context: RequestContext, payload: bytes, codec: Codec, limit: int) -> list[Point]:
-    """The numbers of a push, read on a thread; ApiError."""
+    """Read the numbers of a push, on a thread; ApiError."""
 
     def work() -> list[Point]:
         try:

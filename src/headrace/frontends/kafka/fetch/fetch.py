@@ -285,7 +285,7 @@ class _Fetch:
             self._answer()
 
     def _answer_as_it_is(self) -> None:
-        """The wait is over: answer with what there is."""
+        """Answer with what there is: the wait is over."""
         self._look()
         if self.cold:
             self._read_cold()

@@ -60,7 +60,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def open(self, version: int, request: FetchRequest) -> FetchSession | None:
-        """The session a full fetch asks for; None where there is no place for one.
+        """Open the session a full fetch asks for; None where there is no place for one.
 
         Ends the session the client had before.
         """
@@ -74,7 +74,7 @@ class FetchSessions:
         return session
 
     def resume(self, version: int, request: FetchRequest) -> FetchSession:
-        """The session an incremental fetch goes on with, taken to its next epoch.
+        """Resume the session of an incremental fetch, taken to its next epoch.
 
         ApiError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
         FETCH_SESSION_TOPIC_ID_ERROR (names before, ids now, or the other way round).
@@ -106,7 +106,7 @@ class FetchSessions:
                 return drawn
 
     def _place_for(self, partitions: int) -> bool:
-        """Whether a session of that many partitions may be kept, if need be in another's place."""
+        """Tell whether a session of so many partitions may be kept, perhaps in another's place."""
         if len(self._sessions) < self._sessions_max:
             return True
         if not self._sessions:
@@ -129,7 +129,7 @@ class FetchSessions:
 
 
 def wanted_of(version: int, request: FetchRequest) -> WantedPartitions:
-    """What a request without session asks for."""
+    """Return the partitions that a request without session asks for."""
     by_id = version >= _TOPIC_IDS_FROM
     wanted = WantedPartitions(kept=False)
     for topic in request.topics:

@@ -66,7 +66,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 def _end_of_log(
     version: int, partition: "Partition", asked: PartitionRequest, committed: bool
 ) -> PartitionResponse | None:
-    """The answer that needs no search, or None."""
+    """Return the answer that needs no search, or None."""
     index, timestamp, _ = asked
     since = _SINCE.get(timestamp)
     if since is not None and version < since:

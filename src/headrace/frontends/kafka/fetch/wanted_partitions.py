@@ -54,7 +54,7 @@ class WantedPartition:
         self.log_start_offset = -1
 
     def has_news(self, answer: "FetchedPartition") -> bool:
-        """Whether `answer` tells anything not told before."""
+        """Tell whether `answer` tells anything not told before."""
         return (
             answer.high_watermark != self.high_watermark
             or answer.log_start_offset != self.log_start_offset
@@ -82,7 +82,7 @@ class WantedPartition:
             watched.unwatch(self.mark)
 
     def mark(self) -> None:
-        """Another look may find more: take it, at once if a request waits."""
+        """Look again, as that may find more; at once if a request waits."""
         wanted = self._marked_in
         if wanted is None:
             return
@@ -126,7 +126,7 @@ class WantedPartitions:
             self.untold.pop(known, None)
 
     def begin(self, reader: Reader) -> None:
-        """A request comes; one that still waits, of a client that has given it up, is answered."""
+        """Begin a request; one that still waits, of a client that has given it up, is answered."""
         if self.poll is not None:
             self.poll.expire()
         if reader != self._reader:
@@ -137,17 +137,20 @@ class WantedPartitions:
         self.untold.clear()
 
     def to_look_at(self) -> list[WantedPartition]:
-        """Those that are ready, in turn."""
+        """Return the partitions that are ready, in turn."""
         return in_turn(self.ready)
 
     def quiet(self, partition: WantedPartition, *, news: bool) -> None:
-        """It was looked at and has nothing to give. `news`: the client is to be told that."""
+        """Note that a partition has nothing to give. `news`: the client is to be told that."""
         self.ready.pop(partition, None)
         if news and self.kept:
             self.untold[partition] = None
 
     def told(self, partition: WantedPartition, answer: "FetchedPartition") -> None:
-        """The client is told of it. What gave records comes last the next time: all get a turn."""
+        """Note what the client is told. What gave records comes last the next time.
+
+        All get a turn.
+        """
         self.untold.pop(partition, None)
         partition.told(answer)
         if answer.records:
@@ -158,13 +161,13 @@ class WantedPartitions:
         self.poll = poll
 
     def end_wait(self) -> None:
-        """No request waits any more."""
+        """End the wait: no request waits any more."""
         self.poll = None
         if not self.kept:
             unwatch(self.by_key.values())
 
     def close(self) -> None:
-        """No request will come any more; one that waits still does."""
+        """Take no request any more; one that waits still does."""
         self.kept = False
         if self.poll is None:
             unwatch(self.by_key.values())
@@ -177,7 +180,7 @@ def unwatch(partitions: "Iterable[WantedPartition]") -> None:
 
 
 def in_turn(partitions: "Iterable[WantedPartition]") -> list[WantedPartition]:
-    """The same, those first that have waited longest."""
+    """Return the same partitions, those first that have waited longest."""
     ordered = list(partitions)
     if len(ordered) > 1:
         ordered.sort(key=_turn_of)

@@ -54,7 +54,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 def _sorted(
     request: codec.OffsetCommitRequest, image: MetadataImage, version: int, metadata_max: int
 ) -> tuple[list[OffsetToCommit], dict[tuple[int, int], ErrorCode]]:
-    """What can be committed, and why the rest cannot: by places in the request."""
+    """Return what can be committed, and why the rest cannot: by places in the request."""
     offsets: list[OffsetToCommit] = []
     refused: dict[tuple[int, int], ErrorCode] = {}
     by_id = version >= codec.TOPIC_IDS_FROM

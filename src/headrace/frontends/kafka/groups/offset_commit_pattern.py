@@ -55,7 +55,7 @@ class Frames:
         self.size = len(frame)
 
     def find(self, view: memoryview, at: int, most: int) -> Found:
-        """The requests from `at` on that are alike, up to the first that is not."""
+        """Return the requests from `at` on that are alike, up to the first that is not."""
         found = Found([], [], [])
         ids, offsets, leader_epochs = found
         lead, header, words, step = self._lead, self._header, self._words, self._step
@@ -113,15 +113,18 @@ class Pattern:
         self._limits = limits
 
     def frames(self, frame: memoryview) -> Frames:
-        """How its requests look with the header that `frame` has, length first."""
+        """Return how its requests look with the header that `frame` has, length first."""
         return Frames(self, frame)
 
     def holds(self, image: "MetadataImage", limits: "GroupLimits") -> bool:
-        """Whether nothing has changed that could have a request refused for what it names."""
+        """Tell whether nothing has changed that could have a request refused for what it names."""
         return self._structure == image.structure and self._limits is limits
 
     def match(self, body: memoryview) -> "tuple[Sequence[int], Sequence[int]] | None":
-        """The offsets and leader epochs of a request that is like the others; None: it is not."""
+        """Return the offsets and leader epochs of a request that is like the others; None.
+
+        It is not.
+        """
         if len(body) != self.size:
             return None
         fields = self._unpack(body)
@@ -131,7 +134,7 @@ class Pattern:
         return fields[1::step], self._none or fields[2::step]
 
     def answer(self, error: ErrorCode) -> bytes:
-        """The body of the answer to one that `error` holds for."""
+        """Return the body of the answer to a request that `error` holds for."""
         if error is ErrorCode.NONE and self._answer is not None:
             return self._answer
         answer = encode_answer(self.version, self._request, {}, error)
@@ -149,8 +152,9 @@ def pattern_of(
     request: codec.OffsetCommitRequest,
     commit: "CommitRequest",
 ) -> Pattern | None:
-    """The pattern of a request nothing of which was refused; None where none is worth its memory.
+    """Return the pattern of a request nothing of which was refused.
 
+    None where none is worth its memory.
     The request's offsets lie at `places` in its `body`.
     """
     if len(body) > BODY_BYTES_MAX or len(places) > PLACES_MAX or commit.retention_ms >= 0:
@@ -167,7 +171,7 @@ def encode_answer(
     refused: dict[tuple[int, int], ErrorCode],
     error: ErrorCode,
 ) -> bytes:
-    """`error` holds for everything that was not refused for a reason of its own."""
+    """Encode the answer: `error` for all that was not refused for a reason of its own."""
     if error is not ErrorCode.NONE and refused:
         # A group that refuses refuses all it was asked; notes too long were not looked at then.
         too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE

@@ -64,7 +64,10 @@ class OffsetCommitRuns:
         self._patience = 1
 
     def curious(self) -> bool:
-        """Whether the next request is to be learned from: not, if that came to nothing lately."""
+        """Tell whether the next request is to be learned from.
+
+        Not, if that came to nothing lately.
+        """
         if self._let_pass:
             self._let_pass -= 1
             return False
@@ -120,7 +123,7 @@ class OffsetCommitRuns:
 
     @staticmethod
     def _look(pattern: "Pattern", frame: memoryview) -> "Frames | None":
-        """How requests with the header of `frame` look, if it is one of the pattern's."""
+        """Return how requests with the header of `frame` look, if it is one of the pattern's."""
         body = frame[LENGTH_BYTES + parse_request(frame[LENGTH_BYTES:]).body :]
         return None if pattern.match(body) is None else pattern.frames(frame)
 

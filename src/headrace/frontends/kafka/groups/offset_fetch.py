@@ -126,7 +126,7 @@ def _topics(
 
 
 def _wanted(context: RequestContext, asked: Entity, offsets: OffsetStore) -> list[_Asked]:
-    """The topics asked for, or all the group has offsets in."""
+    """Return the topics asked for, or all the group has offsets in."""
     if asked.topics is not None:
         return _named(context, asked.topics)
     image = context.broker.image

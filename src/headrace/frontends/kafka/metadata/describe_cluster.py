@@ -13,7 +13,7 @@ CONTROLLERS = 2
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """The present picture."""
+    """Answer with the present picture."""
     make = maker(context)
     image = context.broker.image
     kind = getattr(request, "endpoint_type", BROKERS)

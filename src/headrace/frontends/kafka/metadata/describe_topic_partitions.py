@@ -22,7 +22,7 @@ from headrace.model.nouns import topic_name_problem
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """One page."""
+    """Answer with one page."""
     make = maker(context)
     image = context.broker.image
     most = context.broker.config.max_request_partition_size_limit

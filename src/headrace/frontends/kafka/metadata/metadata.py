@@ -70,7 +70,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 def _missing(image: MetadataImage, request: MetadataRequest) -> list[str]:
-    """Names asked for that no topic has and one could have."""
+    """Return the names asked for that no topic has and one could have."""
     topics = request.topics or ()
     names = dict.fromkeys(
         name for name, topic_id in topics if name is not None and topic_id == _NO_ID
@@ -103,7 +103,7 @@ async def _answer_created(
 def _response(
     image: MetadataImage, listener: str, request: MetadataRequest, refused: dict[str, ErrorCode]
 ) -> MetadataResponse:
-    """What `image` says to the question. `refused`: why topics could not be created."""
+    """Return what `image` says to the question. `refused`: topics that could not be created."""
     operations = OPERATIONS_UNKNOWN
     if request.include_topic_authorized_operations:
         operations = TOPIC_OPERATIONS

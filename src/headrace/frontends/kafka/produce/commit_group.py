@@ -39,7 +39,7 @@ class Framer(Protocol):
     stats: ApiStats
 
     def framed(self, correlation_id: int, body: Body) -> Body:
-        """The whole answer."""
+        """Return the whole answer."""
 
 
 class CommitGroup(Pending):
@@ -94,7 +94,7 @@ class CommitGroup(Pending):
         timeout_ms: int,
         answers: list[bytes],
     ) -> None:
-        """The same for several requests: their partitions, their whole answers.
+        """Take several requests at once: their partitions, their whole answers.
 
         `waits`: up to where each partition must be committed, where it is not yet.
         """
@@ -113,13 +113,13 @@ class CommitGroup(Pending):
         return REQUESTS_MAX - len(self.answers)
 
     def fits(self, route: Framer) -> bool:
-        """Whether a request that came by `route` may wait here: one version, not too many."""
+        """Tell whether a request that came by `route` may wait here: one version, not too many."""
         if self._route is None:
             self._route = route
         return self._route is route and len(self.answers) < REQUESTS_MAX
 
     def watch(self, deadlines: "Deadlines") -> None:
-        """The pass is over: wait. Called once."""
+        """Wait, now that the pass is over. Called once."""
         self._left = len(self._offsets) + 1
         for partition, offset in self._offsets.items():
             partition.when_committed(offset, partial(self.committed, partition))
@@ -129,7 +129,7 @@ class CommitGroup(Pending):
             deadlines.add(self, seconds, self._time_out)
 
     def committed(self, partition: "Partition", error: ApiError | None) -> None:
-        """One partition holds everything, or it will never be known."""
+        """Note that one partition holds everything, or it will never be known."""
         if error is not None:
             self._errors[partition] = error
         self._one_less()
@@ -151,7 +151,7 @@ class CommitGroup(Pending):
         self.resolve(b"".join(self.answers))
 
     def _time_out(self) -> None:
-        """Too late for what does not hold yet; it stays where it is."""
+        """Give up what does not hold yet; it stays where it is."""
         late = ApiError(ErrorCode.REQUEST_TIMED_OUT)
         for partition, offset in self._offsets.items():
             if partition.log.high_watermark < offset:

@@ -119,7 +119,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 def _may_begin(context: RequestContext, topic: TopicData) -> bool:
-    """Whether the one batch may be the first of its transaction in its partition."""
+    """Tell whether the one batch may be the first of its transaction in its partition."""
     try:
         partition = _partition_of(context, topic, topic.partitions[0].partition)
         header = parse_header(_view_of(topic.partitions[0]))
@@ -135,7 +135,7 @@ def _seconds(timeout_ms: int) -> float:
 
 
 def _refused(context: RequestContext, request: ProduceRequest, error: ApiError) -> Answer:
-    """The answer to the usual request where its one batch was not taken."""
+    """Return the answer to the usual request whose one batch was not taken."""
     name, topic_id, (data,) = request.topics[0]
     if request.acks == ACKS_NONE:
         raise CloseConnection(f"a batch with acks=0 was not taken: {error}")
@@ -152,7 +152,7 @@ def _result_of(index: int, error: ApiError) -> PartitionResponse:
 def _named(
     context: RequestContext, topic: TopicData, data: PartitionData, error: ApiError
 ) -> ApiError:
-    """The error with the records it is about, where that can be said quickly."""
+    """Return the error with the records it is about, where that can be said quickly."""
     if error.code is not ErrorCode.INVALID_TIMESTAMP:
         return error
     partition = _partition_of(context, topic, data.partition)
@@ -254,7 +254,7 @@ def _begin(context: RequestContext, request: ProduceRequest, done: "Done[Begun]"
 
 
 def _first_ones(context: RequestContext, request: ProduceRequest) -> "Iterator[First]":
-    """The sound transactional batches whose producer has no transaction open in the partition."""
+    """Yield the sound transactional batches whose producer has no open transaction there."""
     for topic_at, topic in enumerate(request.topics):
         for at, data in enumerate(topic.partitions):
             try:
@@ -270,7 +270,7 @@ def _first_ones(context: RequestContext, request: ProduceRequest) -> "Iterator[F
 def _to_check(
     context: RequestContext, request: ProduceRequest
 ) -> "Iterator[tuple[record_validation.Place, memoryview, record_validation.Task]]":
-    """The sound batches whose records must be looked into, with their places."""
+    """Yield the sound batches whose records must be looked into, with their places."""
     for topic_at, topic in enumerate(request.topics):
         for at, data in enumerate(topic.partitions):
             try:

@@ -87,14 +87,14 @@ class Pattern:
         self._learn_answer(name, topic_id)
 
     def partition(self, broker: "Broker", index: int) -> "Partition":
-        """Where a batch belongs, as things stand now. ApiError."""
+        """Return the partition a batch belongs to, as things stand now. ApiError."""
         name, topic_id = self._named
         if self.version >= TOPIC_IDS_FROM:
             return broker.partition_by_id(topic_id, index)
         return broker.partition(name, index)
 
     def find(self, view: memoryview, at: int, filled: int, most: int) -> Found:
-        """The requests from `at` on that are alike, up to the first that is not."""
+        """Return the requests from `at` on that are alike, up to the first that is not."""
         found = Found([], [], [], [], [])
         indexes, batches, headers, correlation_ids, ends = found
         unpack, code, version, tail = self._unpack, self._code, self.version, self._tail
@@ -141,7 +141,7 @@ class Pattern:
     def answer(
         self, correlation_id: int, index: int, base_offset: int, append_time: int, start: int
     ) -> bytes:
-        """The whole answer to one request; `start`: where the partition's log begins."""
+        """Return the whole answer to one request; `start`: where the partition's log begins."""
         return self._pack(
             self._answer_size, correlation_id, self._before, index, 0, base_offset, append_time,
             start, self._after,
@@ -150,7 +150,7 @@ class Pattern:
     def answers(
         self, found: Found, begin: int, end: int, base_offset: int, start: int
     ) -> list[bytes]:
-        """The same for `begin` up to `end`, which lie at `base_offset` and behind."""
+        """Return the answers for `begin` up to `end`, which lie at `base_offset` and behind."""
         pack, size, before, after = self._pack, self._answer_size, self._before, self._after
         index = found.indexes[begin]
         answers = []

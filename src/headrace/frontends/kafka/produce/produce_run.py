@@ -57,7 +57,7 @@ class _Done(NamedTuple):
     """What must be committed before they are true."""
 
     def wait(self, partition: "Partition", commit_offset: "Offset") -> None:
-        """The answers so far are true once the partition's high watermark has come there."""
+        """Hold the answers so far until the partition's high watermark has come there."""
         if commit_offset > self.waits.get(partition, -1):
             self.waits[partition] = commit_offset
 

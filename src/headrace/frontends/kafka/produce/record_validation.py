@@ -69,7 +69,7 @@ class Task(NamedTuple):
 
 
 def task_of(partition: "Partition", header: BatchHeader) -> Task | None:
-    """What the partition's topic wants of a batch; None: nothing."""
+    """Return what the partition's topic wants of a batch; None: nothing."""
     config = partition.log.config
     codec = _CODECS.get(config.compression_type)
     if codec is not None and header.attributes & CODEC_MASK == codec:
@@ -94,7 +94,7 @@ def _level(config: "LogConfig", codec: Codec | None) -> int | None:
 
 
 def in_passing(task: Task, header: BatchHeader) -> bool:
-    """Whether the batch may be looked at on the event loop."""
+    """Tell whether the batch may be looked at on the event loop."""
     return task.codec is None and _quickly_read(header)
 
 
@@ -145,7 +145,7 @@ def _breathe(number: int) -> None:
 def check_all(
     batches: "Iterable[tuple[Place, memoryview, Task]]", limit: int
 ) -> dict[Place, Outcome]:
-    """`check` of several batches, by their places in the request; for a thread.
+    """Check several batches, by their places in the request; for a thread.
 
     Batches that are not sound are left to be refused when they are to be appended.
     """
@@ -160,7 +160,7 @@ def check_all(
 
 
 def named(error: ApiError, view: memoryview, partition: "Partition", now_ms: int) -> ApiError:
-    """A refused batch's error with the records it is about, where its times are and it is small."""
+    """Return a small refused batch's error with the records it is about, where its times are."""
     if error.code is not ErrorCode.INVALID_TIMESTAMP:
         return error
     header = parse_header(view)

@@ -127,7 +127,7 @@ def add(
 
 
 def _refusal(version: int, error: ApiError) -> ApiError:
-    """As the client of this version of Produce knows what to do with."""
+    """Return the error as the client of this version of Produce knows what to do with it."""
     code = error.code
     if code in _COORDINATOR_AWAY or (
         code is ErrorCode.CONCURRENT_TRANSACTIONS and version < ADDS_SINCE

@@ -13,7 +13,7 @@ _USELESS = ApiError(
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """One result a user: there is nothing to delete, and nothing is kept."""
+    """Answer with one result a user: there is nothing to delete, and nothing is kept."""
     make = maker(context)
     outcome = {str(deletion.name): _ABSENT for deletion in request.deletions}
     outcome.update((str(upsertion.name), _USELESS) for upsertion in request.upsertions)

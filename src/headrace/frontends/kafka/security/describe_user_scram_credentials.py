@@ -8,7 +8,7 @@ from headrace.model.errors import ApiError, ErrorCode
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """One result for each user asked for; none where all are."""
+    """Answer with one result for each user asked for; none where all are."""
     make = maker(context)
     times = Counter(str(user.name) for user in request.users or ())
     results = tuple(

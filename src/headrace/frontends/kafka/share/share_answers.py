@@ -18,7 +18,7 @@ MEMBER_ID_CHARS_MAX = 36
 
 
 def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
-    """Who asks. ApiError INVALID_REQUEST, in Kafka's words."""
+    """Return who asks. ApiError INVALID_REQUEST, in Kafka's words."""
     if not group_id:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Invalid group id in the request.")
     if not member_id or len(member_id) > MEMBER_ID_CHARS_MAX:

@@ -86,7 +86,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 
 
 def _check_renewal(request: ShareFetchRequest) -> None:
-    """A request that renews fetches nothing, and must say so (KIP-1222)."""
+    """Raise where a request that renews fetches: it must fetch nothing, and say so (KIP-1222)."""
     asks = (request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms)
     if request.is_renew_ack and any(asks):
         raise ApiError(
@@ -96,7 +96,7 @@ def _check_renewal(request: ShareFetchRequest) -> None:
 
 
 def _session(context: RequestContext, key: SessionKey, request: ShareFetchRequest) -> ShareSession:
-    """The session the request opens, goes on with or ends. ApiError."""
+    """Return the session the request opens, goes on with or ends. ApiError."""
     service = context.coordinators.share
     if request.session_epoch == INITIAL_EPOCH:
         if any(partition.acks for topic in request.topics for partition in topic.partitions):
@@ -121,7 +121,7 @@ def _session(context: RequestContext, key: SessionKey, request: ShareFetchReques
 
 
 def _connection_ended(service: "ShareService", session: ShareSession) -> None:
-    """The member's connection is gone: unless it has another session, what it holds goes back."""
+    """Take back what the member holds, whose connection is gone, unless it has another session."""
     if service.sessions.close(session):
         service.end_session(session)
 
@@ -161,7 +161,7 @@ class _ShareFetch:
         self._answer()
 
     def fetched(self, found: dict[TopicPart, Fetched]) -> None:
-        """What each partition gives is known."""
+        """Take in what each partition gives."""
         self._fetched = found
         self._answer()
 

@@ -143,7 +143,7 @@ class ShareReading:
             self._wait()
 
     def _look(self) -> tuple[list[Seen], int]:
-        """What might be handed out, as much as is wanted; nothing changes by it."""
+        """Return what might be handed out, as much as is wanted; nothing changes by it."""
         looks: list[Seen] = []
         size, records = 0, 0
         for part in self._parts:
@@ -269,7 +269,7 @@ class ShareReading:
             self._go(0)
 
     def _give_up_waiting(self) -> None:
-        """The wait is over: answer with what there is, or with what is being read."""
+        """Answer with what there is, or with what is being read: the wait is over."""
         self._is_last = True
         self._look_again()
 

@@ -23,7 +23,7 @@ _FENCED_SINCE = 4
 
 
 async def _new(context: RequestContext) -> Entity:
-    """For a producer without transactions."""
+    """Make an id for a producer without transactions."""
     try:
         producer_id, epoch = await context.controller.next_producer_id(), 0
         code = ErrorCode.NONE
@@ -39,7 +39,7 @@ def _refused(context: RequestContext, code: ErrorCode) -> Entity:
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """One id and epoch, or one error."""
+    """Answer with one id and epoch, or one error."""
     former = getattr(request, "producer_id", NO_PRODUCER_ID)
     epoch = getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
     if (former == NO_PRODUCER_ID) != (epoch == NO_PRODUCER_EPOCH):

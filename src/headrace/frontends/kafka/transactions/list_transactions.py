@@ -39,7 +39,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _filter(request: Entity) -> Filter:
-    """What is asked for. ApiError: INVALID_REGULAR_EXPRESSION."""
+    """Return what is asked for. ApiError: INVALID_REGULAR_EXPRESSION."""
     asked = (
         request.state_filters,
         request.producer_id_filters,

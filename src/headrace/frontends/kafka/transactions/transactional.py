@@ -12,17 +12,17 @@ NOBODY = ProducerEpoch(NO_PRODUCER_ID, NO_EPOCH)
 
 
 def producer_of(request: Entity) -> ProducerEpoch:
-    """Who the request says it comes from."""
+    """Return who the request says it comes from."""
     return ProducerEpoch(request.producer_id, request.producer_epoch)
 
 
 def transaction_version(context: RequestContext, bumps_since: int) -> int:
-    """The client's transaction version, told by the version of its request (KIP-890)."""
+    """Return the client's transaction version, told by the version of its request (KIP-890)."""
     return TV2 if context.version >= bumps_since else TV0
 
 
 def code_for(context: RequestContext, error: ApiError | None, fenced_since: int) -> ErrorCode:
-    """The error code for the request's version: PRODUCER_FENCED is not known to older ones."""
+    """Return the error code for the request's version: older ones do not know PRODUCER_FENCED."""
     if error is None:
         return ErrorCode.NONE
     if error.code is ErrorCode.PRODUCER_FENCED and context.version < fenced_since:

@@ -64,7 +64,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
 
 
 def _sorted(context: RequestContext, request: Entity) -> tuple[list[OffsetToCommit], _Refused]:
-    """What can be committed, and why the rest cannot: by places in the request."""
+    """Return what can be committed, and why the rest cannot: by places in the request."""
     offsets: list[OffsetToCommit] = []
     refused: _Refused = {}
     topics = context.broker.image.topics
