@@ -1,4 +1,4 @@
-"""House rules no linter knows: sizes, circles, unfinished work, vanishing checks, fetched files.
+"""House rules no linter knows: sizes, circles, words, unfinished work, asserts, fetched files.
 
 Run from the repository's root: prints one line per finding and ends with status 1 if there is any.
 """
@@ -20,6 +20,19 @@ NO_AWAIT = tuple(
     f"src/headrace/{room}/"
     for room in ("broker", "coordination", "replication", "log", "logtools", "record", "wire")
 )
+NAMELESS = frozenset({"one", "ones", "thing", "things"})
+"""Names that say nothing of what a variable holds."""
+_NO_VERBS = """
+    a after all an another any as at before below both by each either every everything first for
+    from greatest he her here his how if in it its key last least left length lowest many more no
+    nobody none not nothing number of offset on once one only our position same she size so
+    some somebody something such that the their then there these they this those to too two unless
+    until up upper what whatever when where whether which who whoever whom whose why with without
+    you your
+"""
+NO_VERBS = frozenset(_NO_VERBS.split())
+"""Words that begin a noun or a clause: plurals, of any noun, need no list."""
+IMPERATIVE = re.compile(r"[A-Z][a-z-]*([a-rt-z]|ss)(?=[\s,.:;]|$)")
 Needs = dict[str, dict[str, set[str]]]
 """What each module imports of which other one, by their dotted names."""
 
@@ -56,10 +69,31 @@ def findings(path: Path) -> Iterator[str]:
             yield f"{path}:{line}: assert vanishes under -O; use invariant()"
         elif isinstance(node, ast.Await | ast.AsyncFunctionDef) and str(path).startswith(NO_AWAIT):
             yield f"{path}:{line}: this room decides, it does not wait"
+        if shipped and (told := unclear(node)):
+            yield f"{path}:{line}: {told}"
     if path != Path("tools/tidy.py"):
         for number, content in enumerate(lines, 1):
             if UNFINISHED.search(content):
                 yield f"{path}:{number}: unfinished by its own words: {content.strip()[:60]}"
+
+
+def unclear(node: ast.AST) -> str | None:
+    """What a reader of shipped code cannot tell: what a name holds, or what a function does."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) if name in NAMELESS:
+            return f"a variable called {name}: name it for what it holds"
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            text = ast.get_docstring(node)
+            word = IMPERATIVE.match(text) if text else None
+            verb = word is not None and word[0].lower() not in NO_VERBS
+            # What constructs and what is read as a field do nothing that a verb would say.
+            if text and not verb and name != "__init__" and not _is_field(node):
+                return f"{name}: begin with what it does, not {text.split()[0]!r}"
+    return None
+
+
+def _is_field(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    return any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
 def modules(source: Path) -> dict[str, Path]:

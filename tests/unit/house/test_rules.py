@@ -38,6 +38,17 @@ def test_a_clean_tree_is_tidy(tree: Path) -> None:
         ("def f(x):\n    assert x\n", "assert vanishes"),
         ("# TO" + "DO later\n", "unfinished"),
         ("async def f():\n    await g()\n", "does not wait"),
+        ("def f(one):\n    pass\n", "a variable called one"),
+        ("for thing in x:\n    pass\n", "a variable called thing"),
+        ("x = [a for ones, a in b]\n", "a variable called ones"),
+        ("x = lambda one: 1\n", "a variable called one"),
+        ('def f():\n    """The end of it."""\n', "f: begin with what it does, not 'The'"),
+        ('def f():\n    """Whether it is."""\n', "not 'Whether'"),
+        ('def f():\n    """Names, sorted."""\n', "not 'Names,'"),
+        ('def f():\n    """ApiError where not."""\n', "not 'ApiError'"),
+        ('def f():\n    """`x` is told."""\n', "not '`x`'"),
+        ('def f():\n    """16 bytes."""\n', "not '16'"),
+        ('class A:\n    def f(self):\n        """It ends."""\n', "not 'It'"),
     ],
 )
 def test_a_planted_untidiness_is_found(tree: Path, planted: str, finding: str) -> None:
@@ -45,6 +56,27 @@ def test_a_planted_untidiness_is_found(tree: Path, planted: str, finding: str) -
     result = tidy(tree)
     assert result.returncode == 1
     assert finding in result.stdout
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        'def f():\n    """Return it."""\n',
+        'def f():\n    """Pass it on."""\n',
+        'def f():\n    """Cut."""\n',
+        "def f():\n    pass\n",
+        'class A:\n    def __init__(self):\n        """`x` is told."""\n',
+        'class A:\n    @property\n    def f(self):\n        """The end."""\n',
+        'class A:\n    @cached_property\n    def f(self):\n        """The end."""\n',
+        'class A:\n    """What it holds."""\n',
+        "x = f(one)\n",
+    ],
+)
+def test_a_docstring_that_begins_with_a_verb_is_tidy_and_what_is_no_act_needs_none(
+    tree: Path, fine: str
+) -> None:
+    (tree / "src/headrace/broker/fine.py").write_text(fine)
+    assert tidy(tree).stdout == "tidy: sizes and house rules hold\n"
 
 
 @pytest.mark.parametrize(
