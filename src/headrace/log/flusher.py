@@ -5,7 +5,7 @@ is over, takes everything appended until then, and while it runs the next one ga
 fails fences the directory: after a failed fsync the page cache cannot be trusted (G14), so nothing
 is tried again.
 
-How the files reach the platter is a `Strategy`, replaceable and measured (bench).
+How the files reach the disk is a `Strategy`, replaceable and measured (bench).
 """
 
 from collections.abc import Callable, Collection

@@ -5,7 +5,7 @@ makes one); used on the deciding thread; `close`d once. Reading is in `log_reade
 log is in `retention` and `truncation`.
 
 Offsets: `start_offset` <= `high_watermark` <= `end_offset`; everything below `flushed_offset` is on
-the platter. Nothing here waits for that: `Flusher` does, and says so to the `LogListener`s.
+the disk. Nothing here waits for that: `Flusher` does, and says so to the `LogListener`s.
 """
 
 import logging

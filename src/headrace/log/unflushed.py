@@ -11,7 +11,7 @@ _new = tuple.__new__
 
 
 class FlushWork(NamedTuple):
-    """What must reach the platter so that everything below `upto` is there."""
+    """What must reach the disk so that everything below `upto` is there."""
 
     files: Sequence[DiskFile]
     directories: Sequence[str]

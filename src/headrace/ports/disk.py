@@ -2,7 +2,7 @@
 
 Paths are POSIX strings. Every method may raise OSError: it means what the operating system means by
 it. Methods without a `done` argument may block, as little as the page cache allows; what must wait
-for the platter, or scans a directory, goes through `flush` and `run`.
+for the disk, or scans a directory, goes through `flush` and `run`.
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -1,4 +1,4 @@
-"""How several files reach the platter together (`log.flush.strategy`).
+"""How several files reach the disk together (`log.flush.strategy`).
 
 * fdatasync one after the other: each waits for a journal commit and a flush of the device's cache
   of its own. On ext4, a few KB a file, on a busy disk: 4 files 8 ms, 16 files 51 ms.

@@ -1,7 +1,7 @@
 """A disk in memory that remembers every operation, so that power cuts can be enumerated.
 
 `SimDisk` implements `ports.disk.Disk`. It keeps two things apart that a real disk confuses until
-the power goes: what a process sees (all it did) and what is on the platter (what was synced). See
+the power goes: what a process sees (all it did) and what is on the disk (what was synced). See
 `disk_crash.crash_states` for the disks that a power cut may leave behind.
 
 Nothing happens by itself: `flush` and `run` queue their work, `settle` does it and calls back. A
@@ -37,7 +37,7 @@ class SimDisk:
         """Empty; `now_ms` gives files their modification times, `boot` is the machine's start."""
         self.nodes: dict[int, Node] = {0: Node(entries={})}
         self.base: dict[int, Node] = {0: Node(entries={})}
-        """What was on the platter before the first operation."""
+        """What was on the disk before the first operation."""
         self.ops: list[Op] = []
         self.now_ms = now_ms
         self.cold = False

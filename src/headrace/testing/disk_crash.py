@@ -23,7 +23,7 @@ def crash_states(disk: SimDisk, cut: int, seed: int, samples: int = 4) -> Iterat
     """Yield disks that a power cut just before operation number `cut` may leave.
 
     First the one that lost all it could, then the one that lost nothing, then `samples` drawn
-    ones. Each is a fresh SimDisk, whose platter is what was left.
+    ones. Each is a fresh SimDisk, whose disk is what was left.
     """
     yield _crashed(disk, cut, _draw(seed, cut, -1), 0.0)
     yield _crashed(disk, cut, _draw(seed, cut, -1), 1.0)

@@ -4,7 +4,7 @@ One log at a time. What is long is done by a `Worker`; here, on the deciding thr
 choice and the swap. Whatever takes segments out of a log (retention, truncation, deletion) says so
 first (`about_to_cut`), and a compaction of that log is given up: it will be tried again.
 
-A log is compacted only below the recovery point that is on the platter. A start after a crash reads
+A log is compacted only below the recovery point that is on the disk. A start after a crash reads
 what lies above it batch by batch, and would take a gap that compaction made for a lost segment.
 """
 

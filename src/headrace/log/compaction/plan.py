@@ -65,7 +65,7 @@ def cleanable(
     """Return what of `log` could be compacted now; None where nothing could.
 
     Never the active segment, nothing undecided or above the high watermark, nothing that is not on
-    the platter, nothing from `hold` on, nothing younger than min.compaction.lag.ms.
+    the disk, nothing from `hold` on, nothing younger than min.compaction.lag.ms.
     """
     segments = log.segments
     if len(segments) < 2:

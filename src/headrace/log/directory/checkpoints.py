@@ -111,7 +111,7 @@ class Checkpoints:
         """Return what the files should say, taken at once; `contents_of` makes text of it anywhere.
 
         The high watermark counts only as far as it was flushed (G12): what is written here must
-        not outrun the platter.
+        not outrun the disk.
         """
         none = Offset(-1)
         rows = [
@@ -141,7 +141,7 @@ class Checkpoints:
     ) -> None:
         """Write what changed, off the thread; one writer at a time, asked again it writes again.
 
-        `done`: told whether all that `logs` say now is on the platter; else the directory failed.
+        `done`: told whether all that `logs` say now is on the disk; else the directory failed.
         """
         if done is not None:
             self._waiting.append(done)

@@ -157,7 +157,7 @@ class DirectoryLoader:
         self._settle_recovery()
 
     def _settle_recovery(self) -> None:
-        """Put on the platter what recovery went by, and the boot it was done in; blocking. OSError.
+        """Put on the disk what recovery went by, and the boot it was done in; blocking. OSError.
 
         The boot is noted only now: a kill halfway leaves logs that still bear a power cut's marks.
         """

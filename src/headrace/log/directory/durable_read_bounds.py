@@ -1,7 +1,7 @@
 """`durable-read-bounds`: how far each log of a directory may be read from its files.
 
 Written by the broker for readers of the files themselves (`headrace.arrow.open`). Below `end` all
-is on the platter and below the high watermark. A log has a slot of 48 bytes, overwritten in
+is on the disk and below the high watermark. A log has a slot of 48 bytes, overwritten in
 place after each flush, with a checksum of its own: a reader that meets a slot half written reads it
 again. The file is made durable with the checkpoints; whatever older state a power cut brings back
 was true once and still is, since what was flushed is never shortened.

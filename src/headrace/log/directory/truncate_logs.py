@@ -136,7 +136,7 @@ class _Truncation:
             self._make_durable(files)
 
     def _make_durable(self, files: Sequence[DiskFile]) -> None:
-        """Have nothing on the platter speak of what goes; then cut."""
+        """Have nothing on the disk speak of what goes; then cut."""
         parts = self._parts
 
         def write() -> None:

@@ -79,7 +79,7 @@ def recover(log: Log, known: Known, first: int | None = None) -> None:
 
 
 def _snapshot(log: Log, base: Offset) -> None:
-    """See to it that a snapshot is there where a segment begins, and on the platter in the end.
+    """See to it that a snapshot is there where a segment begins, and on the disk in the end.
 
     The next start after a kill need not read again for its producers what lies before. And
     retention takes what it could be built again from: the page cache alone is not enough.

@@ -1,7 +1,7 @@
 """Which bytes of a segment were looked at by this process and have not left the page cache since.
 
 They are sent without another look (`ranges`): appended ones were checked when they came, others
-when the first reader had them. Rot is the platter's; what was seen in memory and stayed there has
+when the first reader had them. Rot is the disk's; what was seen in memory and stayed there has
 not met it. Bytes that are found to have left the cache, and those around them, which may be read in
 with them unseen, count as not looked at any more.
 """
