@@ -311,7 +311,10 @@ class Broker:
         for partition in hit:
             self._close(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         self.publish(ImageDelta(partitions=self._shown(hit)))
-        _logger.error("%s failed (%s): %d partitions are offline", directory.path, error, len(hit))
+        _logger.error(
+            "%s failed (%s): %d partitions are offline: mend the disk, then restart the broker",
+            directory.path, error, len(hit),
+        )  # fmt: skip
 
     def _shown(self, partitions: Sequence[Partition]) -> dict[str, list[PartitionInfo]]:
         """Return these partitions as clients see them now, by topic.

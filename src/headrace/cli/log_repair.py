@@ -33,12 +33,14 @@ def repair(
     """
     where = existing(path, "directory")
     if not where.is_dir():
-        raise CommandError(f"{path}: repair takes a directory", EXIT_USAGE)
+        raise CommandError(f"{path}: is no directory; name one of log.dirs", EXIT_USAGE)
     disk, directory, only = RealDisk(None), where, None
     if not is_log_directory(disk, str(where)):
         only, directory = parse_directory(where.name), where.parent
         if only is None or not is_log_directory(disk, str(directory)):
-            raise CommandError(f"{path}: no log directory and no partition's", EXIT_USAGE)
+            raise CommandError(
+                f"{path}: no log directory and no partition's; name one of log.dirs", EXIT_USAGE
+            )
     mending = Mending(disk, truncate=truncate, dry_run=dry_run, say=print_line)
     try:
         unlock = disk.lock(str(directory / file_names.LOCK))

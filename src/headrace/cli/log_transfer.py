@@ -163,7 +163,7 @@ def _target(target: Path, source: Path) -> Iterator[Path]:
     if into.is_relative_to(source) or source.is_relative_to(into):
         raise UsageError(f"{target}: lies within the source, or the source within it")
     if into.exists() and not into.is_dir():
-        raise UsageError(f"{target}: is no directory")
+        raise UsageError(f"{target}: is no directory; name one that is, or a new one")
     into.mkdir(parents=True, exist_ok=True)
     try:
         unlock = RealDisk(None).lock(str(into / file_names.LOCK))
@@ -275,7 +275,10 @@ def _transfer(
     size = sum(bytes_in(disk, path) for path in chosen.values())
     free = disk.free_bytes(str(into))
     if way == "copy" and size > free:
-        raise CommandError(f"{into}: {size:,} bytes are to come, {free:,} are free there")
+        raise CommandError(
+            f"{into}: {size:,} bytes are to come, {free:,} are free there; make room, or name"
+            " what to bring over with --topic"
+        )
     told: list[Callable[[int], None]] = [lambda size: None]
     transfer = Transfer(
         disk,

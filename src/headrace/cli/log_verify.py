@@ -63,7 +63,10 @@ def _looked_at(where: Path, title: str) -> Report:
     try:
         if where.is_dir():
             if not _holds_log(where):
-                raise CommandError(f"{where}: no log directory and no partition's", EXIT_USAGE)
+                raise CommandError(
+                    f"{where}: no log directory and no partition's; name one of log.dirs",
+                    EXIT_USAGE,
+                )
             with progress(title, bytes_in(disk, str(where))) as told:
                 report.progress = told
                 verify_path(disk, str(where), report)

@@ -42,7 +42,8 @@ def stop(
     while holder(path) == pid:
         if time.monotonic() > deadline:
             raise CommandError(
-                f"process {pid} still runs after {timeout:g} s; it may be flushing", EXIT_FAILED
+                f"process {pid} still runs after {timeout:g} s; it may be flushing: wait for it",
+                EXIT_FAILED,
             )
         time.sleep(_POLL_SECONDS)
     print_line(f"stopped process {pid}")

@@ -119,7 +119,10 @@ class Applier:
             if (key.topic, key.partition) in broker.partitions:
                 continue
             if not lead.is_new and not broker.has_replica(key):
-                _logger.error("%s is to be led here, and its log is not there", key)
+                _logger.error(
+                    "%s is to be led here, and its log is not there: bring its directory back and "
+                    "restart the broker, or delete the topic", key,
+                )  # fmt: skip
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
                 continue
             wanted.append(NewLog(key, lead.topic_id, configs[key.topic]))

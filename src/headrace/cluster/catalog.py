@@ -81,7 +81,7 @@ class Catalog:
         elif own != found:
             raise ConfigError(
                 f"log.dirs={','.join(log_dirs)} belongs to cluster {own} (meta.properties),"
-                f" the metadata store to {found}"
+                f" the metadata store to {found}; name the directories of one cluster"
             )
 
     async def known_cluster_id(self) -> str | None:
@@ -96,7 +96,9 @@ class Catalog:
         try:
             await self.store.create(path, value, ephemeral=True)
         except NodeExists:
-            raise ConfigError(f"broker.id={broker}: a broker with this id is running") from None
+            raise ConfigError(
+                f"broker.id={broker}: a broker with this id is running; stop it, or set another id"
+            ) from None
         return (await self.store.get(path)).created
 
     async def broker_epoch(self, broker: BrokerId) -> int | None:

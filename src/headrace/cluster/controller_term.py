@@ -203,7 +203,10 @@ class ControllerTerm:
                 continue
             replicas = {replica for found in topic.node.partitions.values() for replica in found}
             if topic.name in kept or not replicas <= self.facts.brokers.keys():
-                _logger.error("topic %s cannot be deleted yet: replicas are left", topic.name)
+                _logger.error(
+                    "topic %s cannot be deleted yet: replicas are left on brokers that are away or "
+                    "failed: it goes when they are back", topic.name,
+                )  # fmt: skip
                 continue
             await self._catalog.end_deletion(topic.name)
             self.facts.forget(topic.name)
@@ -216,7 +219,10 @@ class ControllerTerm:
             stops = [Stop(key, _NO_ID, changes.DELETED_EPOCH, delete=True) for key in found]
             failed = await self._tell(self._broker.broker_id, Orders(epoch, -1, stops))
             if failed:
-                _logger.error("topic %s cannot be deleted yet: a log directory has failed", name)
+                _logger.error(
+                    "topic %s cannot be deleted yet: a log directory has failed: mend the disk and "
+                    "restart the broker", name,
+                )  # fmt: skip
                 continue
             await self._catalog.end_deletion(name)
             self.facts.forget(name)

@@ -179,7 +179,10 @@ class Shard(ABC):
     def _loaded(self, error: HeadraceError | None) -> None:
         if error is not None:
             self.state = ShardState.FAILED
-            _logger.error("%s cannot be read, nothing of it is served: %s", self._name, error)
+            _logger.error(
+                "%s cannot be read, nothing of it is served: %s: mend it with headrace log repair, "
+                "or restore it from a copy, while the broker is stopped", self._name, error,
+            )  # fmt: skip
         else:
             self.state = ShardState.ACTIVE
             self.loaded()

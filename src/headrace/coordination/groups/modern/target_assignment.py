@@ -93,7 +93,10 @@ def _assign_on_a_thread(
         if shard.modern.get(group.group_id) is not group:
             return  # another broker's now, or gone
         if isinstance(given, BaseException):
-            _logger.error("group %s: its assignor met a bug", group.group_id, exc_info=given)
+            _logger.error(
+                "group %s: its assignor met a bug, its members keep what they have: please report "
+                "it with this trace", group.group_id, exc_info=given,
+            )  # fmt: skip
             return
         turn = Turn(shard, group)
         _take(turn, given, epoch)
