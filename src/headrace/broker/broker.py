@@ -169,7 +169,7 @@ class Broker:
     def has_replica(self, key: TopicPartition) -> bool:
         """Tell whether a directory of ours holds the partition, or should.
 
-        A damaged or lost one too.
+        A damaged or lost one counts too.
         """
         return any(
             key in directory.logs or key in directory.quarantined or key in directory.missing

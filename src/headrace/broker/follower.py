@@ -45,7 +45,7 @@ class Follower:
     def committed_end(self) -> Offset:
         """Return how far the own high watermark may go.
 
-        The leader's, as far as it is flushed here.
+        That is to the leader's, as far as it is flushed here.
         """
         log = self._following.log
         own = log.flushed_offset if self._following.flushes_on_ack else log.end_offset

@@ -104,7 +104,7 @@ class LeaderTerm:
     def shrink(self, now: float, lag_seconds_max: float) -> IsrChange | None:
         """Return an ISR to ask the controller for, without those that lag.
 
-        They count until it answers.
+        Those that lag count until it answers.
         """
         self._check()
         return self._isr.shrink(self._led.log.end_offset, now, lag_seconds_max)

@@ -141,10 +141,7 @@ class MetadataImage:
         return int.from_bytes(digest.digest(), "big", signed=True) if some else 0
 
     def collides_with(self, name: str) -> str | None:
-        """Return a topic whose name differs from `name` in '.' and '_' at most; None.
-
-        There is none.
-        """
+        """Return a topic whose name differs from `name` in '.' and '_' at most, or None."""
         return next(iter(self._folded.get(folded(name), ())), None)
 
     def apply(self, delta: ImageDelta) -> None:

@@ -239,7 +239,7 @@ class Telemetry:
 def _parsed(texts: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, re.Pattern[str]], int]:
     """Return a subscription's metrics, whom it asks and how often.
 
-    One that cannot be read asks nobody.
+    A subscription that cannot be read asks nobody.
     """
     try:
         values = {name: CLIENT_METRICS[name].parse(text) for name, text in texts.items()}

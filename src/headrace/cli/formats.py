@@ -72,7 +72,7 @@ def _time(timestamp: int) -> str:
 def json_formatter() -> Formatter:
     """Return a formatter of one JSON object a line.
 
-    Bytes not UTF-8 under `key_base64`, `value_base64`.
+    Bytes that are not UTF-8 go under `key_base64` and `value_base64`.
     """
 
     def format_(where: TopicPartition, record: Record) -> bytes:

@@ -246,7 +246,7 @@ def _check_counts(
 ) -> None:
     """Check that topics have as many partitions there as here.
 
-    Keys, groups above all, are hashed.
+    Keys are hashed over that number, groups above all.
     """
     here = Counter(place.topic for place in chosen)
     there = Counter(place.topic for place in partitions_in(disk, str(into)))

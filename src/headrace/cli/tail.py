@@ -196,7 +196,7 @@ class Tail:
     def _siblings(self) -> Iterator[Path]:
         """Yield rotated files beside ours.
 
-        Its name with a number or a date added, not compressed.
+        They have its name with a number or a date added, and are not compressed.
         """
         stem, suffix = re.escape(self.path.stem), re.escape(self.path.suffix)
         stamp = r"[.\-_][0-9][0-9T.:_\-]*"

@@ -55,10 +55,7 @@ def cancelled(facts: ClusterFacts, topic: StoredTopic, index: int) -> Step | Non
 
 
 def completed(facts: ClusterFacts, topic: StoredTopic, index: int) -> Step | None:
-    """Return the last step, where all that are to stay are in the ISR; None.
-
-    Not yet, or none runs.
-    """
+    """Return the last step once all to stay are in the ISR; None before, or if none runs."""
     node = topic.node
     if not runs(node, index):
         return None

@@ -47,7 +47,7 @@ class EntityConfigs:
     def value(self, name: str, key: str, broker: BrokerConfig) -> Value:
         """Return the value of `key` for `name`.
 
-        Its own, else the broker's, else Kafka's default.
+        That is its own, else the broker's, else Kafka's default.
         """
         own = self.texts.get(name)
         if own is not None and key in own:

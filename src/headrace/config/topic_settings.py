@@ -48,7 +48,7 @@ def parse_topic_configs(overrides: Mapping[str, str]) -> dict[str, Value]:
 def topic_default(broker: BrokerConfig, name: str) -> Value:
     """Return what topic key `name` is where the topic does not say.
 
-    The broker's synonym, or Kafka's.
+    That is the broker's synonym, or Kafka's.
     """
     definition = TOPIC[name]
     return (
@@ -59,7 +59,7 @@ def topic_default(broker: BrokerConfig, name: str) -> Value:
 def topic_log_config(broker: BrokerConfig, overrides: Mapping[str, str]) -> LogConfig:
     """Return the settings of a log.
 
-    `overrides` (texts, as stored with the topic) over the broker's.
+    These are `overrides` (texts, as stored with the topic) over the broker's.
     """
     own = parse_topic_configs(overrides)
     fields: dict[str, Any] = {

@@ -59,7 +59,7 @@ def records_decoder_named(name: str) -> DecodeRecords:
 def compaction_records(job: Job) -> Records:
     """Return the quickest there is for the records of a compaction.
 
-    Compiled, else in plain Python.
+    That is compiled code, else plain Python.
     """
     if numba_unwanted():
         return PlainRecords(keys_max(job, PLAIN_ENTRY_BYTES))
@@ -73,7 +73,7 @@ def compaction_records(job: Job) -> Records:
 def numba_unwanted() -> bool:
     """Tell whether the twins in plain Python do the work.
 
-    Asked for, or because there is no numba.
+    They do when asked for, or because there is no numba.
     """
     return os.environ.get("HEADRACE_NUMBA") == "0" or importlib.util.find_spec("numba") is None
 

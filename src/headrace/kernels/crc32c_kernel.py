@@ -59,7 +59,7 @@ def _crc32c_byte(typing_context, crc, byte):
 def _power(exponent):
     """Return x to the `exponent` modulo the polynomial, its bits mirrored, one place up.
 
-    A factor.
+    That is a factor.
     """
     rest = 1
     for _ in range(exponent):

@@ -137,10 +137,7 @@ class Outlet:
         return sent < wanted
 
     def _next(self, piece: memoryview) -> list[Buffer]:
-        """Return the buffers before the next range, and its next piece. Nothing.
-
-        It needs the disk.
-        """
+        """Return the buffers before the next range, and its next piece; none: it needs the disk."""
         parts = self._parts
         batch: list[Buffer] = []
         while parts and len(batch) < _PARTS_MAX:

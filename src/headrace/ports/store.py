@@ -119,7 +119,7 @@ class Store(Protocol):
     async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
         """Return the nodes at `paths`, None where there is none.
 
-        In as few round trips as can be.
+        They are read in as few round trips as can be.
         """
 
     async def children(self, path: str) -> list[str]:

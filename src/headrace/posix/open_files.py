@@ -170,10 +170,7 @@ class OpenFiles:
             file.pins -= 1
 
     def pin_all(self, files: Sequence[OpenFile]) -> list[int]:
-        """Return the descriptors of `files`, kept open until `unpin_all`. OSError.
-
-        None is pinned.
-        """
+        """Return the descriptors of `files`, open until `unpin_all`. OSError: none is pinned."""
         with self._lock:
             for file in files:
                 file.pins += 1

@@ -315,7 +315,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _must_wait(self, begin: Ends, ends: Ends) -> bool:
         """Tell whether the batch is to wait for more.
 
-        MinOffsetsPerTrigger, up to maxTriggerDelay.
+        It waits for minOffsetsPerTrigger, up to maxTriggerDelay.
         """
         least = self._options.min_offsets
         if least is None or self._target is not None:

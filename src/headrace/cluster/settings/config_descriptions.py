@@ -106,7 +106,7 @@ class DynamicConfig:
     def describe_broker(self) -> list[ConfigEntry]:
         """Return all keys of this broker, by name.
 
-        Without effect here only those that were altered.
+        Of those without effect here, only the ones that were altered.
         """
         altered_names = sorted({*self.own, *self.shared} - BROKER.keys())
         unused = [self._unused_entry(name) for name in altered_names]
@@ -115,7 +115,7 @@ class DynamicConfig:
     def describe_shared(self) -> list[ConfigEntry]:
         """Return the keys altered for all brokers, nothing else.
 
-        The answer for the empty broker name.
+        This is the answer for the empty broker name.
         """
         shared = self._shared_shown()
         found = [
@@ -214,10 +214,7 @@ class DynamicConfig:
 
 
 def check_topic_config(config: Mapping[str, str | None]) -> dict[str, str]:
-    """Check a topic's settings as a client gave them, whole; ApiError.
-
-    INVALID_CONFIG with the reason.
-    """
+    """Check a client's settings for a topic, whole; ApiError INVALID_CONFIG with the reason."""
     missing = sorted(name for name, value in config.items() if value is None)
     if missing:
         raise ApiError(ErrorCode.INVALID_CONFIG, f"no value for {', '.join(missing)}")

@@ -361,10 +361,7 @@ class Cursor:
             self._ready.remove(run.first)
 
     def _delayed_run(self, ready_at: float, first: int) -> Run[_Slot] | None:
-        """Return the run an entry of the heap is about, None.
-
-        It is split, gone or delayed otherwise.
-        """
+        """Return the run of a heap's entry; None: it is split, gone or delayed otherwise."""
         run = self._runs.at(first)
         if run is None or run.first != first or run.value.ready_at != ready_at:
             return None

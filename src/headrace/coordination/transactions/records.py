@@ -48,7 +48,7 @@ def value(state: TransactionState) -> bytes:
 def parse_key(data: bytes) -> str | None:
     """Parse the transactional id a record is about; None for records of another kind.
 
-    CorruptBatch.
+    CorruptBatch where the key cannot be read.
     """
     found = decode_key(data)
     return found.transactional_id if isinstance(found, TransactionKey) else None

@@ -237,10 +237,7 @@ class TransactionCoordinators:
         ]
 
     def list_transactions(self, wanted: "Filter") -> "list[ListedTransaction]":
-        """Answer ListTransactions. ApiError.
-
-        COORDINATOR_LOAD_IN_PROGRESS while any shard is loading.
-        """
+        """Answer ListTransactions; ApiError COORDINATOR_LOAD_IN_PROGRESS if a shard is loading."""
         now_ms = self._world.clock.wall_ms()
         return [
             describe.ListedTransaction(

@@ -52,7 +52,7 @@ class Cleanable:
 def first_dirty_offset(log: "Log", checkpoint: Offset | None) -> Offset:
     """Return where the last compaction ended.
 
-    The log's start where that is not known or not possible.
+    That is the log's start where it is not known or not possible.
     """
     if checkpoint is None or not log.start_offset <= checkpoint <= log.end_offset:
         return log.start_offset

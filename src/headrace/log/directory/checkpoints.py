@@ -86,10 +86,7 @@ class Checkpoints:
             return {}
 
     def of(self, partition: TopicPartition) -> tuple[Offset, Offset, Offset, Offset]:
-        """Return a partition's recovery point, log start, high watermark and cleaner's offset; 0.
-
-        None.
-        """
+        """Return recovery point, log start, high watermark and cleaner's offset of a partition."""
         none = Offset(0)
         recovery, start, mark = (self._known[name].get(partition, none) for name in _NAMES)
         return recovery, start, mark, self._cleaned.get(partition, none)

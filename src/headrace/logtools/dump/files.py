@@ -40,7 +40,7 @@ class UnknownFile(HeadraceError):
 def kind_of(path: str) -> str:
     """Return what the file is by its name, like `.log` or `leader-epoch-checkpoint`.
 
-    UnknownFile.
+    UnknownFile where the name tells nothing.
     """
     name = path.rpartition("/")[2]
     for ending in _ENDINGS:

@@ -294,10 +294,7 @@ FLEXIBLE_FROM: dict[int, int] = {
 
 
 def flexible_from(api_key: int) -> int | None:
-    """Return the first version with compact strings and tagged fields (KIP-482); None.
-
-    There is none.
-    """
+    """Return the first version with compact strings and tagged fields (KIP-482), or None."""
     return FLEXIBLE_FROM.get(api_key)
 
 

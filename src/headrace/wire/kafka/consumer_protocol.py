@@ -22,7 +22,7 @@ class EmbeddedSubscription(NamedTuple):
 def _read(message: Message, data: bytes) -> tuple[int, Mapping[str, Any]]:
     """Read a message; a version later than the known ones begins like the last of them.
 
-    Malformed.
+    Malformed where it does not.
     """
     version = int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1
     return version, message.decode(data, min(version, message.latest), 2)

@@ -41,6 +41,6 @@ Assignor = Callable[[GroupSpec], Assignment]
 def kept(spec: MemberSpec, topic: bytes, count: int, free: set[int]) -> list[int]:
     """Return what the member may keep of `topic`, in order.
 
-    Partitions that exist and nobody else kept.
+    These are partitions that exist and nobody else kept.
     """
     return sorted(index for index in spec.present[topic] if index < count and index in free)

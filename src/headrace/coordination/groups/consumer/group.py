@@ -109,7 +109,7 @@ class ConsumerGroup(ModernGroup[Partitions, OwnChange]):
     def topics_of(self, subscription: Subscription) -> frozenset[str]:
         """Return what a member subscribes to.
 
-        An expression not resolved yet stands for no topic.
+        An expression that is not resolved yet stands for no topic.
         """
         resolved = self.regexes.get(subscription.regex) if subscription.regex else None
         return subscription.topics if resolved is None else subscription.topics | resolved.topics

@@ -49,7 +49,7 @@ def answer(
 def interval_ms(shard: ShardContext, group: ModernGroup[Any, Any], *, settles: bool) -> int:
     """Return the milliseconds until a member's next heartbeat.
 
-    Fewer while it waits for something.
+    They are fewer while it waits for something.
     """
     usual_ms = shard.setting_of(group, "heartbeat.interval.ms")
     return min(usual_ms, shard.limits.consumer_settling_interval_ms) if settles else usual_ms

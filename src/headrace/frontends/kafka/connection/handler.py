@@ -86,7 +86,7 @@ Handler = HotHandler | Callable[[RequestContext, Any], Any]
 def load_handler(api: "Api") -> Handler:
     """Import the code that answers `api`, the first time (1 to 20 ms), and return it.
 
-    Any thread.
+    On any thread.
     """
     module = import_module(f"headrace.frontends.kafka.{api.folder}.{api.key.name.lower()}")
     handle: Handler = module.handle

@@ -121,10 +121,7 @@ class Pattern:
         return self._structure == image.structure and self._limits is limits
 
     def match(self, body: memoryview) -> "tuple[Sequence[int], Sequence[int]] | None":
-        """Return the offsets and leader epochs of a request that is like the others; None.
-
-        It is not.
-        """
+        """Return offsets and leader epochs of a request that is like the others, or None."""
         if len(body) != self.size:
             return None
         fields = self._unpack(body)

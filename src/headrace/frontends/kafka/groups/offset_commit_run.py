@@ -66,7 +66,7 @@ class OffsetCommitRuns:
     def curious(self) -> bool:
         """Tell whether the next request is to be learned from.
 
-        Not, if that came to nothing lately.
+        It is not, if that came to nothing lately.
         """
         if self._let_pass:
             self._let_pass -= 1
