@@ -79,7 +79,7 @@ class LedShards(Generic[S]):
         return shard
 
     def active(self) -> Iterator[S]:
-        """Yield every shard that serves; ApiError COORDINATOR_LOAD_IN_PROGRESS if any is loading."""
+        """Yield every shard that serves; ApiError COORDINATOR_LOAD_IN_PROGRESS if any loads."""
         for shard in self:
             if shard.state is ShardState.LOADING:
                 raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

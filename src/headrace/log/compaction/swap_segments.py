@@ -25,7 +25,8 @@ _Parsed = dict[str, tuple[int, str]]
 def place_of(log: Log, cleaned: Cleaned) -> int | None:
     """Return where the segments that `cleaned` was made of are in the log.
 
-    None where they are not all there any more: neither the active segment nor one that has changed since counts.
+    None where they are not all there any more: neither the
+    active segment nor one that has changed since counts.
     """
     bases = [base for base, _ in cleaned.sources]
     for at, segment in enumerate(log.segments[:-1]):
