@@ -28,6 +28,7 @@ from headrace.observe.metrics import Metrics
 from headrace.ports.callbacks import Done, first_error, when_all
 from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
+from headrace.security.authorizer import AllowsAll, Authorizer
 
 if TYPE_CHECKING:
     from headrace.broker.telemetry import Telemetry
@@ -51,8 +52,12 @@ class Broker:
         directories: Sequence[LogDirectory],
         metrics: Metrics,
         cluster_id: str,
+        authorizer: Authorizer | None = None,
     ) -> None:
-        """Hold opened log directories; partitions come with `lead_partition`."""
+        """Hold opened log directories; partitions come with `lead_partition`.
+
+        Without an `authorizer` everybody may do everything.
+        """
         self.config = config
         self.broker_id = broker_id
         self.clock = clock
@@ -61,6 +66,8 @@ class Broker:
         self.metrics = metrics
         self.directories = tuple(directories)
         self.cluster_id = cluster_id
+        self.authorizer: Authorizer = AllowsAll() if authorizer is None else authorizer
+        """Who may do what: all frontends ask this one."""
         self.image = MetadataImage(cluster_id)
         """The present picture of the cluster; changed by `publish` only."""
         self.producer_ids = ProducerIds()

@@ -1,0 +1,197 @@
+"""What each API asks the authorizer, in one table, and how it is asked.
+
+A handler asks before it acts, with the names its request brings. What is refused is answered with
+the resource's error, where Kafka 4.3 says it. An authorizer that allows all is not asked.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.security.authorizer import (
+    CLUSTER_NAME,
+    OPERATIONS_OF,
+    Operation,
+    Resource,
+    ResourceType,
+)
+from headrace.wire.kafka.api import ApiKey
+
+if TYPE_CHECKING:
+    from headrace.frontends.kafka.connection.handler import RequestContext
+
+
+class Ask(NamedTuple):
+    """One question: may he do this to a resource of that type?"""
+
+    operation: Operation
+    kind: ResourceType
+
+
+READ_TOPIC = Ask(Operation.READ, ResourceType.TOPIC)
+WRITE_TOPIC = Ask(Operation.WRITE, ResourceType.TOPIC)
+CREATE_TOPIC = Ask(Operation.CREATE, ResourceType.TOPIC)
+DELETE_TOPIC = Ask(Operation.DELETE, ResourceType.TOPIC)
+ALTER_TOPIC = Ask(Operation.ALTER, ResourceType.TOPIC)
+DESCRIBE_TOPIC = Ask(Operation.DESCRIBE, ResourceType.TOPIC)
+DESCRIBE_TOPIC_CONFIGS = Ask(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC)
+ALTER_TOPIC_CONFIGS = Ask(Operation.ALTER_CONFIGS, ResourceType.TOPIC)
+READ_GROUP = Ask(Operation.READ, ResourceType.GROUP)
+DELETE_GROUP = Ask(Operation.DELETE, ResourceType.GROUP)
+DESCRIBE_GROUP = Ask(Operation.DESCRIBE, ResourceType.GROUP)
+DESCRIBE_GROUP_CONFIGS = Ask(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP)
+ALTER_GROUP_CONFIGS = Ask(Operation.ALTER_CONFIGS, ResourceType.GROUP)
+WRITE_TRANSACTION = Ask(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
+DESCRIBE_TRANSACTION = Ask(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+CREATE_CLUSTER = Ask(Operation.CREATE, ResourceType.CLUSTER)
+DELETE_CLUSTER = Ask(Operation.DELETE, ResourceType.CLUSTER)
+ALTER_CLUSTER = Ask(Operation.ALTER, ResourceType.CLUSTER)
+DESCRIBE_CLUSTER = Ask(Operation.DESCRIBE, ResourceType.CLUSTER)
+CLUSTER_ACTION = Ask(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+DESCRIBE_CLUSTER_CONFIGS = Ask(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
+ALTER_CLUSTER_CONFIGS = Ask(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
+IDEMPOTENT_WRITE = Ask(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
+
+ASKED: dict[ApiKey, tuple[Ask, ...]] = {
+    # A batch of a transaction asks for the transactional id as well, whatever the request says.
+    ApiKey.PRODUCE: (WRITE_TOPIC, WRITE_TRANSACTION),
+    # A follower's is refused to everybody: CLUSTER_ACTION is its question once there are followers.
+    ApiKey.FETCH: (READ_TOPIC,),
+    ApiKey.LIST_OFFSETS: (DESCRIBE_TOPIC,),
+    # CREATE where it makes topics, for the whole cluster or for each.
+    ApiKey.METADATA: (DESCRIBE_TOPIC, CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CLUSTER),
+    ApiKey.OFFSET_COMMIT: (READ_GROUP, READ_TOPIC),
+    ApiKey.OFFSET_FETCH: (DESCRIBE_GROUP, DESCRIBE_TOPIC),
+    # By the kind of key: a group, a transactional id, a share group's partition.
+    ApiKey.FIND_COORDINATOR: (DESCRIBE_GROUP, DESCRIBE_TRANSACTION, CLUSTER_ACTION),
+    ApiKey.JOIN_GROUP: (READ_GROUP,),
+    ApiKey.HEARTBEAT: (READ_GROUP,),
+    ApiKey.LEAVE_GROUP: (READ_GROUP,),
+    ApiKey.SYNC_GROUP: (READ_GROUP,),
+    ApiKey.DESCRIBE_GROUPS: (DESCRIBE_GROUP,),
+    # The cluster's permission shows all groups, a group's that one.
+    ApiKey.LIST_GROUPS: (DESCRIBE_CLUSTER, DESCRIBE_GROUP),
+    # The cluster's permission is enough; DESCRIBE_CONFIGS for the settings in the answer.
+    ApiKey.CREATE_TOPICS: (CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_TOPIC_CONFIGS),
+    # The cluster's permission is enough; DESCRIBE decides whether a topic's name is told.
+    ApiKey.DELETE_TOPICS: (DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC),
+    ApiKey.DELETE_RECORDS: (DELETE_TOPIC,),
+    # Without a transactional id: IDEMPOTENT_WRITE, or WRITE for any topic (KIP-679).
+    ApiKey.INIT_PRODUCER_ID: (WRITE_TRANSACTION, IDEMPOTENT_WRITE, WRITE_TOPIC),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (CLUSTER_ACTION, DESCRIBE_TOPIC),
+    # Up to v3 clients ask, since then brokers among each other.
+    ApiKey.ADD_PARTITIONS_TO_TXN: (WRITE_TRANSACTION, WRITE_TOPIC, CLUSTER_ACTION),
+    ApiKey.ADD_OFFSETS_TO_TXN: (WRITE_TRANSACTION, READ_GROUP),
+    ApiKey.END_TXN: (WRITE_TRANSACTION,),
+    ApiKey.WRITE_TXN_MARKERS: (ALTER_CLUSTER, CLUSTER_ACTION),
+    ApiKey.TXN_OFFSET_COMMIT: (WRITE_TRANSACTION, READ_GROUP, READ_TOPIC),
+    ApiKey.DESCRIBE_ACLS: (DESCRIBE_CLUSTER,),
+    ApiKey.CREATE_ACLS: (ALTER_CLUSTER,),
+    ApiKey.DELETE_ACLS: (ALTER_CLUSTER,),
+    # By the type of what has the settings.
+    ApiKey.DESCRIBE_CONFIGS: (
+        DESCRIBE_TOPIC_CONFIGS, DESCRIBE_GROUP_CONFIGS, DESCRIBE_CLUSTER_CONFIGS,
+    ),
+    ApiKey.ALTER_CONFIGS: (ALTER_TOPIC_CONFIGS, ALTER_GROUP_CONFIGS, ALTER_CLUSTER_CONFIGS),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (
+        ALTER_TOPIC_CONFIGS, ALTER_GROUP_CONFIGS, ALTER_CLUSTER_CONFIGS,
+    ),
+    ApiKey.DESCRIBE_LOG_DIRS: (DESCRIBE_CLUSTER,),
+    ApiKey.CREATE_PARTITIONS: (ALTER_TOPIC,),
+    ApiKey.DELETE_GROUPS: (DELETE_GROUP,),
+    ApiKey.ELECT_LEADERS: (ALTER_CLUSTER,),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: (ALTER_CLUSTER,),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: (DESCRIBE_CLUSTER,),
+    ApiKey.OFFSET_DELETE: (DELETE_GROUP, READ_TOPIC),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: (DESCRIBE_CLUSTER_CONFIGS,),
+    ApiKey.ALTER_CLIENT_QUOTAS: (ALTER_CLUSTER_CONFIGS,),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (DESCRIBE_CLUSTER,),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (ALTER_CLUSTER,),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (DESCRIBE_TOPIC,),
+    ApiKey.DESCRIBE_PRODUCERS: (READ_TOPIC,),
+    # DESCRIBE of its topics decides which of them are told.
+    ApiKey.DESCRIBE_TRANSACTIONS: (DESCRIBE_TRANSACTION, DESCRIBE_TOPIC),
+    ApiKey.LIST_TRANSACTIONS: (DESCRIBE_TRANSACTION,),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (READ_GROUP, DESCRIBE_TOPIC),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (DESCRIBE_GROUP, DESCRIBE_TOPIC),
+    ApiKey.LIST_CONFIG_RESOURCES: (DESCRIBE_CLUSTER_CONFIGS,),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (READ_GROUP, DESCRIBE_TOPIC),
+    ApiKey.SHARE_GROUP_DESCRIBE: (DESCRIBE_GROUP, DESCRIBE_TOPIC),
+    ApiKey.SHARE_FETCH: (READ_GROUP, READ_TOPIC),
+    ApiKey.SHARE_ACKNOWLEDGE: (READ_GROUP, READ_TOPIC),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (DESCRIBE_GROUP, DESCRIBE_TOPIC),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (READ_GROUP, READ_TOPIC),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (DELETE_GROUP, READ_TOPIC),
+}  # fmt: skip
+"""What each API asks, before it acts. Several questions: all that its requests can lead to."""
+
+NOT_ASKED: dict[ApiKey, str] = {
+    ApiKey.API_VERSIONS: "what is served is told to everybody, before he has authenticated",
+    ApiKey.SASL_HANDSHAKE: "it leads to authentication: nobody is known yet",
+    ApiKey.SASL_AUTHENTICATE: "it leads to authentication: nobody is known yet",
+    ApiKey.DESCRIBE_CLUSTER: "whoever is connected may know the brokers, as by Metadata",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "every client may push what it is asked for (KIP-714)",
+    ApiKey.PUSH_TELEMETRY: "every client may push what it is asked for (KIP-714)",
+    ApiKey.CREATE_DELEGATION_TOKEN: "it is refused to everybody: there are no tokens",
+    ApiKey.RENEW_DELEGATION_TOKEN: "it is refused to everybody: there are no tokens",
+    ApiKey.EXPIRE_DELEGATION_TOKEN: "it is refused to everybody: there are no tokens",
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: "it is refused to everybody: there are no tokens",
+}
+"""The APIs that ask nothing, each with its reason."""
+
+REFUSALS = {
+    ResourceType.TOPIC: ApiError(
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
+    ),
+    ResourceType.GROUP: ApiError(
+        ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."
+    ),
+    ResourceType.CLUSTER: ApiError(
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
+    ),
+    ResourceType.TRANSACTIONAL_ID: ApiError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional Id authorization failed."
+    ),
+}
+"""The error of what was refused, by the type of its resource."""
+
+
+def permits(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> bool:
+    """Whether who asks may do that to the resource of this name."""
+    authorizer = context.broker.authorizer
+    if authorizer.allows_all:
+        return True
+    return authorizer.allows(context.identity, ask.operation, Resource(ask.kind, name))
+
+
+def permits_any(context: "RequestContext", ask: Ask) -> bool:
+    """Whether he may do that to any resource of its type."""
+    authorizer = context.broker.authorizer
+    return authorizer.allows_all or authorizer.allows_any(context.identity, ask.operation, ask.kind)
+
+
+def refusal(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> ApiError | None:
+    """The error to answer with where he may not do that; None where he may."""
+    return None if permits(context, ask, name) else REFUSALS[ask.kind]
+
+
+def require(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> None:
+    """Raise the error to answer with where he may not do that. ApiError."""
+    if not permits(context, ask, name):
+        raise REFUSALS[ask.kind]
+
+
+def refused(context: "RequestContext", ask: Ask, names: Iterable[str]) -> frozenset[str]:
+    """Those of the names that he may not do it to; nearly always none."""
+    if context.broker.authorizer.allows_all:
+        return frozenset()
+    return frozenset(name for name in frozenset(names) if not permits(context, ask, name))
+
+
+def operations(context: "RequestContext", kind: ResourceType, name: str = CLUSTER_NAME) -> int:
+    """What he may do to a resource, as the bits that clients are told."""
+    return sum(
+        1 << operation
+        for operation in OPERATIONS_OF[kind]
+        if permits(context, Ask(operation, kind), name)
+    )
