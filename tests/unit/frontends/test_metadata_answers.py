@@ -1,18 +1,19 @@
 """Metadata answers made already: kept while what they say is so, forgotten with what changes."""
 
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
+from headrace.frontends.kafka.connection.authorisation import ALL_OPERATIONS
 from headrace.frontends.kafka.metadata.kept_answers import (
     ANSWERS_MAX,
     REQUEST_BYTES_MAX,
     KeptAnswers,
     Question,
 )
-from headrace.frontends.kafka.metadata.metadata import CLUSTER_OPERATIONS, TOPIC_OPERATIONS
+from headrace.security.authorizer import ResourceType
 from headrace.security.identity import ANONYMOUS
 
 
 def question(text: str) -> Question:
-    return (12, "PLAINTEXT", ANONYMOUS, text.encode())
+    return (12, "PLAINTEXT", ANONYMOUS, "", 0, text.encode())
 
 
 def kept() -> KeptAnswers:
@@ -56,4 +57,8 @@ def test_few_answers_are_kept_and_none_for_long_questions() -> None:
 
 def test_who_asks_may_do_everything_in_kafkas_bits() -> None:
     # What a Kafka without an authorizer answers.
-    assert (TOPIC_OPERATIONS, CLUSTER_OPERATIONS) == (3576, 8096)
+    assert [ALL_OPERATIONS[kind] for kind in ResourceType if kind in ALL_OPERATIONS] == [
+        3576,
+        3400,
+        8096,
+    ]

@@ -8,6 +8,7 @@ v1 flexible
 """
 
 from headrace.cluster.settings.quota_settings import Alteration, QuotaChange
+from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER_CONFIGS, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
 
@@ -25,9 +26,13 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         )
         for entry in request.entries
     ]
-    outcomes = await context.controller.settings.quotas.alter(
-        alterations, validate_only=request.validate_only
-    )
+    forbidden = refusal(context, ALTER_CLUSTER_CONFIGS)
+    if forbidden is None:
+        outcomes = await context.controller.settings.quotas.alter(
+            alterations, validate_only=request.validate_only
+        )
+    else:
+        outcomes = [forbidden] * len(alterations)
     entries = tuple(
         make(
             "EntryData",

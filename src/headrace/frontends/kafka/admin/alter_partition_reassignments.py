@@ -3,6 +3,7 @@
 v1 allow replication factor change
 """
 
+from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, error_fields, maker
 from headrace.model.errors import ApiError, ErrorCode
@@ -11,16 +12,17 @@ from headrace.model.errors import ApiError, ErrorCode
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with one result for each partition, in the order asked."""
     make = maker(context)
+    forbidden = refusal(context, ALTER_CLUSTER)
     return make(
         None,
         allow_replication_factor_change=getattr(request, "allow_replication_factor_change", True),
-        **error_fields(None),
+        **error_fields(forbidden),
         responses=tuple(
             make(
                 "ReassignableTopicResponse",
                 name=topic.name,
                 partitions=tuple(
-                    _outcome(context, make, topic.name, partition) for partition in topic.partitions
+                    _outcome(context, make, topic.name, one, forbidden) for one in topic.partitions
                 ),
             )
             for topic in request.topics
@@ -28,11 +30,14 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     )
 
 
-def _outcome(context: RequestContext, make: Make, name: str, asked: Entity) -> Entity:
+def _outcome(
+    context: RequestContext, make: Make, name: str, asked: Entity, forbidden: ApiError | None
+) -> Entity:
+    index = asked.partition_index
     return make(
         "ReassignablePartitionResponse",
-        partition_index=asked.partition_index,
-        **error_fields(_refusal(context, name, asked.partition_index, asked.replicas)),
+        partition_index=index,
+        **error_fields(forbidden or _refusal(context, name, index, asked.replicas)),
     )
 
 

@@ -5,10 +5,13 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 
 from headrace.cluster.settings.config_descriptions import Alteration, AlterOperation, Change
+from headrace.frontends.kafka.connection.authorisation import Ask, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.observe import logs
+from headrace.security import authorizer
+from headrace.security.authorizer import CLUSTER_NAME, Operation
 
 
 class ResourceType(IntEnum):
@@ -19,6 +22,28 @@ class ResourceType(IntEnum):
     BROKER_LOGGER = 8
     CLIENT_METRICS = 16
     GROUP = 32
+
+
+_ASKED_OF = {
+    ResourceType.TOPIC: authorizer.ResourceType.TOPIC,
+    ResourceType.GROUP: authorizer.ResourceType.GROUP,
+    ResourceType.BROKER: authorizer.ResourceType.CLUSTER,
+    ResourceType.BROKER_LOGGER: authorizer.ResourceType.CLUSTER,
+    ResourceType.CLIENT_METRICS: authorizer.ResourceType.CLUSTER,
+}
+"""Whose permission it takes to see or change the settings."""
+
+
+def check_allowed(context: RequestContext, resource: Entity, operation: Operation) -> None:
+    """Refuse who may not do that to the resource's settings. ApiError.
+
+    A type that has no settings is refused for that.
+    """
+    kind = _ASKED_OF.get(resource.resource_type)
+    if kind is not None:
+        of_cluster = kind is authorizer.ResourceType.CLUSTER
+        name = CLUSTER_NAME if of_cluster else resource.resource_name
+        require(context, Ask(operation, kind), name)
 
 
 def described_name(resource_type: int) -> str:
@@ -43,6 +68,7 @@ async def alter(
         try:
             if times[resource.resource_type, resource.resource_name] > 1:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            check_allowed(context, resource, Operation.ALTER_CONFIGS)
             await _alter_one(context, resource, change(resource), request.validate_only)
         except ApiError as error:
             problem = error

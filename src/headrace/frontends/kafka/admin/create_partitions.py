@@ -7,6 +7,7 @@ what is over it is waited for, and refused from v3 on. v2 flexible · v3 quota e
 import asyncio
 
 from headrace.cluster.topic_creation import duplicates
+from headrace.frontends.kafka.connection.authorisation import ALTER_TOPIC, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
 from headrace.frontends.kafka.connection.response_entities import (
@@ -33,6 +34,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         try:
             if topic.name in twice:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            require(context, ALTER_TOPIC, topic.name)
             async with asyncio.timeout_at(deadline):
                 await context.controller.create_partitions(
                     topic.name,

@@ -17,6 +17,14 @@ from uuid import UUID
 from headrace.broker.metadata_image import TopicInfo
 from headrace.cluster.settings.config_descriptions import ConfigEntry
 from headrace.cluster.topic_creation import NewTopic, duplicates
+from headrace.frontends.kafka.connection.authorisation import (
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    DESCRIBE_TOPIC_CONFIGS,
+    authorization_failed,
+    permits,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
 from headrace.frontends.kafka.connection.response_entities import (
@@ -28,6 +36,7 @@ from headrace.frontends.kafka.connection.response_entities import (
     timeout_seconds,
 )
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.security.authorizer import ResourceType
 
 CONFIGS_SINCE = 5
 STRICT_SINCE = 6
@@ -39,10 +48,13 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     outcome: dict[str, TopicInfo | ApiError] = {}
     twice = duplicates([topic.name for topic in request.topics])
     wanted: list[NewTopic] = []
+    forbidden = _forbidden(context, request)
     for topic in request.topics:
         try:
             if topic.name in twice:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if topic.name in forbidden:
+                raise authorization_failed(ResourceType.TOPIC)
             wanted.append(_wanted(topic))
         except ApiError as error:
             outcome[topic.name] = error
@@ -62,6 +74,13 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         for name, topic_outcome in outcome.items()
     )
     return make(None, throttle_time=throttled(context, quota), topics=topics)
+
+
+def _forbidden(context: RequestContext, request: Entity) -> frozenset[str]:
+    """Names of topics that who asks may not create."""
+    if permits(context, CREATE_CLUSTER):
+        return frozenset()
+    return refused(context, CREATE_TOPIC, (topic.name for topic in request.topics))
 
 
 def _wanted(topic: Entity) -> NewTopic:
@@ -102,6 +121,17 @@ def _result(
             **error_fields(outcome),
         )
     configs: tuple[Entity, ...] = ()
+    if not permits(context, DESCRIBE_TOPIC_CONFIGS, name):
+        return make(
+            "CreatableTopicResult",
+            name=name,
+            topic_id=UUID(bytes=outcome.topic_id),
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=(),
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            **error_fields(None),
+        )
     if context.version >= CONFIGS_SINCE:
         own = tuple(sorted(outcome.config.items()))
         if own not in described:

@@ -6,10 +6,16 @@ topics without "delete" in their policy are refused, internal ones too. v2 flexi
 
 import asyncio
 
+from headrace.frontends.kafka.connection.authorisation import (
+    DELETE_TOPIC,
+    authorization_failed,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker, timeout_seconds
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.posix.awaiting import called_back
+from headrace.security.authorizer import ResourceType
 
 NO_OFFSET = -1
 CHECKPOINT_SECONDS_MAX = 30.0
@@ -19,10 +25,13 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with one result per partition: its new low watermark, or an error."""
     make = maker(context)
     outcome: dict[tuple[str, int], tuple[int, ErrorCode]] = {}
+    forbidden = refused(context, DELETE_TOPIC, (topic.name for topic in request.topics))
     for topic in request.topics:
         for asked in topic.partitions:
             key = (topic.name, asked.partition_index)
             try:
+                if topic.name in forbidden:
+                    raise authorization_failed(ResourceType.TOPIC)
                 partition = context.broker.partition(*key)
                 outcome[key] = partition.delete_records(asked.offset), ErrorCode.NONE
             except ApiError as error:

@@ -10,6 +10,14 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from headrace.cluster.topic_creation import duplicates
+from headrace.frontends.kafka.connection.authorisation import (
+    DELETE_CLUSTER,
+    DELETE_TOPIC,
+    DESCRIBE_TOPIC,
+    authorization_failed,
+    permits,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
 from headrace.frontends.kafka.connection.response_entities import (
@@ -20,6 +28,7 @@ from headrace.frontends.kafka.connection.response_entities import (
     timeout_seconds,
 )
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.security.authorizer import ResourceType
 
 BY_ID_SINCE = 6
 DISABLED_SINCE = 3
@@ -61,6 +70,7 @@ async def _delete(
     results: list[_Outcome] = []
     going: dict[str, UUID] = {}
     asked = _asked(context, request)
+    forbidden = _forbidden(context, asked)
     twice = duplicates([str(name or topic_id) for name, topic_id in asked])
     for name, topic_id in asked:
         topic = image.topics_by_id.get(topic_id.bytes) if name is None else image.topics.get(name)
@@ -68,6 +78,10 @@ async def _delete(
             problem = ApiError(ErrorCode.INVALID_REQUEST, "either a name or an id, not both")
         elif str(name or topic_id) in twice or (topic is not None and topic.name in going):
             problem = ApiError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        elif (name if topic is None else topic.name) in forbidden:
+            problem = authorization_failed(ResourceType.TOPIC)
+            if topic is not None and permits(context, DESCRIBE_TOPIC, topic.name):
+                name = topic.name
         elif topic is None and name is None:
             problem = ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         elif topic is None:
@@ -85,6 +99,16 @@ async def _delete(
         late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being deleted")
         outcome = dict.fromkeys(going, late)
     return results + [(name, topic_id, outcome[name]) for name, topic_id in going.items()]
+
+
+def _forbidden(context: RequestContext, asked: Sequence[_Asked]) -> frozenset[str]:
+    """Names of topics that who asks may not delete, be they there or not."""
+    if permits(context, DELETE_CLUSTER):
+        return frozenset()
+    by_id = context.broker.image.topics_by_id
+    names = {name for name, _ in asked if name is not None}
+    names.update(by_id[one.bytes].name for _, one in asked if one.bytes in by_id)
+    return refused(context, DELETE_TOPIC, names)
 
 
 def _asked(context: RequestContext, request: Entity) -> Sequence[_Asked]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 
 from headrace.cluster.settings.quota_settings import entity_names
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER_CONFIGS, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, error_fields, maker
 from headrace.model.errors import ApiError, ErrorCode
@@ -27,6 +28,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with all entities that the filter lets through."""
     make = maker(context)
     try:
+        require(context, DESCRIBE_CLUSTER_CONFIGS)
         wanted = dict(_filter(request))
     except ApiError as error:
         return make(None, entries=(), **error_fields(error))

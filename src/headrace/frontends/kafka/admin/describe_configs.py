@@ -11,6 +11,7 @@ from headrace.cluster.settings.config_descriptions import ConfigEntry, ConfigSou
 from headrace.config.value_types import Definition, Kind
 from headrace.frontends.kafka.admin.config_resources import (
     ResourceType,
+    check_allowed,
     check_broker_name,
     described_name,
 )
@@ -19,6 +20,7 @@ from headrace.frontends.kafka.connection.response_entities import Entity, Make, 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import topic_name_problem
 from headrace.observe import logs
+from headrace.security.authorizer import Operation
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
@@ -30,6 +32,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         entries: Sequence[ConfigEntry] = ()
         problem = None
         try:
+            check_allowed(context, resource, Operation.DESCRIBE_CONFIGS)
             entries = _entries(context, resource)
         except ApiError as error:
             problem = error

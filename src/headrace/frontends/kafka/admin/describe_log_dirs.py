@@ -8,6 +8,7 @@ v2 flexible · v3 top-level error · v4 volume sizes · v5 cordoned directories:
 from collections.abc import Callable, Mapping
 
 from headrace.broker.broker import Broker
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.log.directory.log_directory import LogDirectory
@@ -22,6 +23,9 @@ _Wanted = Mapping[str, frozenset[int]] | None
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with one result per log directory."""
     make = maker(context)
+    forbidden = refusal(context, DESCRIBE_CLUSTER)
+    if forbidden is not None:
+        return make(None, error_code=forbidden.code, results=())
     wanted: _Wanted = None
     if request.topics is not None:
         wanted = {topic.topic: frozenset(topic.partitions) for topic in request.topics}

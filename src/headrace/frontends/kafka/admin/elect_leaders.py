@@ -9,8 +9,9 @@ v1 election types (KIP-460) · v2 flexible
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
-from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
+from headrace.frontends.kafka.connection.response_entities import Entity, Make, error_fields, maker
 from headrace.model.errors import ApiError, ErrorCode
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ class ElectionType(IntEnum):
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with the outcome for each partition."""
     make = maker(context)
+    forbidden = refusal(context, ALTER_CLUSTER)
+    if forbidden is not None:
+        return _forbidden(make, request, forbidden)
     try:
         kind = ElectionType(getattr(request, "election_type", ElectionType.PREFERRED))
     except ValueError:
@@ -52,6 +56,21 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         if outcomes or not everything:
             results.append(make("ReplicaElectionResult", topic=name, partition_result=outcomes))
     return make(None, error_code=ErrorCode.NONE, replica_election_results=tuple(results))
+
+
+def _forbidden(make: Make, request: Entity, error: ApiError) -> Entity:
+    results = tuple(
+        make(
+            "ReplicaElectionResult",
+            topic=one.topic,
+            partition_result=tuple(
+                make("PartitionResult", partition_id=index, **error_fields(error))
+                for index in one.partitions
+            ),
+        )
+        for one in request.topic_partitions or ()
+    )
+    return make(None, error_code=error.code, replica_election_results=results)
 
 
 def _elect(context: RequestContext, kind: ElectionType, name: str, index: int) -> ApiError:

@@ -8,6 +8,7 @@ v1 resource types
 from collections.abc import Iterable
 
 from headrace.frontends.kafka.admin.config_resources import ResourceType
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER_CONFIGS, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ErrorCode
@@ -16,6 +17,9 @@ from headrace.model.errors import ErrorCode
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with all names of the kinds asked for; of every kind where none is named."""
     make = maker(context)
+    forbidden = refusal(context, DESCRIBE_CLUSTER_CONFIGS)
+    if forbidden is not None:
+        return make(None, error_code=forbidden.code, config_resources=())
     asked: frozenset[int] = frozenset({ResourceType.CLIENT_METRICS})
     if context.version >= 1:
         every = frozenset(ResourceType)

@@ -139,21 +139,25 @@ NOT_ASKED: dict[ApiKey, str] = {
 }
 """The APIs that ask nothing, each with its reason."""
 
-REFUSALS = {
-    ResourceType.TOPIC: ApiError(
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."
+_FAILED = {
+    ResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic"),
+    ResourceType.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group"),
+    ResourceType.CLUSTER: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster"),
+    ResourceType.TRANSACTIONAL_ID: (
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional Id",
     ),
-    ResourceType.GROUP: ApiError(
-        ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."
-    ),
-    ResourceType.CLUSTER: ApiError(
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."
-    ),
-    ResourceType.TRANSACTIONAL_ID: ApiError(
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactional Id authorization failed."
-    ),
+}  # fmt: skip
+
+ALL_OPERATIONS = {
+    kind: sum(1 << operation for operation in every) for kind, every in OPERATIONS_OF.items()
 }
-"""The error of what was refused, by the type of its resource."""
+"""All that can be done to a resource of a type, in the bits that clients are told."""
+
+
+def authorization_failed(kind: ResourceType) -> ApiError:
+    """The error of what was refused, by the type of its resource, in Kafka's words."""
+    code, what = _FAILED[kind]
+    return ApiError(code, f"{what} authorization failed.")
 
 
 def permits(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> bool:
@@ -172,13 +176,13 @@ def permits_any(context: "RequestContext", ask: Ask) -> bool:
 
 def refusal(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> ApiError | None:
     """The error to answer with where he may not do that; None where he may."""
-    return None if permits(context, ask, name) else REFUSALS[ask.kind]
+    return None if permits(context, ask, name) else authorization_failed(ask.kind)
 
 
 def require(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> None:
     """Raise the error to answer with where he may not do that. ApiError."""
     if not permits(context, ask, name):
-        raise REFUSALS[ask.kind]
+        raise authorization_failed(ask.kind)
 
 
 def refused(context: "RequestContext", ask: Ask, names: Iterable[str]) -> frozenset[str]:
@@ -190,6 +194,8 @@ def refused(context: "RequestContext", ask: Ask, names: Iterable[str]) -> frozen
 
 def operations(context: "RequestContext", kind: ResourceType, name: str = CLUSTER_NAME) -> int:
     """What he may do to a resource, as the bits that clients are told."""
+    if context.broker.authorizer.allows_all:
+        return ALL_OPERATIONS[kind]
     return sum(
         1 << operation
         for operation in OPERATIONS_OF[kind]

@@ -128,7 +128,8 @@ class KafkaSession:
             connection.authenticated = False
         self._pass = dispatcher.shared.request_pass
         self._connection = connection
-        self._begin_runs()
+        identity = Identity(connection.address, connection.listener)
+        self._begin_runs(identity)
         self._quotas = dispatcher.broker.quotas
         self._client_raw = b""
         self._context = RequestContext(
@@ -138,15 +139,15 @@ class KafkaSession:
             api_key=ApiKey.API_VERSIONS,
             version=0,
             client_id="",
-            identity=Identity(connection.address, connection.listener),
+            identity=identity,
             shared=dispatcher.shared,
             client_port=connection.port,
             offset_commits=self._commits,
         )
 
-    def _begin_runs(self) -> None:
+    def _begin_runs(self, identity: Identity) -> None:
         dispatcher = self._dispatcher
-        self._runs = ProduceRuns(dispatcher.broker, self._pass, self._routes)
+        self._runs = ProduceRuns(dispatcher.broker, self._pass, self._routes, identity)
         self._commits = OffsetCommitRuns(
             dispatcher.broker, dispatcher.coordinators, dispatcher.shared, self._routes
         )
@@ -154,7 +155,7 @@ class KafkaSession:
     def authenticated(self, identity: Identity) -> None:
         """Let everything be asked, as `identity`, for the first time or after another one."""
         self._routes = self._dispatcher.routes
-        self._begin_runs()
+        self._begin_runs(identity)
         context = self._context
         context.identity, context.offset_commits, context.throttle = identity, self._commits, None
         self._connection.authenticated = True

@@ -16,6 +16,7 @@ v4 isolation · v5 log start offset · v7 sessions · v9 leader epoch · v12 fle
 
 from typing import TYPE_CHECKING
 
+from headrace.frontends.kafka.connection.authorisation import authorization_failed
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.connection.long_poll import LongPoll
 from headrace.frontends.kafka.fetch.fetch_sessions import (
@@ -34,6 +35,7 @@ from headrace.log.log import NeedsDisk, Served
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.net.pending import Pending
+from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.wire.kafka.hot.fetch import FetchPartition, FetchRequest, decode_request
 from headrace.wire.kafka.hot.fetch_response import (
     AbortedTransaction,
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from headrace.frontends.kafka.connection.hot_state import Shared
     from headrace.frontends.kafka.connection.throttle import Throttle
     from headrace.ports.file_ranges import Part
+    from headrace.security.identity import Identity
 
 READ_COMMITTED = 1
 
@@ -70,7 +73,16 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             return encode_response(version, FetchResponse(error_code=error.code))
     wanted = wanted_of(version, request) if session is None else session.wanted
     throttle = context.throttle if context.broker.quotas.active else None
-    fetch = _Fetch(context.broker, context.shared, version, request, session, wanted, throttle)
+    fetch = _Fetch(
+        context.broker,
+        context.shared,
+        version,
+        request,
+        session,
+        wanted,
+        context.identity,
+        throttle,
+    )
     return fetch.begin()
 
 
@@ -78,7 +90,7 @@ class _Fetch:
     """One request from its first look at the logs to its answer."""
 
     __slots__ = (
-        "broker", "bytes_max", "cold", "deadlines", "failed", "incremental", "looked",
+        "broker", "bytes_max", "cold", "deadlines", "failed", "identity", "incremental", "looked",
         "pending", "poll", "read_committed", "request", "results", "session", "size", "throttle",
         "version", "wanted",
     )  # fmt: skip
@@ -91,9 +103,11 @@ class _Fetch:
         request: FetchRequest,
         session: FetchSession | None,
         wanted: WantedPartitions,
+        identity: "Identity",
         throttle: "Throttle | None" = None,
     ) -> None:
         self.broker = broker
+        self.identity = identity
         self.deadlines = shared.deadlines
         self.version = version
         self.request = request
@@ -117,7 +131,9 @@ class _Fetch:
 
     def begin(self) -> Answer:
         """Answer at once if that is possible."""
-        self.wanted.begin((self.request.replica_id >= 0, self.read_committed))
+        authorizer = self.broker.authorizer
+        who = None if authorizer.allows_all else (self.identity, authorizer.version)
+        self.wanted.begin((self.request.replica_id >= 0, self.read_committed, who))
         self._look()
         if self.cold:
             self.pending = Pending(alone=True)
@@ -181,9 +197,22 @@ class _Fetch:
             # Reading for replication reaches beyond the high watermark: not for strangers.
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         topic, index = key
+        if not self.broker.authorizer.allows_all:
+            self._check_readable(topic)
         if isinstance(topic, bytes):
             return self.broker.partition_by_id(topic, index)
         return self.broker.partition(topic, index)
+
+    def _check_readable(self, topic: str | bytes) -> None:
+        """Refuse a topic that who asks may not read; one that is not there is refused for that."""
+        if isinstance(topic, bytes):
+            known = self.broker.image.topics_by_id.get(topic)
+            if known is None:
+                return
+            topic = known.name
+        resource = Resource(ResourceType.TOPIC, topic)
+        if not self.broker.authorizer.allows(self.identity, Operation.READ, resource):
+            raise authorization_failed(ResourceType.TOPIC)
 
     def _read(self, entry: WantedPartition, partition: "Partition") -> FetchedPartition:
         asked = entry.asked

@@ -10,6 +10,7 @@
 
 from typing import TYPE_CHECKING
 
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, require
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch
@@ -49,6 +50,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         answers.append([])
         for asked in topic.partitions:
             try:
+                require(context, DESCRIBE_TOPIC, topic.name)
                 partition = context.broker.partition(topic.name, asked.partition)
                 partition.check_epoch(asked.current_leader_epoch)
                 answer = _end_of_log(version, partition, asked, committed)

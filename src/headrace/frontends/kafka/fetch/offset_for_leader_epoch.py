@@ -7,6 +7,12 @@
 
 from typing import Any
 
+from headrace.frontends.kafka.connection.authorisation import (
+    CLUSTER_ACTION,
+    DESCRIBE_TOPIC,
+    permits,
+    require,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch
@@ -43,6 +49,8 @@ def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio'
 
 def _end_of(context: RequestContext, topic: str, asked: Any) -> tuple[ErrorCode, tuple[int, int]]:  # noqa: ANN401
     try:
+        if not permits(context, CLUSTER_ACTION):
+            require(context, DESCRIBE_TOPIC, topic)
         partition = context.broker.partition(topic, asked.partition)
         partition.check_epoch(asked.current_leader_epoch)
     except ApiError as error:

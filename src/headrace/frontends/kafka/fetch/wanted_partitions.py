@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
     from headrace.broker.partition import Partition
     from headrace.frontends.kafka.connection.long_poll import LongPoll
+    from headrace.security.identity import Identity
     from headrace.wire.kafka.hot.fetch import FetchPartition
     from headrace.wire.kafka.hot.fetch_response import FetchedPartition
 
 Key = tuple[str | bytes, int]
 """Topic name, or topic id in versions that have ids, and partition."""
-Reader = tuple[bool, bool]
-"""Whether for replication, and whether of committed data only: what is there depends on both."""
+Reader = tuple[bool, bool, "tuple[Identity, int] | None"]
+"""Whether for replication, whether of committed data only, and where not everybody may read all who
+asks by which version of the rules: what is there depends on all three."""
 _turn_of = attrgetter("turn")
 
 

@@ -12,6 +12,14 @@ from headrace.coordination.groups.consumer.messages import (
     DescribedConsumerGroup,
     DescribedTopic,
 )
+from headrace.frontends.kafka.connection.authorisation import (
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    authorization_failed,
+    operations,
+    permits,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     OPERATIONS_UNKNOWN,
@@ -19,28 +27,40 @@ from headrace.frontends.kafka.connection.response_entities import (
     Make,
     maker,
 )
-from headrace.frontends.kafka.groups.describe_groups import ALL_OPERATIONS
 from headrace.model.errors import ErrorCode
+from headrace.security.authorizer import ResourceType
 
 _CLASSIC, _CONSUMER = 0, 1
+HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once, for each group."""
     make = maker(context)
     asked = request.include_authorized_operations
-    groups = context.coordinators.groups
-    return make(
-        None,
-        groups=tuple(
-            _group(make, groups.describe_consumer(group_id), asked)
-            for group_id in request.group_ids
-        ),
-    )
+    groups = (_described(context, group_id) for group_id in request.group_ids)
+    return make(None, groups=tuple(_group(context, make, one, asked) for one in groups))
 
 
-def _group(make: Make, group: DescribedConsumerGroup, operations_asked: bool) -> Entity:
-    known = operations_asked and group.error is ErrorCode.NONE
+def _described(context: RequestContext, group_id: str) -> DescribedConsumerGroup:
+    """What who asks may see: nothing of a group that reads a topic he may not describe."""
+    if not permits(context, DESCRIBE_GROUP, group_id):
+        error = authorization_failed(ResourceType.GROUP)
+        return DescribedConsumerGroup(group_id, error.code, error.message)
+    group = context.coordinators.groups.describe_consumer(group_id)
+    topics = (topic.name for one in group.members for topic in (*one.assigned, *one.target))
+    subscribed = (name for one in group.members for name in one.topics)
+    if refused(context, DESCRIBE_TOPIC, (*topics, *subscribed)):
+        return DescribedConsumerGroup(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN_TOPICS)
+    return group
+
+
+def _group(
+    context: RequestContext, make: Make, group: DescribedConsumerGroup, operations_asked: bool
+) -> Entity:
+    may = OPERATIONS_UNKNOWN
+    if operations_asked and group.error is ErrorCode.NONE:
+        may = operations(context, ResourceType.GROUP, group.group_id)
     return make(
         "DescribedGroup",
         error_code=group.error,
@@ -50,8 +70,8 @@ def _group(make: Make, group: DescribedConsumerGroup, operations_asked: bool) ->
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor_name=group.assignor,
-        members=tuple(_member(make, member) for member in group.members),
-        authorized_operations=ALL_OPERATIONS if known else OPERATIONS_UNKNOWN,
+        members=tuple(_member(make, one) for one in group.members),
+        authorized_operations=may,
     )
 
 

@@ -14,6 +14,7 @@ from headrace.coordination.groups.assignors.spec import Partitions
 from headrace.coordination.groups.consumer.messages import HeartbeatRequest
 from headrace.coordination.groups.consumer.model import OwnedPartitions
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, READ_GROUP, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.net.pending import Pending
@@ -27,6 +28,12 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when it is committed, or at once with what forbids it."""
     pending = Pending()
     topics = request.subscribed_topic_names
+    forbidden = refusal(context, READ_GROUP, request.group_id)
+    for name in topics or ():
+        forbidden = forbidden or refusal(context, DESCRIBE_TOPIC, name)
+    if forbidden is not None:
+        _answer(context, pending, HeartbeatAnswer(forbidden.code, forbidden.message))
+        return pending
     heartbeat = HeartbeatRequest(
         group_id=request.group_id,
         member_id=request.member_id,

@@ -6,6 +6,7 @@ v2 flexible
 
 from functools import partial
 
+from headrace.frontends.kafka.connection.authorisation import DELETE_GROUP, refused
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ErrorCode
@@ -19,7 +20,11 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     pending = Pending()
     names: tuple[str, ...] = tuple(dict.fromkeys(request.groups_names))
     deleted = gather(len(names), partial(_answer, context, pending, names))
+    forbidden = refused(context, DELETE_GROUP, names)
     for group_id in names:
+        if group_id in forbidden:
+            deleted(group_id, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            continue
         coordinators = context.coordinators
         shared = coordinators.share.is_share_group(group_id)
         delete = coordinators.share.delete_group if shared else coordinators.groups.delete

@@ -5,38 +5,41 @@ v1 throttle · v3 authorized operations · v4 static members · v5 flexible · v
 """
 
 from headrace.coordination.groups.messages import DescribedGroup
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_GROUP, operations, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.model.errors import ErrorCode
+from headrace.security.authorizer import ResourceType
 
 _NOT_FOUND_SINCE = 6
 _OPERATIONS_NOT_ASKED = -(1 << 31)
-ALL_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all there is for a group."""
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once, for each group."""
-    operations = _OPERATIONS_NOT_ASKED
-    if getattr(request, "include_authorized_operations", False):
-        operations = ALL_OPERATIONS
+    asked = getattr(request, "include_authorized_operations", False)
     make = maker(context)
     groups = tuple(
-        _group(context, make, context.coordinators.groups.describe(group_id), operations)
-        for group_id in request.groups
+        _group(context, make, _described(context, group_id), asked) for group_id in request.groups
     )
     return make(None, groups=groups)
 
 
+def _described(context: RequestContext, group_id: str) -> DescribedGroup:
+    if permits(context, DESCRIBE_GROUP, group_id):
+        return context.coordinators.groups.describe(group_id)
+    return DescribedGroup(group_id, error=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+
 def _group(
-    context: RequestContext,
-    make: Make,
-    group: DescribedGroup,
-    operations: int,
+    context: RequestContext, make: Make, group: DescribedGroup, operations_asked: bool
 ) -> Entity:
     error, message = group.error, group.error_message
     if error is ErrorCode.GROUP_ID_NOT_FOUND and context.version < _NOT_FOUND_SINCE:
         error, message = ErrorCode.NONE, None
+    may = _OPERATIONS_NOT_ASKED
+    if operations_asked and error is ErrorCode.NONE:
+        may = operations(context, ResourceType.GROUP, group.group_id)
     members = tuple(
         make(
             "DescribedGroupMember",
@@ -58,5 +61,5 @@ def _group(
         protocol_type=group.protocol_type,
         protocol_data=group.protocol_name,
         members=members,
-        authorized_operations=operations if error is ErrorCode.NONE else _OPERATIONS_NOT_ASKED,
+        authorized_operations=may,
     )

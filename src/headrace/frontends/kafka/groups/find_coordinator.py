@@ -9,6 +9,12 @@ v1 key types · v3 flexible · v4 several keys · v5 TRANSACTION_ABORTABLE · v6
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from headrace.frontends.kafka.connection.authorisation import (
+    CLUSTER_ACTION,
+    DESCRIBE_GROUP,
+    DESCRIBE_TRANSACTION,
+    refusal,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.importing import imported
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
@@ -20,6 +26,7 @@ if TYPE_CHECKING:
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 _SHARE_KEY_PARTS = 3
 _SEVERAL_SINCE = 4
+_MAY = {GROUP: DESCRIBE_GROUP, TRANSACTION: DESCRIBE_TRANSACTION, SHARE: CLUSTER_ACTION}
 _KEPT_BY = {
     GROUP: "headrace.coordination.groups.group_coordinators",
     TRANSACTION: "headrace.coordination.transactions.transaction_coordinators",
@@ -65,7 +72,19 @@ def _entity(make: Make, name: str | None, found: _Found, key: str = "") -> Entit
     )
 
 
+def _refusal(context: RequestContext, key_type: int, key: str) -> ApiError | None:
+    """Why who asks may not know it; a key of no known type is refused for that."""
+    if key_type not in _MAY:
+        return None
+    if key_type == SHARE:
+        return refusal(context, CLUSTER_ACTION)
+    return refusal(context, _MAY[key_type], key)
+
+
 async def _find(context: RequestContext, key_type: int, key: str) -> _Found:
+    forbidden = _refusal(context, key_type, key)
+    if forbidden is not None:
+        return _Found(forbidden.code, forbidden.message)
     broker = context.broker
     led: LedShards[Any]
     if key_type == GROUP:

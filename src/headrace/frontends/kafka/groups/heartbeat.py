@@ -4,7 +4,9 @@
 v1 throttle · v3 static members · v4 flexible
 """
 
+from headrace.frontends.kafka.connection.authorisation import READ_GROUP, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.hot import heartbeat as codec
 
 
@@ -12,6 +14,9 @@ def handle(context: RequestContext, body: memoryview) -> bytes:
     """Answer at once."""
     version = context.version
     request = codec.decode_request(version, body)
+    if not permits(context, READ_GROUP, request.group_id):
+        failed = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return codec.encode_response(version, codec.HeartbeatResponse(failed))
     error = context.coordinators.groups.heartbeat(
         request.group_id, request.member_id, request.group_instance_id, request.generation_id
     )

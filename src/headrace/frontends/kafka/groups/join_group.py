@@ -10,8 +10,10 @@ from datetime import timedelta
 from functools import partial
 
 from headrace.coordination.groups.messages import JoinAnswer, JoinRequest
+from headrace.frontends.kafka.connection.authorisation import READ_GROUP, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
+from headrace.model.errors import ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka import kio_codec
 
@@ -27,6 +29,9 @@ def _milliseconds(duration: timedelta) -> int:
 def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the generation begins, or at once with what forbids it."""
     pending = Pending()
+    if not permits(context, READ_GROUP, request.group_id):
+        _answer(context, pending, JoinAnswer(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return pending
     session_ms = _milliseconds(request.session_timeout)
     # v0 knows one timeout, which serves for both.
     rebalance = getattr(request, "rebalance_timeout", None)

@@ -4,6 +4,7 @@ v1 throttle · v3 several members, by instance id too (KIP-345) · v4 flexible �
 """
 
 from headrace.coordination.groups.messages import Leaver
+from headrace.frontends.kafka.connection.authorisation import READ_GROUP, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ApiError, ErrorCode
@@ -23,6 +24,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         leavers = [Leaver(request.member_id)]
     error = ErrorCode.NONE
     try:
+        require(context, READ_GROUP, request.group_id)
         left = context.coordinators.groups.leave(request.group_id, leavers)
     except ApiError as refused:
         left, error = [], refused.code

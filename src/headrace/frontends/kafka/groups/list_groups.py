@@ -5,6 +5,12 @@ v1 throttle · v3 flexible · v4 states, and a filter for them · v5 types, and 
 
 from headrace.coordination.groups.messages import ListedGroup
 from headrace.coordination.share.share_service import PROTOCOL
+from headrace.frontends.kafka.connection.authorisation import (
+    DESCRIBE_CLUSTER,
+    DESCRIBE_GROUP,
+    permits,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ApiError, ErrorCode
@@ -20,8 +26,11 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             for group in context.coordinators.share.list_groups(*filters)
         ]
         error = ErrorCode.NONE
-    except ApiError as refused:
-        listed, error = [], refused.code
+    except ApiError as problem:
+        listed, error = [], problem.code
+    hidden: frozenset[str] = frozenset()
+    if not permits(context, DESCRIBE_CLUSTER):
+        hidden = refused(context, DESCRIBE_GROUP, (one.group_id for one in listed))
     make = maker(context)
     groups = tuple(
         make(
@@ -31,7 +40,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             group_state=group.state,
             group_type=group.group_type,
         )
-        for group in listed
+        for one in listed
+        if one.group_id not in hidden
     )
     return make(
         None,

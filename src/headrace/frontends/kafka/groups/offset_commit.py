@@ -6,10 +6,12 @@ v2-v4 retention time · v3 throttle · v6 leader epoch · v7 static members · v
 v9 GROUP_ID_NOT_FOUND · v10 topic ids
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from headrace.broker.metadata_image import MetadataImage, TopicInfo
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
+from headrace.frontends.kafka.connection.authorisation import READ_GROUP, READ_TOPIC, permits
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.groups.offset_commit_pattern import encode_answer, pattern_of
 from headrace.model.errors import ErrorCode
@@ -32,7 +34,12 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     request = codec.decode_request(version, body, places)
     groups = context.coordinators.groups
     image, limits = context.broker.image, groups.limits
-    offsets, refused = _sorted(request, image, version, limits.offset_metadata_max_bytes)
+    may_read: Callable[[str], bool] | None = None
+    if not context.broker.authorizer.allows_all:
+        if not permits(context, READ_GROUP, request.group_id):
+            return encode_answer(version, request, {}, ErrorCode.GROUP_AUTHORIZATION_FAILED)
+        may_read = partial(permits, context, READ_TOPIC)
+    offsets, refused = _sorted(request, image, version, limits.offset_metadata_max_bytes, may_read)
     if not offsets and _TOO_LARGE not in refused.values():
         return encode_answer(version, request, refused, _NONE)
     pending = Pending()
@@ -46,15 +53,23 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         version,
     )
     if runs is not None and not refused and runs.curious():
-        runs.learn(pattern_of(image, limits, version, body, places, request, commit))
+        authorisation = context.broker.authorizer.version
+        runs.learn(pattern_of(image, limits, authorisation, version, body, places, request, commit))
     groups.commit(commit, partial(_answer, pending, version, request, refused))
     return pending
 
 
 def _sorted(
-    request: codec.OffsetCommitRequest, image: MetadataImage, version: int, metadata_max: int
+    request: codec.OffsetCommitRequest,
+    image: MetadataImage,
+    version: int,
+    metadata_max: int,
+    may_read: Callable[[str], bool] | None = None,
 ) -> tuple[list[OffsetToCommit], dict[tuple[int, int], ErrorCode]]:
-    """Return what can be committed, and why the rest cannot: by places in the request."""
+    """What can be committed, and why the rest cannot: by places in the request.
+
+    `may_read`: whether the member may read a topic; None where all may read all.
+    """
     offsets: list[OffsetToCommit] = []
     refused: dict[tuple[int, int], ErrorCode] = {}
     by_id = version >= codec.TOPIC_IDS_FROM
@@ -62,8 +77,12 @@ def _sorted(
     for at, asked in enumerate(request.topics):
         topic: TopicInfo | None
         topic = image.topics_by_id.get(asked.topic_id) if by_id else image.topics.get(asked.name)
+        name = asked.name if topic is None else topic.name
+        hidden = may_read is not None and bool(name) and not may_read(name)
         for number, (index, offset, epoch, metadata) in enumerate(asked.partitions):
-            if topic is None:
+            if hidden:
+                refused[at, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif topic is None:
                 refused[at, number] = unknown
             elif not 0 <= index < len(topic.partitions):
                 refused[at, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

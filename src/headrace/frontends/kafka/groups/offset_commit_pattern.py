@@ -76,14 +76,15 @@ class Pattern:
     """What requests of one connection have in common."""
 
     __slots__ = (
-        "_answer", "_limits", "_none", "_request", "_structure", "_unpack", "repeated", "shape",
-        "size", "step", "version", "words",
+        "_answer", "_authorisation", "_limits", "_none", "_request", "_structure", "_unpack",
+        "repeated", "shape", "size", "step", "version", "words",
     )  # fmt: skip
 
     def __init__(
         self,
         image: "MetadataImage",
         limits: "GroupLimits",
+        authorisation: int,
         version: int,
         body: memoryview,
         places: "Sequence[int]",
@@ -108,17 +109,23 @@ class Pattern:
         self._unpack = struct.Struct(f">{self.shape}").unpack
         self.words: tuple[bytes, ...] = self._unpack(body)[:: self.step]
         self._none = () if epochs else (-1,) * len(places)
-        # What the request was held against: topics that are there, and how long a note may be.
+        # What the request was held against: topics that are there, how long a note may be, and
+        # who may do what.
         self._structure = image.structure
         self._limits = limits
+        self._authorisation = authorisation
 
     def frames(self, frame: memoryview) -> Frames:
         """Return how its requests look with the header that `frame` has, length first."""
         return Frames(self, frame)
 
-    def holds(self, image: "MetadataImage", limits: "GroupLimits") -> bool:
-        """Tell whether nothing has changed that could have a request refused for what it names."""
-        return self._structure == image.structure and self._limits is limits
+    def holds(self, image: "MetadataImage", limits: "GroupLimits", authorisation: int) -> bool:
+        """Whether nothing has changed that could have a request refused for what it names."""
+        return (
+            self._structure == image.structure
+            and self._limits is limits
+            and self._authorisation == authorisation
+        )
 
     def match(self, body: memoryview) -> "tuple[Sequence[int], Sequence[int]] | None":
         """Return offsets and leader epochs of a request that is like the others, or None."""
@@ -143,6 +150,7 @@ class Pattern:
 def pattern_of(
     image: "MetadataImage",
     limits: "GroupLimits",
+    authorisation: int,
     version: int,
     body: memoryview,
     places: "Sequence[int]",
@@ -151,15 +159,15 @@ def pattern_of(
 ) -> Pattern | None:
     """Return the pattern of a request nothing of which was refused.
 
-    None where none is worth its memory.
-    The request's offsets lie at `places` in its `body`.
+    The request's offsets lie at `places` in its `body`. `authorisation`: the version of who may
+    do what that it was held against.
     """
     if len(body) > BODY_BYTES_MAX or len(places) > PLACES_MAX or commit.retention_ms >= 0:
         return None
     names = len(commit.group_id) * len(places) + sum(len(offset.topic) for offset in commit.offsets)
     if names > NAMES_BYTES_MAX:
         return None
-    return Pattern(image, limits, version, body, places, request, commit)
+    return Pattern(image, limits, authorisation, version, body, places, request, commit)
 
 
 def encode_answer(

@@ -80,7 +80,9 @@ class OffsetCommitRuns:
         self._pattern, self._frames = pattern, None
 
     def _holds(self, pattern: "Pattern") -> bool:
-        return pattern.holds(self._broker.image, self._coordinators.groups.limits)
+        broker = self._broker
+        limits = self._coordinators.groups.limits
+        return pattern.holds(broker.image, limits, broker.authorizer.version)
 
     def again(self, version: int, body: memoryview) -> Pending | None:
         """Answer a request that is like the last one learned. None: it goes the ordinary way."""

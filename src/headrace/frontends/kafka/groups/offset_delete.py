@@ -5,8 +5,12 @@
   GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members that are no consumers), INVALID_GROUP_ID.
 """
 
-from functools import partial
-
+from headrace.frontends.kafka.connection.authorisation import (
+    DELETE_GROUP,
+    READ_TOPIC,
+    refusal,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ErrorCode
@@ -19,11 +23,16 @@ _Place = tuple[str, int]
 def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when what may go is gone."""
     pending = Pending()
+    forbidden = refusal(context, DELETE_GROUP, request.group_id)
+    if forbidden is not None:
+        _answer(context, request, pending, {}, forbidden.code)
+        return pending
+    hidden = refused(context, READ_TOPIC, (one.name for one in request.topics))
     topics = context.broker.image.topics
     sizes = {
-        topic.name: len(topics[topic.name].partitions)
-        for topic in request.topics
-        if topic.name in topics
+        one.name: len(topics[one.name].partitions)
+        for one in request.topics
+        if one.name in topics and one.name not in hidden
     }
     wanted: list[_Place] = [
         (asked.name, partition.partition_index)
@@ -31,7 +40,17 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         for partition in asked.partitions
         if 0 <= partition.partition_index < sizes.get(asked.name, 0)
     ]
-    done = partial(_answer, context, request, pending, wanted)
+    known = {
+        (asked.name, one.partition_index): ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for asked in request.topics
+        if asked.name in hidden
+        for one in asked.partitions
+    }
+
+    def done(error: ErrorCode, codes: list[ErrorCode]) -> None:
+        by_place = known | dict(zip(wanted, codes, strict=False))
+        _answer(context, request, pending, by_place, error)
+
     context.coordinators.groups.delete_offsets(request.group_id, wanted, done)
     return pending
 
@@ -40,13 +59,11 @@ def _answer(
     context: RequestContext,
     request: Entity,
     pending: Pending,
-    wanted: list[_Place],
+    by_place: dict[_Place, ErrorCode],
     error: ErrorCode,
-    codes: list[ErrorCode],
 ) -> None:
     if pending.done:
         return
-    by_place = dict(zip(wanted, codes, strict=False))
     make = maker(context)
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = tuple(

@@ -12,6 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from headrace.coordination.groups.committed_offsets import Committed, OffsetStore
+from headrace.frontends.kafka.connection.authorisation import (
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    refused,
+    require,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.model.errors import ApiError, ErrorCode
@@ -108,20 +114,25 @@ def _topics(
     stable: bool,
 ) -> tuple[ErrorCode, tuple[Entity, ...]]:
     try:
+        require(context, DESCRIBE_GROUP, asked.group_id)
         offsets = context.coordinators.groups.shard(asked.group_id).offsets
         if context.version >= _MEMBER_EPOCHS_SINCE:
             context.coordinators.groups.check_fetch(
                 asked.group_id, asked.member_id, asked.member_epoch
             )
         wanted = _wanted(context, asked, offsets)
-        read = [(topic, _read(offsets, asked.group_id, topic, stable)) for topic in wanted]
+        hidden = refused(context, DESCRIBE_TOPIC, (one.name for one in wanted if one.name))
+        read = [
+            (topic, _read(offsets, asked.group_id, topic, stable))
+            if topic.name not in hidden
+            else (topic, _all(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            for topic in wanted
+            if asked.topics is not None or topic.name not in hidden
+        ]
     except ApiError as error:
         if context.version >= _ERROR_FOR_GROUP_SINCE:
             return error.code, ()
-        read = [
-            (topic, [_Read(p, _NOTHING, error.code) for p in topic.partitions])
-            for topic in _named(context, asked.topics)
-        ]
+        read = [(topic, _all(topic, error.code)) for topic in _named(context, asked.topics)]
     return ErrorCode.NONE, tuple(_topic(context, make, topic, found) for topic, found in read)
 
 
@@ -155,7 +166,7 @@ def _named(context: RequestContext, topics: Iterable[Entity]) -> list[_Asked]:
 
 def _read(offsets: OffsetStore, group_id: str, topic: _Asked, stable: bool) -> list[_Read]:
     if topic.name is None:
-        return [_Read(p, _NOTHING, ErrorCode.UNKNOWN_TOPIC_ID) for p in topic.partitions]
+        return _all(topic, ErrorCode.UNKNOWN_TOPIC_ID)
     read = []
     for partition in topic.partitions:
         place = (group_id, topic.name, partition)
@@ -164,6 +175,10 @@ def _read(offsets: OffsetStore, group_id: str, topic: _Asked, stable: bool) -> l
         else:
             read.append(_Read(partition, offsets.get(place) or _NOTHING, ErrorCode.NONE))
     return read
+
+
+def _all(topic: _Asked, error: ErrorCode) -> list[_Read]:
+    return [_Read(partition, _NOTHING, error) for partition in topic.partitions]
 
 
 def _topic(context: RequestContext, make: Make, topic: _Asked, found: list[_Read]) -> Entity:

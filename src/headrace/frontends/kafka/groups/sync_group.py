@@ -7,6 +7,7 @@ v1 throttle · v3 static members · v4 flexible · v5 protocol type and name (KI
 from functools import partial
 
 from headrace.coordination.groups.messages import SyncAnswer, SyncRequest
+from headrace.frontends.kafka.connection.authorisation import READ_GROUP, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ErrorCode
@@ -19,6 +20,9 @@ _PROTOCOLS_SINCE = 5
 def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the assignment is there, or at once with what forbids it."""
     pending = Pending()
+    if not permits(context, READ_GROUP, request.group_id):
+        _answer(context, pending, SyncAnswer(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return pending
     sync = SyncRequest(
         group_id=request.group_id,
         generation=request.generation_id,

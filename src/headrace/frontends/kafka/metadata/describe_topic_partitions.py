@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from uuid import UUID
 
 from headrace.broker.metadata_image import PartitionInfo, TopicInfo
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, refused
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     NO_UUID,
@@ -31,9 +32,15 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     if request.cursor is not None:
         start, first = request.cursor.topic_name, max(0, request.cursor.partition_index)
     names: Iterable[str] = {topic.name for topic in request.topics} or image.topics
+    hidden = refused(context, DESCRIBE_TOPIC, names)
+    if not request.topics:
+        names = [name for name in names if name not in hidden]
     topics: list[Entity] = []
     cursor = None
     for name in sorted(name for name in names if name >= start):
+        if name in hidden:
+            topics.append(_told(make, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         topic = image.topics.get(name)
         if topic is None:
             topics.append(_absent(make, name))
@@ -55,6 +62,10 @@ def _absent(make: Make, name: str) -> Entity:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic_name_problem(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    return _told(make, name, code)
+
+
+def _told(make: Make, name: str, code: ErrorCode) -> Entity:
     return make(
         "DescribeTopicPartitionsResponseTopic",
         error_code=code,

@@ -8,8 +8,9 @@ from headrace.security.identity import Principal
 ANSWERS_MAX = 256
 REQUEST_BYTES_MAX = 1024
 
-Question = tuple[int, str, Principal, bytes]
-"""A Metadata request: its version, the listener it came through, who asks, its body."""
+Question = tuple[int, str, Principal, str, int, bytes]
+"""A Metadata request: its version, the listener it came through, who asks, from which host, the
+version of who may do what, and its body. The host is empty where everybody may do everything."""
 
 
 class KeptAnswers:
@@ -24,7 +25,7 @@ class KeptAnswers:
 
     def keep(self, question: Question, answer: bytes, topics: Iterable[str]) -> None:
         """Keep an answer that tells of these topics, which are there, and of no other."""
-        if len(question[3]) > REQUEST_BYTES_MAX:
+        if len(question[-1]) > REQUEST_BYTES_MAX:
             return
         if len(self._answers) >= ANSWERS_MAX:
             self._forget_all()

@@ -10,14 +10,26 @@
 v4 allow creation · v8 authorized operations · v10 topic ids · v12 asked by id · v13 top-level error
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headrace.broker.metadata_image import MetadataImage, PartitionInfo, TopicInfo
+from headrace.frontends.kafka.connection.authorisation import (
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_TOPIC,
+    operations,
+    permits,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.connection.mutation_quota import mutations
 from headrace.model.errors import ErrorCode
-from headrace.model.nouns import topic_name_problem
+from headrace.model.nouns import INTERNAL_TOPICS, topic_name_problem
 from headrace.net.pending import Pending
+from headrace.security.authorizer import ResourceType
 from headrace.wire.kafka.hot.metadata import (
     OPERATIONS_UNKNOWN,
     BrokerResponse,
@@ -33,34 +45,39 @@ from headrace.wire.kafka.hot.metadata import (
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from headrace.broker.broker import Broker
     from headrace.model.errors import ApiError
 
-TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""Read, Write, Create, Delete, Alter, Describe, DescribeConfigs, AlterConfigs: without an
-authorizer everybody may, and Kafka says so to who asks."""
-CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-"""Create, Alter, Describe, ClusterAction, DescribeConfigs, AlterConfigs, IdempotentWrite."""
 _NO_ID = bytes(16)
+_FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one Metadata request."""
     image, shared = context.broker.image, context.shared
     identity = context.identity
-    question = (context.version, identity.listener, identity.principal, bytes(body))
+    authorizer = context.broker.authorizer
+    question = (
+        context.version,
+        identity.listener,
+        identity.principal,
+        "" if authorizer.allows_all else identity.host,
+        authorizer.version,
+        bytes(body),
+    )
     known = shared.metadata_answers.get(question)
     if known is not None:
         return known
     request = decode_request(context.version, body)
     missing = _missing(image, request) if request.allow_auto_topic_creation else []
+    failed: dict[str, ErrorCode] = {}
+    if missing and not authorizer.allows_all:
+        missing, failed = _creatable(context, missing)
     if missing:
         pending = Pending(alone=True)
-        asked = context.version, identity.listener
         creating = context.controller.auto_create(missing, spend=mutations(context, 0).spend)
-        shared.spawn(_answer_created(context.broker, creating, asked, request, pending))
+        shared.spawn(_answer_created(replace(context), creating, request, failed, pending))
         return pending
-    response = _response(image, identity.listener, request, {})
+    response = _response(context, request, failed)
     answer = encode_response(context.version, response)
     if all(topic.error_code == 0 for topic in response.topics):
         shared.metadata_answers.keep(
@@ -79,43 +96,59 @@ def _missing(image: MetadataImage, request: MetadataRequest) -> list[str]:
 
 
 async def _answer_created(
-    broker: "Broker",
+    context: RequestContext,
     creating: "Coroutine[Any, Any, dict[str, ApiError | None]]",
-    asked: tuple[int, str],
     request: MetadataRequest,
+    failed: dict[str, ErrorCode],
     pending: Pending,
 ) -> None:
     """Create what is missing, then answer from the picture that shows it."""
-    version, listener = asked
     try:
         outcome = await creating
-        refused: dict[str, ErrorCode] = {
+        failed = failed | {
             name: error.code
             for name, error in outcome.items()
             if error is not None and error.code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED
         }
-        response = _response(broker.image, listener, request, refused)
-        pending.resolve(encode_response(version, response))
+        response = _response(context, request, failed)
+        pending.resolve(encode_response(context.version, response))
     except Exception as error:  # noqa: BLE001 - the connection is told to end, and says why
         pending.fail(error)
 
 
+def _creatable(
+    context: RequestContext, missing: list[str]
+) -> tuple[list[str], dict[str, ErrorCode]]:
+    """Those of the topics that who asks may create, and what to say of others he may know of."""
+    hidden = refused(context, DESCRIBE_TOPIC, missing)
+    missing = [name for name in missing if name not in hidden]
+    enabled = context.broker.config.auto_create_topics_enable
+    made = [name for name in missing if enabled or name in INTERNAL_TOPICS]
+    if not made or permits(context, CREATE_CLUSTER):
+        return missing, {}
+    forbidden = refused(context, CREATE_TOPIC, made)
+    failed = dict.fromkeys(forbidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return [name for name in missing if name not in forbidden], failed
+
+
 def _response(
-    image: MetadataImage, listener: str, request: MetadataRequest, refused: dict[str, ErrorCode]
+    context: RequestContext, request: MetadataRequest, failed: dict[str, ErrorCode]
 ) -> MetadataResponse:
-    """Return what `image` says to the question. `refused`: topics that could not be created."""
-    operations = OPERATIONS_UNKNOWN
-    if request.include_topic_authorized_operations:
-        operations = TOPIC_OPERATIONS
+    """What the picture says to the question. `failed`: why topics could not be created."""
+    image = context.broker.image
     if request.topics is None:
-        topics = [_topic(topic, operations) for topic in image.topics.values()]
+        hidden = refused(context, DESCRIBE_TOPIC, image.topics)
+        seen = (topic for topic in image.topics.values() if topic.name not in hidden)
+        topics = [_topic(context, request, topic) for topic in seen]
     else:
-        topics = [_asked_topic(image, topic, operations, refused) for topic in request.topics]
+        hidden = refused(context, DESCRIBE_TOPIC, _names(image, request.topics))
+        topics = [_asked_topic(context, request, one, hidden, failed) for one in request.topics]
     cluster_operations = OPERATIONS_UNKNOWN
     if request.include_cluster_authorized_operations:
-        cluster_operations = CLUSTER_OPERATIONS
+        told = permits(context, DESCRIBE_CLUSTER)
+        cluster_operations = operations(context, ResourceType.CLUSTER) if told else 0
     return MetadataResponse(
-        brokers=_brokers(image, listener),
+        brokers=_brokers(image, context.identity.listener),
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         topics=topics,
@@ -134,27 +167,49 @@ def _brokers(image: MetadataImage, listener: str) -> list[BrokerResponse]:
     return found
 
 
+def _names(image: MetadataImage, asked: Iterable[TopicRequest]) -> Iterator[str]:
+    """The names of the topics asked for; of none where an id is nobody's."""
+    for name, topic_id in asked:
+        if name is not None and topic_id == _NO_ID:
+            yield name
+        elif topic_id in image.topics_by_id:
+            yield image.topics_by_id[topic_id].name
+
+
 def _asked_topic(
-    image: MetadataImage, asked: TopicRequest, operations: int, refused: dict[str, ErrorCode]
+    context: RequestContext,
+    request: MetadataRequest,
+    asked: TopicRequest,
+    hidden: frozenset[str],
+    failed: dict[str, ErrorCode],
 ) -> TopicResponse:
+    image = context.broker.image
     name, topic_id = asked
     if name is None or topic_id != _NO_ID:  # Java's client sends "" beside an id
         topic = image.topics_by_id.get(topic_id)
         if topic is None:
             return TopicResponse(ErrorCode.UNKNOWN_TOPIC_ID, None, topic_id, False, [])
-        return _topic(topic, operations)
+        if topic.name in hidden:
+            # Ids are no secret, names are.
+            return TopicResponse(_FAILED, None, topic_id, False, [])
+        return _topic(context, request, topic)
+    if name in hidden:
+        return TopicResponse(_FAILED, name, _NO_ID, False, [])
     topic = image.topics.get(name)
     if topic is not None:
-        return _topic(topic, operations)
-    code = refused.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _topic(context, request, topic)
+    code = failed.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic_name_problem(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
     return TopicResponse(code, name, _NO_ID, False, [])
 
 
-def _topic(topic: TopicInfo, operations: int) -> TopicResponse:
+def _topic(context: RequestContext, request: MetadataRequest, topic: TopicInfo) -> TopicResponse:
+    may = OPERATIONS_UNKNOWN
+    if request.include_topic_authorized_operations:
+        may = operations(context, ResourceType.TOPIC, topic.name)
     partitions = [_partition(partition) for partition in topic.partitions]
-    return TopicResponse(0, topic.name, topic.topic_id, topic.internal, partitions, operations)
+    return TopicResponse(0, topic.name, topic.topic_id, topic.internal, partitions, may)
 
 
 def _partition(partition: PartitionInfo) -> PartitionResponse:

@@ -22,9 +22,13 @@ from typing import TYPE_CHECKING
 
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
-from headrace.frontends.kafka.produce import record_validation, transaction_begin
-from headrace.frontends.kafka.produce.batch_results import BatchResults
+from headrace.frontends.kafka.produce import (
+    record_validation,
+    transaction_begin,
+    write_permissions,
+)
 from headrace.frontends.kafka.produce.transaction_begin import NONE_BEGUN, Begun, First
+from headrace.frontends.kafka.produce.write_permissions import NONE_REFUSED
 from headrace.log.producers.producer_states import Begins
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
@@ -62,9 +66,11 @@ _TIMEOUT_SECONDS_MAX = 3600.0
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one Produce request."""
     version = context.version
-    request = decode_request(version, body)
+    request, forbidden = decode_request(version, body), NONE_REFUSED
+    if not context.broker.authorizer.allows_all:
+        request, forbidden = write_permissions.allowed(context, request)
     transactional_id, acks, timeout_ms, topics = request
-    alone = len(topics) == 1 and len(topics[0][2]) == 1
+    alone = len(topics) == 1 and len(topics[0][2]) == 1 and not forbidden
     if not alone or (transactional_id is not None and _may_begin(context, topics[0])):
         todo = list(_to_check(context, request))
         if any(
@@ -77,7 +83,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             return _several(context, request, checked, NONE_BEGUN, Pending())
         if version >= transaction_begin.ADDS_SINCE:
             return _later(context, body)
-        return _verified(context, body, request, checked, first)
+        return _several(context, request, {**checked, **forbidden}, NONE_BEGUN, Pending())
     # The usual request: one batch, outside of a transaction or in one that is open there already.
     # What follows is this API's whole cost for small batches.
     name, topic_id, ((index, records),) = topics[0]
@@ -167,7 +173,11 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
     has more than one request copied here.
     """
     broker = context.broker
-    postponed = _Postponed(context, body)
+    own = memoryview(bytearray(body))
+    asked = decode_request(context.version, own)
+    request, forbidden = write_permissions.allowed(context, asked)
+    pending = Pending(alone=True)
+    context = replace(context)
     limit = broker.config.record_batch_inflated_bytes_max
     todo = list(_to_check(postponed.context, postponed.request))
 
@@ -176,8 +186,23 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
             postponed.pending.fail(result)
         elif isinstance(result, BaseException):
             raise result
-        elif not postponed.pending.done:
-            _begin(postponed.context, postponed.request, partial(postponed.append, result))
+        elif not pending.done:
+            _begin(context, request, partial(go_on, result))
+
+    def go_on(
+        looked_into: "dict[record_validation.Place, record_validation.Outcome]", begun: Begun
+    ) -> None:
+        if pending.done:
+            return
+        try:
+            outcomes = {**looked_into, **forbidden}
+            answer = _several(context, request, outcomes, begun, pending)
+        except CloseConnection as closed:
+            pending.fail(closed)
+            problems.append(closed)
+            return
+        if not isinstance(answer, Pending):
+            pending.resolve(answer)
 
     if todo:
         broker.disk.run(lambda: record_validation.check_all(todo, limit), checked)

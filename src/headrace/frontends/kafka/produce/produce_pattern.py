@@ -57,8 +57,9 @@ class Pattern:
     """What all requests of a run have in common."""
 
     __slots__ = (
-        "_after", "_announced", "_answer_size", "_before", "_code", "_lead", "_named", "_pack",
-        "_size", "_size_max", "_tail", "_unpack", "acks", "route", "timeout_ms", "version",
+        "_after", "_announced", "_answer_size", "_before", "_code", "_lead", "_pack",
+        "_size", "_size_max", "_tail", "_unpack", "acks", "named", "route", "timeout_ms",
+        "transactional_id", "version",
     )  # fmt: skip
     _pack: Callable[..., bytes]
 
@@ -74,7 +75,8 @@ class Pattern:
             raise Malformed("not the usual request")
         # Where these lie is taken for granted; `find` looks whether they do.
         records = partitions[0].records
-        self._named = name, topic_id
+        self.named = name, topic_id
+        self.transactional_id = request.transactional_id
         self.acks, self.timeout_ms = request.acks, request.timeout_ms
         self._tail = bytes(tail_bytes(version))
         size = len(records or b"")
@@ -87,8 +89,8 @@ class Pattern:
         self._learn_answer(name, topic_id)
 
     def partition(self, broker: "Broker", index: int) -> "Partition":
-        """Return the partition a batch belongs to, as things stand now. ApiError."""
-        name, topic_id = self._named
+        """Where a batch belongs, as things stand now. ApiError."""
+        name, topic_id = self.named
         if self.version >= TOPIC_IDS_FROM:
             return broker.partition_by_id(topic_id, index)
         return broker.partition(name, index)

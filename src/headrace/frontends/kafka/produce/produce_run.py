@@ -21,10 +21,11 @@ from headrace.frontends.kafka.produce.produce_pattern import (
     Pattern,
     Route,
 )
+from headrace.frontends.kafka.produce.write_permissions import may_run
 from headrace.model.errors import ApiError, Malformed
 from headrace.net.session import Run
 from headrace.observe.metrics import ApiStats
-from headrace.record.batch import stamp
+from headrace.record.batch import TRANSACTIONAL, stamp
 from headrace.record.batch_layout import RECORD_COUNT
 from headrace.wire.kafka.api import ApiKey
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.frontends.kafka.connection.request_pass import RequestPass
     from headrace.model.nouns import Offset
+    from headrace.security.identity import Identity
 
 FRAMES_MAX = 256
 """Requests in one run."""
@@ -71,16 +73,29 @@ def _timed(stats: ApiStats, requests: int, seconds: float) -> None:
 class ProduceRuns:
     """The runs of one connection."""
 
-    __slots__ = ("_broker", "_let_pass", "_pass", "_patience", "_pattern", "_routes", "_size_max")
+    __slots__ = (
+        "_authorisation", "_broker", "_identity", "_let_pass", "_pass", "_patience", "_pattern",
+        "_plain_only", "_routes", "_size_max",
+    )  # fmt: skip
 
     def __init__(
-        self, broker: "Broker", present: "RequestPass", routes: Mapping[int, Route]
+        self,
+        broker: "Broker",
+        present: "RequestPass",
+        routes: Mapping[int, Route],
+        identity: "Identity",
     ) -> None:
+        """`identity`: whose connection it is."""
         self._broker = broker
         self._pass = present
         self._routes = routes
         self._size_max = min(broker.config.socket_request_max_bytes, FRAME_BYTES_MAX)
+        self._identity = identity
         self._pattern: Pattern | None = None
+        # The version of who may do what by which the pattern's requests were allowed, and whether
+        # that holds for batches outside of transactions only.
+        self._authorisation = -1
+        self._plain_only = False
         # How many requests go the ordinary way unasked after a try that came to nothing; twice as
         # many after each such try.
         self._let_pass = 0
@@ -97,6 +112,8 @@ class ProduceRuns:
             return None
         began = self._pass.now()
         pattern = self._pattern
+        if self._authorisation != self._broker.authorizer.version:
+            pattern = None
         found = None if pattern is None else self._find(pattern, view, at, filled)
         if found is None or not found.ends:
             pattern = self._pattern = self._learn(view, at, size)
@@ -127,7 +144,14 @@ class ProduceRuns:
         most, group = FRAMES_MAX, self._pass.group
         if group is not None and pattern.acks == _ACKS_ALL and group.fits(pattern.route):
             most = min(most, group.room)
-        return pattern.find(view, at, filled, most)
+        found = pattern.find(view, at, filled, most)
+        if self._plain_only:
+            for count, header in enumerate(found.headers):
+                if header.attributes & TRANSACTIONAL:
+                    for fields in found:
+                        del fields[count:]
+                    break
+        return found
 
     def _learn(self, view: memoryview, at: int, size: int) -> Pattern | None:
         (code,) = _unpack_code(view, at)
@@ -136,9 +160,14 @@ class ProduceRuns:
             return None
         begin = at + LENGTH_BYTES
         try:
-            return Pattern(code, route, view[begin : begin + size], self._size_max)
+            pattern = Pattern(code, route, view[begin : begin + size], self._size_max)
         except Malformed:
             return None
+        authorizer = self._broker.authorizer
+        self._authorisation = authorizer.version
+        self._plain_only = not authorizer.allows_all and pattern.transactional_id is None
+        named = *pattern.named, pattern.transactional_id
+        return pattern if may_run(self._broker, self._identity, *named) else None
 
     def _append(self, pattern: Pattern, found: Found, at: int, began: float) -> Run | None:
         present = self._pass

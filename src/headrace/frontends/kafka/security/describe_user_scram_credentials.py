@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
 from headrace.model.errors import ApiError, ErrorCode
@@ -10,7 +11,10 @@ from headrace.model.errors import ApiError, ErrorCode
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with one result for each user asked for; none where all are."""
     make = maker(context)
-    times = Counter(str(user.name) for user in request.users or ())
+    forbidden = refusal(context, DESCRIBE_CLUSTER)
+    if forbidden is not None:
+        return make(None, **error_fields(forbidden), results=())
+    times = Counter(str(one.name) for one in request.users or ())
     results = tuple(
         make(
             "DescribeUserScramCredentialsResult",

@@ -6,6 +6,13 @@
 
 from functools import partial
 
+from headrace.coordination.groups.share.admin_offsets import TopicOutcome
+from headrace.frontends.kafka.connection.authorisation import (
+    READ_GROUP,
+    READ_TOPIC,
+    refused,
+    require,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,
@@ -14,27 +21,31 @@ from headrace.frontends.kafka.connection.response_entities import (
     uuid_of,
 )
 from headrace.frontends.kafka.share import share_topics
-from headrace.model.errors import ApiError
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.posix.awaiting import called_back
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer for each partition, or why nothing is done."""
+    hidden = refused(context, READ_TOPIC, (topic.topic_name for topic in request.topics))
     wanted = [
         (
             topic.topic_name,
             {partition.partition_index: partition.start_offset for partition in topic.partitions},
         )
         for topic in request.topics
+        if topic.topic_name not in hidden
     ]
-
     try:
+        require(context, READ_GROUP, request.group_id)
         await share_topics.ensure(context)
     except ApiError as unavailable:
         return maker(context)(None, responses=(), **error_fields(unavailable))
 
     ask = partial(context.coordinators.share.alter_offsets, request.group_id, wanted)
-    error, outcomes = await called_back(ask)
+    error, outcomes = (None, []) if hidden and not wanted else await called_back(ask)
+    if error is None:
+        outcomes = outcomes + [_hidden(one) for one in request.topics if one.topic_name in hidden]
     make = maker(context)
     responses = tuple(
         make(
@@ -54,3 +65,9 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         for outcome in outcomes
     )
     return make(None, responses=responses, **error_fields(error))
+
+
+def _hidden(topic: Entity) -> TopicOutcome:
+    failed = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    partitions = {one.partition_index: failed for one in topic.partitions}
+    return TopicOutcome(topic.topic_name, None, partitions=partitions)

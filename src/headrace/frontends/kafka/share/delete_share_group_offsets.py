@@ -5,6 +5,14 @@
 
 from functools import partial
 
+from headrace.coordination.groups.share.admin_offsets import TopicOutcome
+from headrace.frontends.kafka.connection.authorisation import (
+    DELETE_GROUP,
+    READ_TOPIC,
+    authorization_failed,
+    refusal,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,
@@ -13,15 +21,26 @@ from headrace.frontends.kafka.connection.response_entities import (
     uuid_of,
 )
 from headrace.posix.awaiting import called_back
+from headrace.security.authorizer import ResourceType
 
 
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer for each topic, or why nothing is done."""
-    names = [topic.topic_name for topic in request.topics]
+    make = maker(context)
+    forbidden = refusal(context, DELETE_GROUP, request.group_id)
+    if forbidden is not None:
+        return make(None, responses=(), **error_fields(forbidden))
+    asked = [topic.topic_name for topic in request.topics]
+    hidden = refused(context, READ_TOPIC, asked)
+    names = [name for name in asked if name not in hidden]
 
     ask = partial(context.coordinators.share.delete_offsets, request.group_id, names)
-    error, outcomes = await called_back(ask)
-    make = maker(context)
+    error, outcomes = (None, []) if hidden and not names else await called_back(ask)
+    if error is None:
+        failed = authorization_failed(ResourceType.TOPIC)
+        outcomes = outcomes + [
+            TopicOutcome(name, None, failed.code, failed.message) for name in sorted(hidden)
+        ]
     responses = tuple(
         make(
             "DeleteShareGroupOffsetsResponseTopic",

@@ -5,7 +5,13 @@
 v1 lag (KIP-1226)
 """
 
-from headrace.coordination.groups.share.admin_offsets import TopicSeen
+from headrace.coordination.groups.share.admin_offsets import OffsetSeen, TopicSeen
+from headrace.frontends.kafka.connection.authorisation import (
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    refused,
+    require,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker, uuid_of
 from headrace.model.errors import ApiError, ErrorCode
@@ -17,13 +23,25 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     groups = []
     for group in request.groups:
         topics, wanted = group.topics, None
+        hidden: frozenset[str] = frozenset()
         if topics is not None:
-            wanted = [(topic.topic_name, tuple(topic.partitions)) for topic in topics]
+            hidden = refused(context, DESCRIBE_TOPIC, (topic.topic_name for topic in topics))
+            wanted = [
+                (topic.topic_name, tuple(topic.partitions))
+                for topic in topics
+                if topic.topic_name not in hidden
+            ]
         try:
+            require(context, DESCRIBE_GROUP, group.group_id)
             seen = context.coordinators.share.describe_offsets(group.group_id, wanted)
+            if topics is None:
+                hidden = refused(context, DESCRIBE_TOPIC, (one.name for one in seen))
+                seen = [one for one in seen if one.name not in hidden]
             error: ApiError | None = None
         except ApiError as refused:
             seen, error = [], refused
+        if error is None and topics is not None:
+            seen += [_hidden(topic) for topic in topics if topic.topic_name in hidden]
         groups.append(
             make(
                 "DescribeShareGroupOffsetsResponseGroup",
@@ -34,6 +52,12 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             )
         )
     return make(None, groups=tuple(groups))
+
+
+def _hidden(topic: Entity) -> TopicSeen:
+    failed = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    seen = [OffsetSeen(index, error=failed) for index in topic.partitions]
+    return TopicSeen(topic.topic_name, None, seen)
 
 
 def _topic(make: Make, topic: TopicSeen) -> Entity:

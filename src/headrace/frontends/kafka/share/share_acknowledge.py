@@ -9,8 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.coordination.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, TopicPart
+from headrace.frontends.kafka.connection.authorisation import READ_GROUP, require
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
-from headrace.frontends.kafka.share.share_answers import session_key, settle
+from headrace.frontends.kafka.share.share_answers import reading_check, session_key, settle
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.net.pending import Pending
 from headrace.wire.kafka.hot.share_acknowledge import (
@@ -32,6 +33,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     request = decode_request(version, body)
     try:
         key = session_key(request.group_id, request.member_id)
+        require(context, READ_GROUP, key.group)
         if request.session_epoch == INITIAL_EPOCH:
             raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session = service.sessions.resume(key, request.session_epoch)
@@ -43,7 +45,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         context.on_close.pop(key, None)
     lock_ms = service.settings.lock_ms(key.group)
     settled = partial(_settled, service, version, lock_ms, final, pending)
-    settle(service, key, request.topics, renew=request.is_renew_ack, done=settled)
+    check = reading_check(context)
+    settle(service, key, request.topics, renew=request.is_renew_ack, check=check, done=settled)
     return pending
 
 

@@ -1,20 +1,40 @@
 """What ShareFetch and ShareAcknowledge do alike: who asks, and what becomes of records."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.coordination.share.acknowledgements import acks_of
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.sessions import SessionKey, TopicPart
+from headrace.frontends.kafka.connection.authorisation import READ_TOPIC, require
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.callbacks import Done, gather
 from headrace.wire.kafka.hot.share_common import AskedTopic
 
 if TYPE_CHECKING:
     from headrace.coordination.share.share_service import ShareService
+    from headrace.frontends.kafka.connection.handler import RequestContext
 
 MEMBER_ID_CHARS_MAX = 36
+
+
+def reading_check(context: "RequestContext") -> Callable[[bytes], None] | None:
+    """What raises ApiError for topics, by their ids, that who asks may not read.
+
+    None where everybody may read everything. It may be called after the handler has returned.
+    """
+    if context.broker.authorizer.allows_all:
+        return None
+    own = replace(context)
+
+    def check(topic_id: bytes) -> None:
+        topic = own.broker.image.topics_by_id.get(topic_id)
+        if topic is not None:
+            require(own, READ_TOPIC, topic.name)
+
+    return check
 
 
 def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
@@ -32,9 +52,13 @@ def settle(
     topics: Sequence[AskedTopic],
     *,
     renew: bool,
+    check: Callable[[bytes], None] | None = None,
     done: Done[dict[TopicPart, ApiError | None]],
 ) -> None:
-    """Do what a request says of records: each partition for itself; `done` once all is durable."""
+    """Do what a request says of records: each partition for itself; `done` once all is durable.
+
+    `check` raises ApiError for topics, by their ids, that who asks may not read.
+    """
     told = [
         ((topic.topic_id, asked.partition), asked.acks)
         for topic in topics
@@ -46,6 +70,8 @@ def settle(
         answered = partial(settled, part)
         share_partition = service.partitions.known(ShareKey(key.group, *part))
         try:
+            if check is not None:
+                check(part[0])
             if share_partition is None:
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             meant = acks_of(acks, renew=renew)

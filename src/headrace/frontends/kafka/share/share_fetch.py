@@ -21,8 +21,9 @@ from headrace.coordination.share.sessions import (
     ShareSession,
     TopicPart,
 )
+from headrace.frontends.kafka.connection.authorisation import READ_GROUP, require
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
-from headrace.frontends.kafka.share.share_answers import session_key, settle
+from headrace.frontends.kafka.share.share_answers import reading_check, session_key, settle
 from headrace.frontends.kafka.share.share_reading import Fetched, ShareReading
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.net.pending import Pending
@@ -36,7 +37,7 @@ from headrace.wire.kafka.hot.share_fetch import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from headrace.coordination.share.share_service import ShareService
     from headrace.ports.file_ranges import Part
@@ -52,6 +53,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     request = decode_request(version, body)
     try:
         key = session_key(request.group_id, request.member_id)
+        require(context, READ_GROUP, key.group)
         _check_renewal(request)
         session = _session(context, key, request)
     except ApiError as error:
@@ -64,6 +66,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         context.shared.deadlines.add(pending, wait, partial(pending.resolve, answer))
         return pending
     final = request.session_epoch == FINAL_EPOCH
+    check = reading_check(context)
     fetch = _ShareFetch(service, version, key, session, final=final)
     if not final and request.max_bytes > 0 and request.max_records > 0:
         fetch.reading = ShareReading(
@@ -80,8 +83,9 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             wait_seconds=max(request.max_wait_ms, 0) / 1000,
             done=fetch.fetched,
             throttle=context.throttle if context.broker.quotas.active else None,
+            check=check,
         )
-    fetch.begin(request.topics, renew=request.is_renew_ack)
+    fetch.begin(request.topics, renew=request.is_renew_ack, check=check)
     return fetch.pending
 
 
@@ -148,9 +152,15 @@ class _ShareFetch:
         self._settled: dict[TopicPart, ApiError | None] | None = None
         self._fetched: dict[TopicPart, Fetched] | None = None
 
-    def begin(self, topics: "Sequence[AskedTopic]", *, renew: bool) -> None:
-        """Settle, then fetch."""
-        settle(self.service, self.key, topics, renew=renew, done=self._acks_done)
+    def begin(
+        self,
+        topics: "Sequence[AskedTopic]",
+        *,
+        renew: bool,
+        check: "Callable[[bytes], None] | None",
+    ) -> None:
+        """Settle, then fetch. `check`: as `share_answers.settle`."""
+        settle(self.service, self.key, topics, renew=renew, check=check, done=self._acks_done)
         if self.reading is None:
             self.fetched(_NOTHING)
         else:

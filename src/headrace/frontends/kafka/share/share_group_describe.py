@@ -2,6 +2,13 @@
 
 from headrace.coordination.groups.share.model import ShareMember, by_topic
 from headrace.coordination.share.share_service import DescribedShareGroup
+from headrace.frontends.kafka.connection.authorisation import (
+    DESCRIBE_GROUP,
+    DESCRIBE_TOPIC,
+    authorization_failed,
+    permits,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     OPERATIONS_UNKNOWN,
@@ -10,6 +17,9 @@ from headrace.frontends.kafka.connection.response_entities import (
     maker,
     uuid_of,
 )
+from headrace.frontends.kafka.groups.consumer_group_describe import HIDDEN_TOPICS
+from headrace.model.errors import ErrorCode
+from headrace.security.authorizer import ResourceType
 
 DEAD = "Dead"
 
@@ -18,14 +28,33 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once; each group for itself."""
     make = maker(context)
     groups = tuple(
-        _group(context, make, context.coordinators.share.describe(group_id))
+        _group(context, make, _described(context, group_id))
         for group_id in dict.fromkeys(request.group_ids)
     )
     return make(None, groups=groups)
 
 
-def _group(context: RequestContext, make: Make, described: DescribedShareGroup) -> Entity:
-    group = described.group
+def _described(context: RequestContext, group_id: str) -> DescribedShareGroup:
+    """What who asks may see: nothing of a group that reads a topic he may not describe."""
+    if not permits(context, DESCRIBE_GROUP, group_id):
+        error = authorization_failed(ResourceType.GROUP)
+        return DescribedShareGroup(group_id, error.code, error.message)
+    described = context.coordinators.share.describe(group_id)
+    if described.group is None:
+        return described
+    topics = context.broker.image.topics_by_id
+    names: set[str] = set()
+    for member in described.group.members.values():
+        names.update(member.subscription.topics)
+        assigned = by_topic(member.standing.assigned)
+        names.update(topics[topic_id].name for topic_id in assigned if topic_id in topics)
+    if refused(context, DESCRIBE_TOPIC, names):
+        return DescribedShareGroup(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN_TOPICS)
+    return described
+
+
+def _group(context: RequestContext, make: Make, one: DescribedShareGroup) -> Entity:
+    group = one.group
     members = () if group is None else tuple(group.members.values())
     return make(
         "DescribedGroup",

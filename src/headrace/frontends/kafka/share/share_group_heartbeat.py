@@ -10,6 +10,7 @@ from functools import partial
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.coordination.groups.share.heartbeat import Heartbeat
 from headrace.coordination.groups.share.model import JOIN_EPOCH, Assigned, by_topic
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, READ_GROUP, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     Entity,
@@ -25,7 +26,12 @@ from headrace.posix.awaiting import called_back
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer when the member is what it says."""
     topics = request.subscribed_topic_names
-    heartbeat = Heartbeat(
+    forbidden = refusal(context, READ_GROUP, request.group_id)
+    for name in topics or ():
+        forbidden = forbidden or refusal(context, DESCRIBE_TOPIC, name)
+    if forbidden is not None:
+        return _answer(context, HeartbeatAnswer(forbidden.code, forbidden.message))
+    one = Heartbeat(
         request.group_id,
         request.member_id,
         request.member_epoch,

@@ -4,7 +4,7 @@ Looking changes nothing; records are handed out only when the answer is about to
 client that goes while it waits holds none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,6 +30,7 @@ _TOLD = frozenset({
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -82,8 +83,13 @@ class ShareReading:
         wait_seconds: float,
         done: Done[dict[TopicPart, Fetched]],
         throttle: "Throttle | None" = None,
+        check: Callable[[bytes], None] | None = None,
     ) -> None:
-        """`throttle`: the client's quotas, where any are set."""
+        """`throttle`: the client's quotas, where any are set.
+
+        `check` raises ApiError for topics, by their ids, that who asks may not read.
+        """
+        self._check = check
         self.wait_ms = 0
         """How long the client has to wait; then nothing is given."""
         self._throttle = throttle
@@ -121,6 +127,8 @@ class ShareReading:
                 loaded()  # said when it is looked at
 
     def _share_partition(self, part: TopicPart) -> SharePartition:
+        if self._check is not None:
+            self._check(part[0])
         return self._share_partitions.get(ShareKey(self._key.group, *part))
 
     def _go(self, rounds: int) -> None:

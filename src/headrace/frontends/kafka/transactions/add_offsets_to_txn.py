@@ -5,6 +5,7 @@ v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE
 """
 
 from headrace.coordination.transactions.producers import TV0
+from headrace.frontends.kafka.connection.authorisation import READ_GROUP, WRITE_TRANSACTION, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.transactions.transactional import code_for, producer_of, resolve
@@ -20,6 +21,10 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     coordinators = context.coordinators
     if not request.transactional_id:
         return maker(context)(None, error_code=ErrorCode.INVALID_REQUEST)
+    forbidden = refusal(context, WRITE_TRANSACTION, request.transactional_id)
+    forbidden = forbidden or refusal(context, READ_GROUP, request.group_id)
+    if forbidden is not None:
+        return maker(context)(None, error_code=forbidden.code)
     pending = Pending()
 
     def added(error: ApiError | None) -> None:

@@ -13,6 +13,14 @@ from functools import partial
 from typing import Any
 
 from headrace.coordination.transactions.producers import TV0, ProducerEpoch
+from headrace.frontends.kafka.connection.authorisation import (
+    CLUSTER_ACTION,
+    WRITE_TOPIC,
+    WRITE_TRANSACTION,
+    permits,
+    refused,
+    require,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.frontends.kafka.transactions.transactional import (
@@ -35,6 +43,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the last transaction has its answer."""
     pending = Pending()
     if context.version >= _SEVERAL_SINCE:
+        require(context, CLUSTER_ACTION)
         _several(context, request, pending)
         return pending
     topics = request.v3_and_below_topics
@@ -44,8 +53,24 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         results = _results(maker(context), topics, codes)
         resolve(context, pending, results_by_topic_v3_and_below=results)
 
-    _add(context, request.v3_and_below_transactional_id, who, topics, done)
+    forbidden = _forbidden(context, request.v3_and_below_transactional_id, topics)
+    if forbidden:
+        done(forbidden)
+    else:
+        _add(context, request.v3_and_below_transactional_id, who, topics, done)
     return pending
+
+
+def _forbidden(context: RequestContext, transactional_id: str, topics: Iterable[Entity]) -> Codes:
+    """What to answer where the client may not do all that it asks; empty where it may."""
+    partitions = _partitions(topics)
+    if not permits(context, WRITE_TRANSACTION, transactional_id):
+        return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    names = refused(context, WRITE_TOPIC, (one.topic for one in partitions))
+    if not names:
+        return {}
+    no, passed = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED
+    return {one: no if one.topic in names else passed for one in partitions}
 
 
 def _several(context: RequestContext, request: Entity, pending: Pending) -> None:

@@ -1,5 +1,6 @@
 """DescribeProducers (key 61, v0): who writes to a partition, with what open (KIP-664)."""
 
+from headrace.frontends.kafka.connection.authorisation import READ_TOPIC, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.model.errors import ApiError, ErrorCode
@@ -23,6 +24,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 def _partition(context: RequestContext, make: Make, topic: str, index: int) -> Entity:
     try:
+        require(context, READ_TOPIC, topic)
         producers = context.broker.partition(topic, index).log.producers.kept.entries()
     except ApiError as error:
         return make(

@@ -5,6 +5,12 @@
 
 from datetime import UTC, datetime, timedelta
 
+from headrace.frontends.kafka.connection.authorisation import (
+    DESCRIBE_TOPIC,
+    DESCRIBE_TRANSACTION,
+    refused,
+    require,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.model.errors import ApiError, ErrorCode
@@ -23,6 +29,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 def _state(context: RequestContext, make: Make, transactional_id: str) -> Entity:
     try:
+        require(context, DESCRIBE_TRANSACTION, transactional_id)
         found = context.coordinators.transactions.describe_transaction(transactional_id)
     except ApiError as error:
         return make(
@@ -37,8 +44,10 @@ def _state(context: RequestContext, make: Make, transactional_id: str) -> Entity
             topics=(),
         )
     topics: dict[str, list[int]] = {}
+    hidden = refused(context, DESCRIBE_TOPIC, (topic for topic, _ in found.partitions))
     for topic, index in found.partitions:
-        topics.setdefault(topic, []).append(index)
+        if topic not in hidden:
+            topics.setdefault(topic, []).append(index)
     return make(
         "TransactionState",
         error_code=ErrorCode.NONE,

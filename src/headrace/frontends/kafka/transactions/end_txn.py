@@ -8,6 +8,7 @@ v2 PRODUCER_FENCED · v3 flexible · v4 TRANSACTION_ABORTABLE · v5 epoch bump
 """
 
 from headrace.coordination.transactions.producers import ProducerEpoch
+from headrace.frontends.kafka.connection.authorisation import WRITE_TRANSACTION, permits
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.transactions.transactional import (
@@ -25,9 +26,13 @@ _BUMPS_SINCE = 5
 
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer when the decision is committed."""
+    code = ErrorCode.NONE
     if not request.transactional_id:
-        make = maker(context)
         code = ErrorCode.INVALID_REQUEST
+    elif not permits(context, WRITE_TRANSACTION, request.transactional_id):
+        code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if code is not ErrorCode.NONE:
+        make = maker(context)
         return make(None, error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=-1)
     pending = Pending()
 

@@ -11,6 +11,13 @@ v2 flexible · v3 epoch bump · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE
 """
 
 from headrace.coordination.transactions.producers import ProducerEpoch
+from headrace.frontends.kafka.connection.authorisation import (
+    IDEMPOTENT_WRITE,
+    WRITE_TOPIC,
+    WRITE_TRANSACTION,
+    permits,
+    permits_any,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.transactions.transactional import resolve_producer
@@ -38,8 +45,21 @@ def _refused(context: RequestContext, code: ErrorCode) -> Entity:
     )
 
 
+def _forbidden(context: RequestContext, transactional_id: str | None) -> ErrorCode | None:
+    """Why who asks may have no id; None where he may."""
+    if transactional_id is not None:
+        if not permits(context, WRITE_TRANSACTION, transactional_id):
+            return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not permits(context, IDEMPOTENT_WRITE) and not permits_any(context, WRITE_TOPIC):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return None
+
+
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer with one id and epoch, or one error."""
+    """One id and epoch, or one error."""
+    refused = _forbidden(context, request.transactional_id)
+    if refused is not None:
+        return _refused(context, refused)
     former = getattr(request, "producer_id", NO_PRODUCER_ID)
     epoch = getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
     if (former == NO_PRODUCER_ID) != (epoch == NO_PRODUCER_EPOCH):

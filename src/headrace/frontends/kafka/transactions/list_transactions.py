@@ -5,6 +5,7 @@ v1 a filter for how long they have been running · v2 a filter for their ids: RE
 
 from headrace.coordination.groups.consumer import regex
 from headrace.coordination.transactions.describe import Filter
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TRANSACTION, refused
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.model.errors import ApiError, ErrorCode
@@ -19,8 +20,9 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         unknown = tuple(wanted.unknown)
         listed = context.coordinators.transactions.list_transactions(wanted)
         error = ErrorCode.NONE
-    except ApiError as refused:
-        listed, error = [], refused.code
+    except ApiError as problem:
+        listed, error = [], problem.code
+    hidden = refused(context, DESCRIBE_TRANSACTION, (one.transactional_id for one in listed))
     states = tuple(
         make(
             "TransactionState",
@@ -28,7 +30,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             producer_id=transaction.producer_id,
             transaction_state=transaction.status,
         )
-        for transaction in listed
+        for one in listed
+        if one.transactional_id not in hidden
     )
     return make(
         None,

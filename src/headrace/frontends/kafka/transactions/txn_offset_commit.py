@@ -9,6 +9,13 @@ v2 leader epoch · v3 flexible, member and generation · v4 TRANSACTION_ABORTABL
 
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.coordination.transactions.producers import TV2
+from headrace.frontends.kafka.connection.authorisation import (
+    READ_GROUP,
+    READ_TOPIC,
+    WRITE_TRANSACTION,
+    refusal,
+    refused,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.transactions.transactional import producer_of, resolve
@@ -25,13 +32,18 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the offsets are committed, or refused."""
     pending = Pending()
     coordinators = context.coordinators
-    offsets, refused = _sorted(context, request)
+    offsets, not_kept = _sorted(context, request)
 
     def done(error: ErrorCode) -> None:
-        _answer(context, request, pending, refused, error)
+        _answer(context, request, pending, not_kept, error)
 
     if not request.transactional_id or not request.group_id:
         done(ErrorCode.INVALID_GROUP_ID if request.transactional_id else ErrorCode.INVALID_REQUEST)
+        return pending
+    forbidden = refusal(context, WRITE_TRANSACTION, request.transactional_id)
+    forbidden = forbidden or refusal(context, READ_GROUP, request.group_id)
+    if forbidden is not None:
+        _answer(context, request, pending, {}, forbidden.code)
         return pending
     if not offsets:
         done(ErrorCode.NONE)
@@ -66,18 +78,21 @@ def handle(context: RequestContext, request: Entity) -> Pending:
 def _sorted(context: RequestContext, request: Entity) -> tuple[list[OffsetToCommit], _Refused]:
     """Return what can be committed, and why the rest cannot: by places in the request."""
     offsets: list[OffsetToCommit] = []
-    refused: _Refused = {}
+    not_kept: _Refused = {}
+    forbidden = refused(context, READ_TOPIC, (asked.name for asked in request.topics))
     topics = context.broker.image.topics
     longest = context.coordinators.groups.limits.offset_metadata_max_bytes
     for at, asked in enumerate(request.topics):
         topic = topics.get(asked.name)
         count = 0 if topic is None else len(topic.partitions)
-        for number, partition in enumerate(asked.partitions):
-            metadata = partition.committed_metadata or ""
-            if not 0 <= partition.partition_index < count:
-                refused[at, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for number, one in enumerate(asked.partitions):
+            metadata = one.committed_metadata or ""
+            if asked.name in forbidden:
+                not_kept[at, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif not 0 <= one.partition_index < count:
+                not_kept[at, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif len(metadata) > longest:
-                refused[at, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                not_kept[at, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 epoch = getattr(partition, "committed_leader_epoch", -1)
                 offsets.append(
@@ -89,14 +104,14 @@ def _sorted(context: RequestContext, request: Entity) -> tuple[list[OffsetToComm
                         metadata,
                     )
                 )
-    return offsets, refused
+    return offsets, not_kept
 
 
 def _answer(
     context: RequestContext,
     request: Entity,
     pending: Pending,
-    refused: _Refused,
+    not_kept: _Refused,
     error: ErrorCode,
 ) -> None:
     loading = error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -110,8 +125,8 @@ def _answer(
             partitions=tuple(
                 make(
                     "TxnOffsetCommitResponsePartition",
-                    partition_index=partition.partition_index,
-                    error_code=refused.get((at, number), error),
+                    partition_index=one.partition_index,
+                    error_code=not_kept.get((at, number), error),
                 )
                 for number, partition in enumerate(asked.partitions)
             ),

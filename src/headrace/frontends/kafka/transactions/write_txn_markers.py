@@ -9,6 +9,12 @@ v1 flexible · v2 transaction version
 
 from functools import partial
 
+from headrace.frontends.kafka.connection.authorisation import (
+    ALTER_CLUSTER,
+    CLUSTER_ACTION,
+    authorization_failed,
+    permits,
+)
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.transactions.transactional import resolve
@@ -16,6 +22,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.net.pending import Pending
 from headrace.ports.callbacks import gather
+from headrace.security.authorizer import ResourceType
 
 _Place = tuple[int, TopicPartition]
 
@@ -38,9 +45,12 @@ def handle(context: RequestContext, request: Entity) -> Pending:
             participants.marked(place[1], marker.producer_id, committed=commit)
         written(place, ErrorCode.NONE if error is None else error.code)
 
+    allowed = permits(context, ALTER_CLUSTER) or permits(context, CLUSTER_ACTION)
     for place, marker in wanted:
         done = partial(committed, place, marker)
         try:
+            if not allowed:
+                raise authorization_failed(ResourceType.CLUSTER)
             partition = context.broker.partition(*place[1])
             appended = partition.append_marker(
                 marker.producer_id,
