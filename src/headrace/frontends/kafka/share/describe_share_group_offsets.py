@@ -38,8 +38,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
                 hidden = refused(context, DESCRIBE_TOPIC, (one.name for one in seen))
                 seen = [one for one in seen if one.name not in hidden]
             error: ApiError | None = None
-        except ApiError as refused:
-            seen, error = [], refused
+        except ApiError as problem:
+            seen, error = [], problem
         if error is None and topics is not None:
             seen += [_hidden(topic) for topic in topics if topic.topic_name in hidden]
         groups.append(
