@@ -76,11 +76,9 @@ class Wire:
         self.controller = SimpleNamespace()
 
     def context(self, api: Api, version: int) -> RequestContext:
-        broker: Any = self.broker
-        coordinators: Any = self.coordinators
-        controller: Any = self.controller
-        who = Identity("127.0.0.1", "PLAINTEXT")
-        return RequestContext(broker, coordinators, controller, api.key, version, "client", who)
+        parts: Any = self
+        who, shown = Identity("127.0.0.1", "PLAINTEXT"), (api.key, version, "client")
+        return RequestContext(parts.broker, parts.coordinators, parts.controller, *shown, who)
 
     def ask(self, api: Api, version: int, **values: Any) -> Any:
         """Handle a request of kio's, encoded and decoded again; the answer likewise."""
