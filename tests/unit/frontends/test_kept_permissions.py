@@ -137,11 +137,12 @@ def test_a_batch_of_a_transaction_without_its_id_is_in_no_run(tmp_path: Path) ->
         dispatcher, session = open_session(here, ALICE)
         who = await begin(here, session)
         here.broker.authorizer = Rules()
-        hidden = batch(**who, base_sequence=1, transactional=True)
-        sent = produced(batch(), batch(), hidden, batch())
-        run = session.run(sent, 0, len(sent))
-        assert run is not None
-        assert run.frames == 2
+        plain = produced(batch(), batch())
+        learned = session.run(plain, 0, len(plain))
+        assert learned is not None
+        hidden, next_hidden = (batch(**who, base_sequence=at, transactional=True) for at in (1, 2))
+        sent = produced(hidden, next_hidden)
+        assert session.run(sent, 0, len(sent)) is None
         answer = await call(here, session, ApiKey.PRODUCE, 9, produce(hidden))
         assert errors(answer) == {("responses.partition_responses.error_code", TRANSACTION)}
         await dispatcher.stop()
