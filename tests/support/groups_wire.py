@@ -19,6 +19,7 @@ from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.handler import RequestContext, load_handler
 from headrace.model.nouns import OFFSETS_TOPIC, BrokerId, LeaderEpoch
 from headrace.net.pending import Pending
+from headrace.security.authorizer import AllowsAll
 from headrace.security.identity import Identity
 from headrace.wire.kafka import kio_codec
 from tests.support.groups_kit import CountingRandom, InlineDisk, Room
@@ -59,6 +60,7 @@ class Wire:
             random=CountingRandom(),
             disk=InlineDisk(),
             partition_by_id=None,
+            authorizer=AllowsAll(),
         )
         self.broker = broker
         self.coordinators = SimpleNamespace(

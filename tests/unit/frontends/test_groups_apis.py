@@ -20,94 +20,10 @@ from headrace.frontends.kafka.groups import (
     sync_group,
 )
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import OFFSETS_TOPIC, BrokerId, LeaderEpoch
-from headrace.net.pending import Pending
-from headrace.security.authorizer import AllowsAll
-from headrace.security.identity import Identity
-from headrace.wire.kafka import kio_codec
+from headrace.model.nouns import OFFSETS_TOPIC
 from headrace.wire.kafka.hot import heartbeat as heartbeat_codec
 from tests.support.groups_wire import Wire, topic, versions
 from tests.support.served import served
-
-TOPIC_ID = bytes(range(16))
-NO_ID = UUID(int=1)
-
-
-def versions(api: Api) -> list[int]:
-    return list(range(api.min_version, api.max_version + 1))
-
-
-def topic(name: str, topic_id: bytes, partitions: int) -> TopicInfo:
-    me = BrokerId(0)
-    return TopicInfo(
-        name,
-        topic_id,
-        tuple(
-            PartitionInfo(index, me, LeaderEpoch(0), (me,), (me,)) for index in range(partitions)
-        ),
-    )
-
-
-class Wire:
-    """A broker of one coordinator, and the way a request takes through it."""
-
-    def __init__(self) -> None:
-        self.room = Room()
-        me = BrokerInfo(BrokerId(0), (Endpoint("PLAINTEXT", "here", 9092),))
-        image = MetadataImage("cluster")
-        topics = [topic("t", TOPIC_ID, 2), topic(OFFSETS_TOPIC, bytes(16), 1)]
-        image.apply(ImageDelta(topics, brokers=[me], controller_id=BrokerId(0)))
-        transactions = SimpleNamespace(led=self.room.groups.led)
-        broker: Any = SimpleNamespace(
-            image=image,
-            config=load()[0],
-            clock=self.room.clock,
-            random=CountingRandom(),
-            disk=InlineDisk(),
-            partition_by_id=None,
-            authorizer=AllowsAll(),
-        )
-        self.broker = broker
-        self.coordinators = SimpleNamespace(
-            groups=self.room.groups,
-            transactions=transactions,
-            share=ShareService(broker, self.room.world, lambda: self.room.groups),
-        )
-        self.controller = SimpleNamespace()
-
-    def context(self, api: Api, version: int) -> RequestContext:
-        parts: Any = self
-        who, shown = Identity("127.0.0.1", "PLAINTEXT"), (api.key, version, "client")
-        return RequestContext(parts.broker, parts.coordinators, parts.controller, *shown, who)
-
-    def ask(self, api: Api, version: int, **values: Any) -> Any:
-        """Handle a request of kio's, encoded and decoded again; the answer likewise."""
-        request_type = kio_codec.request_type(api.key, version)
-        known = request_type.__dataclass_fields__
-        request = request_type(**{name: one for name, one in values.items() if name in known})
-        sent = kio_codec.decode_request(
-            api.key, version, memoryview(kio_codec.encode_body(request))
-        )
-        answer = load_handler(api)(self.context(api, version), sent)
-        return self.received(api, version, answer)
-
-    def received(self, api: Api, version: int, answer: Any) -> Any:
-        if asyncio.iscoroutine(answer):
-            answer = asyncio.run(answer)
-        if isinstance(answer, Pending):
-            self.room.clock.advance()
-            assert answer.done
-            body = answer.body
-        else:
-            body = kio_codec.encode_body(answer)
-        assert isinstance(body, bytes)
-        return kio_codec.decode_response(api.key, version, memoryview(body))
-
-    def nested(self, api: Api, version: int, part_name: str, /, **values: Any) -> Any:
-        """A part of a request."""
-        part = getattr(kio_codec.entity_module(api.key, version).request, part_name)
-        known = part.__dataclass_fields__
-        return part(**{key: one for key, one in values.items() if key in known})
 
 
 @pytest.mark.parametrize("version", versions(served(join_group)))

@@ -30,7 +30,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         listed, error = [], problem.code
     hidden: frozenset[str] = frozenset()
     if not permits(context, DESCRIBE_CLUSTER):
-        hidden = refused(context, DESCRIBE_GROUP, (one.group_id for one in listed))
+        hidden = refused(context, DESCRIBE_GROUP, (group.group_id for group in listed))
     make = maker(context)
     groups = tuple(
         make(
@@ -40,8 +40,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             group_state=group.state,
             group_type=group.group_type,
         )
-        for one in listed
-        if one.group_id not in hidden
+        for group in listed
+        if group.group_id not in hidden
     )
     return make(
         None,

@@ -27,6 +27,7 @@ from headrace.frontends.kafka.produce import (
     transaction_begin,
     write_permissions,
 )
+from headrace.frontends.kafka.produce.batch_results import BatchResults
 from headrace.frontends.kafka.produce.transaction_begin import NONE_BEGUN, Begun, First
 from headrace.frontends.kafka.produce.write_permissions import NONE_REFUSED
 from headrace.log.producers.producer_states import Begins
@@ -78,12 +79,13 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         ):
             return _later(context, body)
         checked = record_validation.check_all(todo, len(body)) if todo else {}
+        checked |= forbidden
         first = list(_first_ones(context, request)) if transactional_id is not None else []
         if not first or transactional_id is None:
             return _several(context, request, checked, NONE_BEGUN, Pending())
         if version >= transaction_begin.ADDS_SINCE:
             return _later(context, body)
-        return _several(context, request, {**checked, **forbidden}, NONE_BEGUN, Pending())
+        return _verified(context, body, request, checked, first)
     # The usual request: one batch, outside of a transaction or in one that is open there already.
     # What follows is this API's whole cost for small batches.
     name, topic_id, ((index, records),) = topics[0]
@@ -173,11 +175,7 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
     has more than one request copied here.
     """
     broker = context.broker
-    own = memoryview(bytearray(body))
-    asked = decode_request(context.version, own)
-    request, forbidden = write_permissions.allowed(context, asked)
-    pending = Pending(alone=True)
-    context = replace(context)
+    postponed = _Postponed(context, body)
     limit = broker.config.record_batch_inflated_bytes_max
     todo = list(_to_check(postponed.context, postponed.request))
 
@@ -186,23 +184,8 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
             postponed.pending.fail(result)
         elif isinstance(result, BaseException):
             raise result
-        elif not pending.done:
-            _begin(context, request, partial(go_on, result))
-
-    def go_on(
-        looked_into: "dict[record_validation.Place, record_validation.Outcome]", begun: Begun
-    ) -> None:
-        if pending.done:
-            return
-        try:
-            outcomes = {**looked_into, **forbidden}
-            answer = _several(context, request, outcomes, begun, pending)
-        except CloseConnection as closed:
-            pending.fail(closed)
-            problems.append(closed)
-            return
-        if not isinstance(answer, Pending):
-            pending.resolve(answer)
+        elif not postponed.pending.done:
+            _begin(postponed.context, postponed.request, partial(postponed.append, result))
 
     if todo:
         broker.disk.run(lambda: record_validation.check_all(todo, limit), checked)
@@ -246,7 +229,8 @@ class _Postponed:
 
     def __init__(self, context: RequestContext, body: memoryview) -> None:
         self.context = replace(context)
-        self.request = decode_request(context.version, memoryview(bytearray(body)))
+        asked = decode_request(context.version, memoryview(bytearray(body)))
+        self.request, self.forbidden = write_permissions.allowed(context, asked)
         self.pending = Pending(alone=True)
         self.problem: CloseConnection | None = None
 
@@ -255,7 +239,8 @@ class _Postponed:
         if self.pending.done:
             return
         try:
-            answer = _several(self.context, self.request, checked, begun, self.pending)
+            outcomes = {**checked, **self.forbidden}
+            answer = _several(self.context, self.request, outcomes, begun, self.pending)
         except CloseConnection as closed:
             self.pending.fail(closed)
             self.problem = closed

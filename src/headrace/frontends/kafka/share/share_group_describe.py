@@ -53,8 +53,8 @@ def _described(context: RequestContext, group_id: str) -> DescribedShareGroup:
     return described
 
 
-def _group(context: RequestContext, make: Make, one: DescribedShareGroup) -> Entity:
-    group = one.group
+def _group(context: RequestContext, make: Make, described: DescribedShareGroup) -> Entity:
+    group = described.group
     members = () if group is None else tuple(group.members.values())
     return make(
         "DescribedGroup",

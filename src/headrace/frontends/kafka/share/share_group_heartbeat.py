@@ -31,7 +31,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         forbidden = forbidden or refusal(context, DESCRIBE_TOPIC, name)
     if forbidden is not None:
         return _answer(context, HeartbeatAnswer(forbidden.code, forbidden.message))
-    one = Heartbeat(
+    heartbeat = Heartbeat(
         request.group_id,
         request.member_id,
         request.member_epoch,

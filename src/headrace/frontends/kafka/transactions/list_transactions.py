@@ -22,7 +22,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         error = ErrorCode.NONE
     except ApiError as problem:
         listed, error = [], problem.code
-    hidden = refused(context, DESCRIBE_TRANSACTION, (one.transactional_id for one in listed))
+    hidden = refused(context, DESCRIBE_TRANSACTION, (found.transactional_id for found in listed))
     states = tuple(
         make(
             "TransactionState",
@@ -30,8 +30,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             producer_id=transaction.producer_id,
             transaction_state=transaction.status,
         )
-        for one in listed
-        if one.transactional_id not in hidden
+        for transaction in listed
+        if transaction.transactional_id not in hidden
     )
     return make(
         None,

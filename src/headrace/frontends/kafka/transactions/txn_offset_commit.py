@@ -85,11 +85,11 @@ def _sorted(context: RequestContext, request: Entity) -> tuple[list[OffsetToComm
     for at, asked in enumerate(request.topics):
         topic = topics.get(asked.name)
         count = 0 if topic is None else len(topic.partitions)
-        for number, one in enumerate(asked.partitions):
-            metadata = one.committed_metadata or ""
+        for number, partition in enumerate(asked.partitions):
+            metadata = partition.committed_metadata or ""
             if asked.name in forbidden:
                 not_kept[at, number] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            elif not 0 <= one.partition_index < count:
+            elif not 0 <= partition.partition_index < count:
                 not_kept[at, number] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             elif len(metadata) > longest:
                 not_kept[at, number] = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -125,7 +125,7 @@ def _answer(
             partitions=tuple(
                 make(
                     "TxnOffsetCommitResponsePartition",
-                    partition_index=one.partition_index,
+                    partition_index=partition.partition_index,
                     error_code=not_kept.get((at, number), error),
                 )
                 for number, partition in enumerate(asked.partitions)
