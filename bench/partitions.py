@@ -42,6 +42,17 @@ def create(broker: Broker, topics: Sequence[str], partitions: int) -> float:
     return time.monotonic() - began
 
 
+def create_at_once(broker: Broker, count: int) -> float:
+    """Make so many topics of one partition by one request; seconds."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    wanted = [NewTopic(f"at-once-{number}", 1, 1) for number in range(count)]
+    admin.list_topics(timeout=10)  # connected
+    began = time.monotonic()
+    for future in admin.create_topics(wanted, operation_timeout=60).values():
+        future.result(120)
+    return time.monotonic() - began
+
+
 def fill(broker: Broker, topics: Sequence[str], partitions: int) -> float:
     """Append to every partition, acks=all, a few batches in turn; seconds."""
     records = rawload.record_batch(100, 1000)

@@ -13,7 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench import arrow_scan, compaction, flushes, partitions, pressure, recovery
+from bench import (
+    arrow_scan,
+    compaction,
+    flushes,
+    idle_sessions,
+    partitions,
+    pressure,
+    recovery,
+)
 from bench.checkouts import NotThereError
 from bench.report import Goal
 from bench.start import exec_to_first_acknowledgement
@@ -210,6 +218,35 @@ def load(records: int) -> Callable[[Sequence[Subject], int], Found]:
     return measure
 
 
+def create(topics: int) -> Callable[[Sequence[Subject], int], Found]:
+    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
+        for number in range(rounds):
+            for subject in in_turn(subjects, number):
+                with subject.broker(True) as broker:
+                    yield subject.name, {"s": partitions.create_at_once(broker, topics)}
+
+    return measure
+
+
+def change_leaders(count: int) -> Callable[[Sequence[Subject], int], Found]:
+    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
+        """What a broker does when another one has gone, and the loop meanwhile."""
+        for number in range(rounds):
+            for subject, found in in_checkouts(subjects, number, "leadership", "measure", count):
+                yield subject.name, found or {}
+
+    return measure
+
+
+def sessions(count: int) -> Callable[[Sequence[Subject], int], Found]:
+    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
+        for number in range(rounds):
+            for subject in in_turn(subjects, number):
+                yield subject.name, idle_sessions.measure(subject.broker(False), count)
+
+    return measure
+
+
 def count(number: float) -> str:
     """10 M, 250,000."""
     return f"{number / 1e6:g} M" if number >= 1e6 else f"{number:,.0f}"
@@ -219,6 +256,7 @@ def all_sections(scale: float) -> list[Section]:
     """Every section, in the order in which they run."""
     records, keys = int(10e6 * scale), int(1e6 * scale)
     topics, gigabytes = max(int(100 * scale), 1), 10 * scale
+    changed, idle = int(3333 * scale), int(idle_sessions.PARTITIONS * scale)
     return [
         Section(
             "start",
@@ -269,6 +307,24 @@ def all_sections(scale: float) -> list[Section]:
             seconds_max=600,
             # How late the loop is tells of the neighbours too, where others use the machine.
             ceilings={"its own work, most: ms": Goal(most=20)},
+        ),
+        Section(
+            f"{count(topics * 10)} topics made by one request",
+            create(topics * 10),
+            seconds_max=120,
+            ceilings={"s": Goal(most=0.5)},
+        ),
+        Section(
+            f"leaders of {count(changed)} partitions change",
+            change_leaders(changed),
+            seconds_max=120,
+            ceilings={"CPU s": Goal(most=0.3), "its own work in a turn, most: ms": Goal(most=20)},
+        ),
+        Section(
+            f"5,000 msg/s beside {idle_sessions.SESSIONS} fetch sessions of {count(idle)} partitions",
+            sessions(idle),
+            seconds_max=300,
+            ceilings={"CPU ms/wake": Goal(most=1), "p99 beside them / alone": Goal(most=1.5)},
         ),
         Section("log.flush.strategy raced", flush_race, seconds_max=600, rounds_max=1),
         Section(
