@@ -252,11 +252,49 @@ def count(number: float) -> str:
     return f"{number / 1e6:g} M" if number >= 1e6 else f"{number:,.0f}"
 
 
+def _loop_sections(scale: float) -> list[Section]:
+    """What happens to thousands of partitions at once, while the loop is to have its turns."""
+    thousand, changed = max(int(1000 * scale), 1), int(3333 * scale)
+    idle = int(idle_sessions.PARTITIONS * scale)
+    return [
+        Section(
+            f"{count(thousand)} logs cut short at once",
+            truncate(thousand),
+            seconds_max=120,
+            ceilings={"s": Goal(most=5), "loop late, most: ms": Goal(most=20)},
+        ),
+        Section(
+            f"{COORDINATORS} coordinators of {count(50_000 * scale)} records loaded at once",
+            load(int(50_000 * scale)),
+            seconds_max=600,
+            # How late the loop is tells of the neighbours too, where others use the machine.
+            ceilings={"its own work, most: ms": Goal(most=20)},
+        ),
+        Section(
+            f"{count(thousand)} topics made by one request",
+            create(thousand),
+            seconds_max=120,
+            ceilings={"s": Goal(most=0.5)},
+        ),
+        Section(
+            f"leaders of {count(changed)} partitions change",
+            change_leaders(changed),
+            seconds_max=120,
+            ceilings={"CPU s": Goal(most=0.3), "its own work in a turn, most: ms": Goal(most=20)},
+        ),
+        Section(
+            f"5,000 msg/s beside two fetch sessions of {count(idle)} partitions",
+            sessions(idle),
+            seconds_max=300,
+            ceilings={"CPU ms/wake": Goal(most=1), "p99 beside them / alone": Goal(most=1.5)},
+        ),
+    ]
+
+
 def all_sections(scale: float) -> list[Section]:
     """Every section, in the order in which they run."""
     records, keys = int(10e6 * scale), int(1e6 * scale)
     topics, gigabytes = max(int(100 * scale), 1), 10 * scale
-    changed, idle = int(3333 * scale), int(idle_sessions.PARTITIONS * scale)
     return [
         Section(
             "start",
@@ -295,37 +333,7 @@ def all_sections(scale: float) -> list[Section]:
             rounds_max=5,
             ceilings={"M records/CPU-s": Goal(least=15)},
         ),
-        Section(
-            f"{count(topics * 10)} logs cut short at once",
-            truncate(topics * 10),
-            seconds_max=120,
-            ceilings={"s": Goal(most=5), "loop late, most: ms": Goal(most=20)},
-        ),
-        Section(
-            f"{COORDINATORS} coordinators of {count(50_000 * scale)} records loaded at once",
-            load(int(50_000 * scale)),
-            seconds_max=600,
-            # How late the loop is tells of the neighbours too, where others use the machine.
-            ceilings={"its own work, most: ms": Goal(most=20)},
-        ),
-        Section(
-            f"{count(topics * 10)} topics made by one request",
-            create(topics * 10),
-            seconds_max=120,
-            ceilings={"s": Goal(most=0.5)},
-        ),
-        Section(
-            f"leaders of {count(changed)} partitions change",
-            change_leaders(changed),
-            seconds_max=120,
-            ceilings={"CPU s": Goal(most=0.3), "its own work in a turn, most: ms": Goal(most=20)},
-        ),
-        Section(
-            f"5,000 msg/s beside {idle_sessions.SESSIONS} fetch sessions of {count(idle)} partitions",
-            sessions(idle),
-            seconds_max=300,
-            ceilings={"CPU ms/wake": Goal(most=1), "p99 beside them / alone": Goal(most=1.5)},
-        ),
+        *_loop_sections(scale),
         Section("log.flush.strategy raced", flush_race, seconds_max=600, rounds_max=1),
         Section(
             f"the loop beside a writer of {4 * scale:g} GB, batches of 900 KB, acks=1",
