@@ -223,7 +223,9 @@ def create(topics: int) -> Callable[[Sequence[Subject], int], Found]:
         for number in range(rounds):
             for subject in in_turn(subjects, number):
                 with subject.broker(True) as broker:
-                    yield subject.name, {"s": partitions.create_at_once(broker, topics)}
+                    cpu = broker.cpu_seconds()
+                    seconds = partitions.create_at_once(broker, topics)
+                    yield subject.name, {"s": seconds, "CPU s": broker.cpu_seconds() - cpu}
 
     return measure
 
