@@ -73,6 +73,16 @@ class LeaderTerm:
         """Whether the high watermark has reached the term's start (KIP-207)."""
         return self._led.log.high_watermark >= self._isr.start
 
+    @property
+    def in_sync_needed(self) -> int:
+        """`min.insync.replicas`; all replicas where there are fewer, as Kafka has it."""
+        return min(self._led.log.config.min_insync_replicas, len(self.assigned))
+
+    @property
+    def too_few_in_sync(self) -> bool:
+        """Whether the committed ISR is smaller than that."""
+        return len(self._isr.in_sync) < self.in_sync_needed
+
     def committed_end(self) -> Offset:
         """Return how far the high watermark may go now; 0 where it is to stand still.
 
@@ -81,7 +91,7 @@ class LeaderTerm:
         """
         isr, led = self._isr, self._led
         log, flushed = led.log, led.flushes_on_ack
-        if len(isr.in_sync) < log.config.min_insync_replicas:
+        if self.too_few_in_sync:
             return _NOWHERE
         if isr.alone and not self._may_commit():
             return _NOWHERE

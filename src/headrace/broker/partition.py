@@ -383,9 +383,11 @@ class Partition(Watched):
         )
 
     def _not_enough_replicas(self) -> ApiError:
-        needed = self.log.config.min_insync_replicas
-        return ApiError(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{self.role.in_sync_count} in-sync replicas of {self.topic_partition},"
-            f" min.insync.replicas is {needed}",
-        )
+        term = self.role.term
+        told = None
+        if term is not None:
+            told = (
+                f"{len(term.in_sync)} in-sync replicas of {self.topic_partition},"
+                f" min.insync.replicas asks for {term.in_sync_needed}"
+            )
+        return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, told)

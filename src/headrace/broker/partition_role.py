@@ -64,7 +64,7 @@ class PartitionRole:
         self.closed = False
         self.flushes_on_ack = flush_on_ack
         self.too_few_replicas = False
-        """Whether the committed ISR is smaller than `min.insync.replicas`."""
+        """Whether the committed ISR is smaller than `min.insync.replicas` asks for."""
         self.waiters = CommitWaiters(log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._watchers = watchers
         self._wake = wake
@@ -169,11 +169,6 @@ class PartitionRole:
         if term is not None and term.isr_committed(in_sync, partition_epoch):
             self._count_in_sync()
 
-    @property
-    def in_sync_count(self) -> int:
-        """How many the committed ISR has."""
-        return 1 if self.term is None else len(self.term.in_sync)
-
     def reconfigured(self) -> None:
         """Take the log's new settings."""
         self._count_in_sync()
@@ -181,7 +176,7 @@ class PartitionRole:
             self.advance(self.term.committed_end())
 
     def _count_in_sync(self) -> None:
-        self.too_few_replicas = self.in_sync_count < self.log.config.min_insync_replicas
+        self.too_few_replicas = self.term is not None and self.term.too_few_in_sync
 
     @property
     def knows_end(self) -> bool:

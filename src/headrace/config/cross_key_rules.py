@@ -31,11 +31,6 @@ _DOUBTFUL: tuple[tuple[str, Callable[[int], bool], str], ...] = (
         lambda factor: factor > 1,
         "there is one broker; topics that name no factor of their own cannot be created",
     ),
-    (
-        "min.insync.replicas",
-        lambda replicas: replicas > 1,
-        "there is one broker; acks=all is answered NOT_ENOUGH_REPLICAS",
-    ),
 )
 """Values that are allowed and may not be what was meant, and why."""
 

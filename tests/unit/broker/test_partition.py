@@ -225,17 +225,6 @@ def test_internal_topics_are_closed_to_clients_and_open_to_coordinators() -> Non
     assert heard == [None]
 
 
-def test_min_insync_replicas_refuses_acks_all_only() -> None:
-    place = Place(config=LogConfig(min_insync_replicas=2))
-    view = memoryview(bytearray(build([Record(0, NOW, None, b"v", ())])))
-    with pytest.raises(ApiError, match="NOT_ENOUGH_REPLICAS"):
-        place.partition.append(view, parse_header(view), now_ms=NOW, required_acks=-1)
-    appended = place.partition.append(view, parse_header(view), now_ms=NOW, required_acks=1)
-    assert appended.base_offset == 0
-    place.partition.reconfigure(LogConfig())
-    assert append(place.partition).base_offset == 1
-
-
 @pytest.mark.parametrize(
     ("epoch", "code"),
     [

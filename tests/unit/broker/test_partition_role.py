@@ -116,6 +116,17 @@ def test_a_committed_isr_below_the_minimum_has_the_high_watermark_stand_still() 
     append(lead.partition)
 
 
+def test_no_more_replicas_need_to_be_in_sync_than_there_are() -> None:
+    lead = Lead(min_insync_replicas=5)
+    lead.write()
+    lead.fetch(B, 1)
+    lead.fetch(C, 1)
+    assert lead.partition.high_watermark == 1
+    lead.partition.role.isr_committed((A, B), 1)
+    with pytest.raises(ApiError, match=r"2 in-sync .* asks for 3"):
+        lead.partition.append_internal(build([Record(0, NOW_MS, None, b"v", ())]))
+
+
 def test_a_leader_alone_in_its_isr_commits_by_its_lease_only() -> None:
     lead = Lead(A)
     lead.lease = False
