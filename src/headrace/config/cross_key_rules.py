@@ -16,9 +16,15 @@ _NOT_ABOVE = (("group.min.session.timeout.ms", "group.max.session.timeout.ms"),)
 _WITHIN = tuple(
     (name, name.replace(".min.", "."), name.replace(".min.", ".max."))
     for name in BROKER
-    if name.startswith("group.consumer.min.")
+    if name.startswith(("group.consumer.min.", "group.share.min."))
 )
 """What the broker gives groups by default lies between what single groups may be given."""
+
+_BELOW = tuple(
+    (f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms")
+    for kind in ("consumer", "share")
+)
+"""The first is less than the second: else members are out before they are heard of."""
 
 _DOUBTFUL: tuple[tuple[str, Callable[[int], bool], str], ...] = (
     (
@@ -107,7 +113,14 @@ def _bounds(values: Mapping[str, Value], combined: Combined) -> None:
             )
     for low, name, high in _WITHIN:
         if not _int(values[low]) <= _int(values[name]) <= _int(values[high]):
-            reason = f"not between {low}={values[low]} and {high}={values[high]}"
+            reason = (
+                f"not between {low}={values[low]} and {high}={values[high]}:"
+                " change it, or the bound that is in its way"
+            )
+            combined.problems.append(problem_line(name, str(values[name]), reason))
+    for name, high in _BELOW:
+        if _int(values[name]) >= _int(values[high]):
+            reason = f"not less than {high}={values[high]}: shorten the one or lengthen the other"
             combined.problems.append(problem_line(name, str(values[name]), reason))
 
 

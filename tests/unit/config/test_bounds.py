@@ -66,13 +66,22 @@ def test_a_number_is_taken_at_its_edges_and_refused_one_beyond(definition: Defin
             definition.parse(str(-top - 1))
 
 
+BOUNDS = {
+    "delivery.count.limit": (4, 6),
+    "partition.max.record.locks": (1500, 2500),
+    "record.lock.duration.ms": (20_000, 40_000),
+}
+"""Of keys whose bounds are bounded themselves."""
+
+
 def between_keys() -> Iterator[Any]:
-    for name in BROKER:
-        if name.startswith("group.consumer.min."):
-            what = name.removeprefix("group.consumer.min.")
-            yield pytest.param(
-                name, f"group.consumer.{what}", f"group.consumer.max.{what}", id=what
-            )
+    for kind in ("consumer", "share"):
+        for name in BROKER:
+            prefix = f"group.{kind}.min."
+            if name.startswith(prefix):
+                what = name.removeprefix(prefix)
+                key, most = f"group.{kind}.{what}", f"group.{kind}.max.{what}"
+                yield pytest.param(name, key, most, id=f"{kind} {what}")
 
 
 def given(**texts: str) -> BrokerConfig:
@@ -87,12 +96,22 @@ def texts_of(key: str, value: int, *others: tuple[str, int]) -> dict[str, str]:
 def test_what_groups_are_given_lies_within_what_they_may_be_given(
     least: str, key: str, most: str
 ) -> None:
-    bounds = ((least, 7000), (most, 9000))
-    for value in (7000, 9000):
+    low, high = BOUNDS.get(least.partition(".min.")[2], (7000, 9000))
+    bounds = ((least, low), (most, high))
+    for value in (low, high):
         assert getattr(given(**texts_of(key, value, *bounds)), attribute(key)) == value
-    for value in (6999, 9001):
-        with pytest.raises(ConfigError, match=f"{re.escape(key)}={value}: not between"):
+    for value in (low - 1, high + 1):
+        with pytest.raises(ConfigError, match=f"{re.escape(key)}={value}: not between .* change"):
             given(**texts_of(key, value, *bounds))
+
+
+@pytest.mark.parametrize("kind", ["consumer", "share"])
+def test_members_are_to_be_heard_of_before_their_session_ends(kind: str) -> None:
+    heartbeat, session = f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms"
+    others = ((f"group.{kind}.min.session.timeout.ms", 5000), (session, 6000))
+    assert given(**texts_of(heartbeat, 5999, *others))
+    with pytest.raises(ConfigError, match=f"{re.escape(heartbeat)}=6000: not less than .*=6000"):
+        given(**texts_of(heartbeat, 6000, *others))
 
 
 def test_a_groups_least_session_may_be_its_longest_and_not_one_more() -> None:
