@@ -162,6 +162,7 @@ def alter(
         if error is not None:
             done((ApiError(error), []))
             return
+        group.dropped.difference_update((key.topic_id, key.partition) for key, _ in begins)
         turn = Turn(shard, group)
         turn.change(GroupEpoch(group.epoch, group.metadata_hash))
         turn.change(StatePartitions(initialized))
@@ -207,7 +208,7 @@ def delete(
             turn.change(StatePartitions(_without(group, gone)))
         turn.finish(lambda failed: done((_as_error(failed), outcomes)))
 
-    _drop(context, keys, deleted)
+    _drop(context, group, keys, deleted)
 
 
 def delete_group(
@@ -225,14 +226,14 @@ def delete_group(
         return
 
     def deleted(error: ErrorCode | None) -> None:
-        if error is None and group.members:
+        if error is None and (group.members or group.makes_state):
             error = ErrorCode.NON_EMPTY_GROUP  # somebody joined meanwhile, and begins anew
         if error is not None:
             done(error)
             return
         bury(shard, group, lambda failed: done(failed or ErrorCode.NONE))
 
-    _drop(context, [ShareKey(group_id, *part) for _, part in group.parts()], deleted)
+    _drop(context, group, [ShareKey(group_id, *part) for _, part in group.parts()], deleted)
 
 
 def forget_topics(shard: ShardContext, topic_ids: frozenset[bytes]) -> None:
@@ -245,9 +246,15 @@ def forget_topics(shard: ShardContext, topic_ids: frozenset[bytes]) -> None:
         turn.finish(_not_waited_for)
 
 
-def _drop(context: OffsetsContext, keys: list[ShareKey], done: Done[ErrorCode | None]) -> None:
+def _drop(
+    context: OffsetsContext,
+    group: ShareGroup,
+    keys: list[ShareKey],
+    done: Done[ErrorCode | None],
+) -> None:
     for key in keys:
         context.partitions.forget(key)
+        group.dropped.add((key.topic_id, key.partition))
     context.states.delete(keys, done)
 
 

@@ -31,6 +31,8 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
         self.members: dict[str, ShareMember] = {}
         self.initialized: Mapping[bytes, TopicState] = {}
         """Topics of which state is kept, and of which of their partitions."""
+        self.dropped: set[Part] = set()
+        """Initialized, but their state is gone or is being deleted: who joins has it made anew."""
         self.makes_state = False
         """State is being made; whoever else changes the group waits for that."""
 
@@ -43,9 +45,13 @@ class ShareGroup(ModernGroup[Assigned, OwnChange]):
         return {topic for member in self.members.values() for topic in member.subscription.topics}
 
     def with_state(self, topic_id: bytes) -> tuple[int, ...]:
-        """Return the partitions of a topic of which state is kept."""
+        """Return the partitions of a topic of which state is kept, and is to stay."""
         topic = self.initialized.get(topic_id)
-        return () if topic is None else topic.partitions
+        if topic is None:
+            return ()
+        if not self.dropped:
+            return topic.partitions
+        return tuple(at for at in topic.partitions if (topic_id, at) not in self.dropped)
 
     def parts(self) -> list[tuple[str, Part]]:
         """Return every partition of which state is kept, with its topic's name."""

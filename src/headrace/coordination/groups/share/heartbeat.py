@@ -170,6 +170,7 @@ def _make_state(
             # The next heartbeat tries again.
             _logger.warning("group %s: no state made yet: %s", group.group_id, error.name)
             return
+        group.dropped.difference_update(part for _, part in fresh)
         parts: dict[tuple[str, bytes], list[int]] = {}
         for name, (topic_id, index) in fresh:
             parts.setdefault((name, topic_id), []).append(index)
