@@ -31,6 +31,7 @@ from headrace.cluster.events import (
 from headrace.cluster.stored_topic import NEVER_LED, StoredTopic
 from headrace.cluster.znodes import PartitionState
 from headrace.model.errors import ErrorCode
+from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, TopicPartition
 
 
@@ -41,7 +42,7 @@ def decide(facts: ClusterFacts, event: Event) -> Decision:
 
 @singledispatch
 def _decide(event: Event, facts: ClusterFacts) -> Decision:
-    raise NotImplementedError(f"{event} of {facts}")
+    raise InvariantError(f"nobody decides what follows from {event}")
 
 
 @_decide.register
