@@ -17,7 +17,6 @@ def test_defaults_are_not_doubtful() -> None:
     [
         ("log.segment.bytes", 1 << 20, (1 << 20) - 1),
         ("default.replication.factor", 1, 2),
-        ("min.insync.replicas", 1, 2),
     ],
 )
 def test_the_first_doubtful_value_is_warned_of_by_name(name: str, sound: int, warned: int) -> None:
