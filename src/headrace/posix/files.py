@@ -259,9 +259,9 @@ class RealFile:
         self.settle()
         self._closed = True
         self.unflushed = 0
+        self._files.closed(self)
         fd, self._fd = self._fd, -1
         if fd >= 0:
-            self._files.closed(self)
             os.close(fd)
 
 

@@ -134,14 +134,11 @@ class OpenFiles:
                 self._named[file.path] = file
 
     def closed(self, file: OpenFile) -> None:
-        """Note that `file` was closed by its user."""
+        """Note that `file` was closed by its user, whether it had a descriptor or not."""
         with self._lock:
-            self._forget(file)
-
-    def _forget(self, file: OpenFile) -> None:
-        self._ring.pop(file, None)
-        if self._named.get(file.path) is file:
-            del self._named[file.path]
+            self._ring.pop(file, None)
+            if self._named.get(file.path) is file:
+                del self._named[file.path]
 
     def renamed(self, source: str, target: str) -> None:
         """Note that the file `source` is called `target` now, and open it by that name."""
@@ -198,7 +195,7 @@ class OpenFiles:
                 if fd < 0:
                     ring.move_to_end(file)
                     continue
-                self._forget(file)
+                del ring[file]  # its name is kept: it is opened again by it, or by the next one
             spare -= 1
             os.close(fd)
         if spare > 0:
