@@ -252,12 +252,7 @@ class _PartitionCheck:
             mine = known.get(entry.producer_id)
             if mine is None or entry.last_offset < self._facts.first:
                 continue
-            for name in (
-                "producer_epoch",
-                "last_sequence",
-                "last_offset",
-                "current_txn_first_offset",
-            ):
+            for name in _COMPARED:
                 said, found = getattr(entry, name), getattr(mine, name)
                 if said != found:
                     what = name.replace("_", " ")
