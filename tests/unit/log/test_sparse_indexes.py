@@ -1,7 +1,6 @@
 """The sparse indexes against lists: what is found at, just before and just behind each entry."""
 
 import struct
-from collections.abc import Callable
 
 import pytest
 
@@ -48,8 +47,11 @@ def stored(disk: SimDisk) -> bytes:
         file.close()
 
 
-def last_of(entries: list[tuple[int, int]], fits: Callable[[tuple[int, int]], bool]) -> object:
-    return next((entry for entry in reversed(entries) if fits(entry)), None)
+def last_below(
+    entries: list[tuple[int, int]], first: float, second: float = float("inf")
+) -> tuple[int, int] | None:
+    """The last entry with no greater first number, and no greater second one."""
+    return next((one for one in reversed(entries) if one[0] <= first and one[1] <= second), None)
 
 
 @pytest.mark.parametrize("entries", [ENTRIES, [(1003, 50)], []])
@@ -61,19 +63,16 @@ def test_every_question_is_answered_as_a_look_through_all_entries_would(
     assert len(index) == len(entries)
     assert index.last == (entries[-1] if entries else (1000, 0))
     for offset in range(998, 1103):
-        entry = last_of(entries, lambda one, at=offset: one[0] <= at) or (1000, 0)
+        entry = last_below(entries, offset) or (1000, 0)
         assert index.entry_before(Offset(offset)) == entry
-        assert index.lookup(Offset(offset)) == entry[1]  # type: ignore[index]
+        assert index.lookup(Offset(offset)) == entry[1]
     for position in (*range(-1, 302), 1 << 30):
-        entry = last_of(entries, lambda one, at=position: one[1] <= at) or (1000, 0)
-        assert index.position_before(position) == entry[1]  # type: ignore[index]
+        entry = last_below(entries, float("inf"), position) or (1000, 0)
+        assert index.position_before(position) == entry[1]
         behind = next((one for one in entries if one[1] > position), None)
         assert index.first_behind(position) == behind
         for offset in (999, 1000, 1003, 1004, 1005, 1099, 1100, 2000):
-            within = last_of(
-                entries, lambda one, at=position, most=offset: one[1] <= at and one[0] <= most
-            )
-            assert index.last_within(position, offset) == within
+            assert index.last_within(position, offset) == last_below(entries, offset, position)
 
 
 @pytest.mark.parametrize("entries", [TIMES, []])
@@ -84,7 +83,7 @@ def test_a_time_is_found_as_a_look_through_all_entries_would(
     assert index.entries() == entries
     assert index.last == (entries[-1] if entries else (-1, 1000))
     for timestamp in range(-2, 93):
-        wanted = last_of(entries, lambda one, at=timestamp: one[0] <= at) or (-1, 1000)
+        wanted = last_below(entries, timestamp) or (-1, 1000)
         assert index.lookup(timestamp) == wanted
 
 
@@ -138,8 +137,14 @@ def test_what_was_written_is_read_again_without_the_preallocated_rest(disk: SimD
     later = TimeIndex(disk, PATH, BASE, 1 << 20)
     later.load()
     assert later.entries() == TIMES
+    later.maybe_append(100, Offset(1200))
     later.reset()
     assert (later.entries(), stored(disk)) == ([], b"")
+    later.maybe_append(3, Offset(1003))
+    later.trim()
+    later.close()
+    assert stored(disk) == struct.pack(">qi", 3, 3)
+    assert disk.open_files == 0
 
 
 def test_an_index_is_written_out_each_page_of_entries(
