@@ -19,6 +19,7 @@ def test_every_key_has_kafkas_name_and_is_served_in_its_versions_and_no_others()
             known.remove(6)  # not stable in 4.3
         served = [version for version in range(-2, 30) if api.is_served(key, version)]
         assert served == known, name
+        assert not api.is_flexible(key, -1), name
     assert not any(api.is_served(key, 0) for key in (*ENDED, -1, 93, 1000))
 
 
