@@ -1,0 +1,199 @@
+"""Where the fields of a batch lie, and each bound of what a record may announce."""
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from headrace.record import batch as wire
+from headrace.record import batch_layout as layout
+from headrace.record.compression import Codec, CorruptBatch
+from headrace.record.record import (
+    ControlMarker,
+    ControlType,
+    Record,
+    control_record,
+    keyless,
+    parse_control,
+    read_records,
+    read_varint_within,
+    write_pairs,
+    write_records,
+    write_varint,
+)
+
+FIELDS = [
+    ("BASE_OFFSET", "q"), ("BATCH_LENGTH", "i"), ("LEADER_EPOCH", "i"), ("MAGIC", "b"),
+    ("CRC", "I"), ("ATTRIBUTES", "h"), ("LAST_OFFSET_DELTA", "i"), ("BASE_TIMESTAMP", "q"),
+    ("MAX_TIMESTAMP", "q"), ("PRODUCER_ID", "q"), ("PRODUCER_EPOCH", "h"), ("BASE_SEQUENCE", "i"),
+    ("RECORD_COUNT", "i"),
+]  # fmt: skip
+"""Of KIP-98, in order."""
+
+
+def test_every_field_lies_where_kip_98_puts_it() -> None:
+    at = 0
+    for number, (name, code) in enumerate(FIELDS):
+        assert getattr(layout, f"{name}_AT") == at, name
+        assert getattr(layout, "MAGIC_VALUE" if name == "MAGIC" else name) == number, name
+        assert wire.BatchHeader._fields[number] == name.lower()
+        at += struct.calcsize(f">{code}")
+    assert (at, layout.HEADER.size, layout.OVERHEAD_BYTES, layout.LENGTH_MIN) == (61, 61, 12, 49)
+    codes = ">" + "".join(code for _, code in FIELDS)
+    assert (layout.HEADER.format, layout.FRAME.format) == (codes, codes[:8])
+    assert (layout.TIMED_FRAME.format, layout.MAGIC, layout.CRC_FROM) == (codes[:11], 2, 21)
+    assert (wire.CODEC_MASK, wire.LOG_APPEND_TIME, wire.TRANSACTIONAL) == (7, 8, 16)
+    assert (wire.CONTROL, wire.DELETE_HORIZON) == (32, 64)
+
+
+@pytest.mark.parametrize(
+    ("data", "bytes_max", "found"),
+    [
+        (b"\x00", 5, (0, 1)),
+        (b"\x01", 5, (-1, 1)),
+        (b"\x7f", 5, (-64, 1)),
+        (b"\x80\x01", 5, (64, 2)),
+        (b"\xfe\xff\xff\xff\x0f", 5, ((1 << 31) - 1, 5)),
+        (b"\xff\xff\xff\xff\x0f", 5, (-(1 << 31), 5)),
+        (b"\xff\xff\xff\xff\x1f", 5, (0, -1)),
+        (b"\x80\x80\x80\x80\x80\x00", 5, (0, -1)),
+        (b"\x80\x80\x80\x80\x80\x00", 10, (0, 6)),
+        (b"\xff" * 9 + b"\x01", 10, (-(1 << 63), 10)),
+        (b"\xff" * 9 + b"\x03", 10, (0, -1)),
+        (b"\x80" * 10 + b"\x00", 10, (0, -1)),
+        (b"\x80", 5, (0, -1)),
+        (b"", 5, (0, -1)),
+    ],
+)
+def test_a_number_ends_within_its_bytes_and_its_type(
+    data: bytes, bytes_max: int, found: tuple[int, int]
+) -> None:
+    assert read_varint_within(data, 0, len(data), bytes_max) == found
+    shifted = (found[0], found[1] + 3 if found[1] >= 0 else -1)
+    assert read_varint_within(b"\1\1\1" + data + b"\1", 3, 3 + len(data), bytes_max) == shifted
+
+
+@pytest.mark.parametrize("number", [0, 1, 63, 64, 8191, 8192, (1 << 63) - 1])
+def test_a_number_written_is_read_again_in_as_few_bytes_as_can_be(number: int) -> None:
+    for one in (number, -number - 1):
+        data = write_varint(one)
+        assert read_varint_within(data, 0, len(data), 10) == (one, len(data))
+        assert len(data) == max(-(-(number.bit_length() + 1) // 7), 1)
+
+
+def read(data: bytes, count: int = 1) -> list[Record]:
+    return list(
+        read_records(
+            memoryview(data),
+            Codec.NONE,
+            count=count,
+            base_offset=100,
+            base_timestamp=1000,
+            append_time=None,
+            limit=1 << 20,
+        )
+    )
+
+
+def record(*fields: bytes) -> bytes:
+    body = b"".join(fields)
+    return write_varint(len(body)) + body
+
+
+def test_a_records_fields_are_read_in_their_order() -> None:
+    data = record(b"\0", b"\x02", b"\x04", b"\x02k", b"\x04vv", b"\x02", b"\x02h", b"\x01")
+    empty = record(b"\0", b"\x01", b"\x06", b"\x01", b"\x01", b"\x00")
+    assert read(data + empty, 2) == [
+        Record(102, 1001, b"k", b"vv", [("h", None)]),
+        Record(103, 999, None, None, ()),
+    ]
+    assert len(empty) == 7
+    assert list(keyless(data + empty, 2, lambda _: None)) == [1]
+    assert read(b"", 0) == []
+
+
+HEAD = b"\0\0\0"
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "reason"),
+    [
+        (record(HEAD, b"\x01\x01\x00") + b"\0", 1, "1 bytes after the last record"),
+        (record(HEAD, b"\x01\x01\x00"), 2, "2 records announced in 7 bytes"),
+        (record(HEAD, b"\x01\x01\x00"), -1, "-1 records announced"),
+        (b"\x0e" + HEAD + b"\x01\x01\x00", 1, "a record is longer than its batch"),
+        (b"\x01" + HEAD + b"\x01\x01\x00", 1, "a record is longer than its batch"),
+        (record(HEAD, b"\x01\x01\x00\x00"), 1, "not that of its fields"),
+        (record(HEAD, b"\x01\x08ab\x00"), 1, "a field is longer than its record"),
+        (record(HEAD, b"\x01\x01\x04\x01\x01"), 1, "2 headers announced, 2 bytes left"),
+        (record(HEAD, b"\x01\x01\x01\x00\x00"), 1, "-1 headers announced, 2 bytes left"),
+        (record(HEAD, b"\x01\x01\x02\x01\x01"), 1, "a header without a name"),
+        (record(HEAD, b"\x01\x01\x02\x02\xff\x01"), 1, "a record does not parse"),
+        (record(HEAD, b"\x80" * 10, b"\x00"), 1, "more than 10 bytes"),
+    ],
+)
+def test_what_announces_more_than_there_is_is_refused(data: bytes, count: int, reason: str) -> None:
+    with pytest.raises(CorruptBatch, match=reason):
+        read(data, count)
+
+
+@pytest.mark.parametrize(
+    ("data", "count", "reason"),
+    [
+        (record(HEAD, b"\x01\x01\x00") + b"\0", 1, "1 bytes after the last record"),
+        (record(HEAD, b"\x01\x01\x00"), 2, "the records end early"),
+        (b"\x10" + HEAD + b"\x01\x01\x00", 1, "a record is longer than its batch"),
+        (b"\x00" + HEAD + b"\x01\x01\x00", 1, "a record is longer than its batch"),
+        (b"\x06" + HEAD + b"\x01\x01\x00", 1, "a record ends before its key"),
+    ],
+)
+def test_a_look_at_the_keys_refuses_what_does_not_fit(data: bytes, count: int, reason: str) -> None:
+    with pytest.raises(CorruptBatch, match=reason):
+        list(keyless(data, count, lambda _: None))
+
+
+def test_the_look_at_the_keys_passes_long_numbers_and_breathes_before_each_record() -> None:
+    pairs = [(None, 1), (b"k", 1 << 40), (None, 1 << 20), (b"", -5)]
+    records = [Record(0, time, key, b"v" * 200) for key, time in pairs]
+    breaths: list[int] = []
+    data = write_records(records, Codec.NONE, 0, None)
+    assert list(keyless(data, 4, breaths.append)) == [0, 2]
+    assert breaths == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("size", [0, 1, 63, 64, 125, 126, 127, 128, 255, 256, 257, 8192])
+def test_pairs_are_written_as_records_are(size: int) -> None:
+    key, value = b"k" * size, b"v" * size
+    pairs: list[tuple[bytes, bytes | None]] = [(key, value), (key, None), (b"", value)] * 100
+    records = [Record(0, 7, key, value) for key, value in pairs]
+    assert write_pairs(pairs, Codec.NONE) == write_records(records, Codec.NONE, 7, None)
+
+
+@pytest.mark.parametrize("kind", list(ControlType))
+def test_a_control_record_tells_its_type_and_ends_of_transactions_the_epoch(
+    kind: ControlType,
+) -> None:
+    known = {
+        "ABORT": 0, "COMMIT": 1, "LEADER_CHANGE": 2, "SNAPSHOT_HEADER": 3, "SNAPSHOT_FOOTER": 4,
+        "KRAFT_VERSION": 5, "KRAFT_VOTERS": 6,
+    }  # fmt: skip
+    assert known[kind.name] == kind
+    epoch = 9 if kind in (ControlType.ABORT, ControlType.COMMIT) else -1
+    made = control_record(kind, 9, 1234)
+    assert (made.offset, made.timestamp) == (0, 1234)
+    assert parse_control(made) == ControlMarker(kind, epoch)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: one._replace(key=None),
+        lambda one: one._replace(key=b"\0\0\0"),
+        lambda one: one._replace(key=b"\0\0\0\x07"),
+        lambda one: one._replace(value=None),
+        lambda one: one._replace(value=b"\0\0\0\0\0"),
+    ],
+)
+def test_what_is_no_control_record_is_refused(change: Callable[[Record], Record]) -> None:
+    with pytest.raises(CorruptBatch, match="no control record"):
+        parse_control(change(control_record(ControlType.COMMIT, 9, 0)))
