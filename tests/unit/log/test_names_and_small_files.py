@@ -132,13 +132,8 @@ def test_topic_ids_are_kafkas_text_of_sixteen_bytes() -> None:
     text = text_files.encode_uuid(unique)
     assert text == "8PHy8_T19vf4-fr7_P3-_w"
     assert text_files.decode_uuid(text) == text_files.decode_uuid(text + "==") == unique
-    for bad in (
-        text[:-1],
-        text + "AA",
-        text_files.encode_uuid(unique[1:]),
-        "8PHy8/T19vf4+fr7/P3+/w",
-    ):
-        with pytest.raises(ValueError, match="is no uuid|base64|padding"):
+    for bad in (text[:-1], text + "AA", text_files.encode_uuid(unique[1:])):
+        with pytest.raises(ValueError, match=r"is no uuid|base64|padding"):
             text_files.decode_uuid(bad)
     content = text_files.write_partition_metadata(unique)
     assert content == b"version: 0\ntopic_id: 8PHy8_T19vf4-fr7_P3-_w"
