@@ -14,7 +14,6 @@ from headrace.record.batch import BatchHeader, parse_header
 from headrace.record.batch_layout import (
     BATCH_LENGTH,
     CRC_FROM,
-    HEADER,
     HEADER_BYTES,
     LENGTH_MIN,
     MAGIC,
@@ -155,7 +154,3 @@ def _fetched(fetch: Fetch, position: int, size: int) -> Buffer:
     if data is None:
         raise NotCached
     return data
-
-
-HEADER_STRUCT = HEADER
-"""For walks too hot for `headers`."""
