@@ -1,6 +1,6 @@
 """Walks over a segment's batches: what each of them takes, and the first byte it refuses."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from crc32c import crc32c
@@ -11,6 +11,7 @@ from headrace.log.segment.scan import BadBatch, NotCached, batches, headers
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_summary import Swept
 from headrace.model.nouns import Offset
+from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
 from tests.support.log import batch_of
 
@@ -44,13 +45,14 @@ def walked(data: bytes, expected: int = BASE, limit: int = 1 << 40) -> list[list
         return data[position : position + size]
 
     found: list[list[int]] = []
-    for walk in (
-        lambda: headers(fetch, 0, len(data), "p", expected, limit),
-        lambda: ((one.position, one.header) for one in batches(fetch, 0, len(data), "p", expected)),
-    ):
+    walks: list[Iterator[tuple[int, wire.BatchHeader]]] = [
+        headers(fetch, 0, len(data), "p", expected, limit),
+        ((one.position, one.header) for one in batches(fetch, 0, len(data), "p", expected)),
+    ]
+    for walk in walks:
         offsets: list[int] = []
         try:
-            for position, header in walk():
+            for position, header in walk:
                 assert data[position : position + 8] == header.base_offset.to_bytes(8, "big")
                 offsets.append(header.base_offset)
         except BadBatch as bad:
