@@ -1,6 +1,6 @@
 """Walks over a segment's batches: what each of them takes, and the first byte it refuses."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from crc32c import crc32c
@@ -11,7 +11,6 @@ from headrace.log.segment.scan import BadBatch, NotCached, batches, headers
 from headrace.log.segment.segment import Segment
 from headrace.log.segment.segment_summary import Swept
 from headrace.model.nouns import Offset
-from headrace.record import batch as wire
 from headrace.testing.disk import SimDisk
 from tests.support.log import batch_of
 
@@ -45,8 +44,8 @@ def walked(data: bytes, expected: int = BASE, limit: int = 1 << 40) -> list[list
         return data[position : position + size]
 
     found: list[list[int]] = []
-    walks: list[Iterator[tuple[int, wire.BatchHeader]]] = [
-        headers(fetch, 0, len(data), "p", expected, limit),
+    walks = [
+        ((at, header) for at, header in headers(fetch, 0, len(data), "p", expected, limit)),
         ((one.position, one.header) for one in batches(fetch, 0, len(data), "p", expected)),
     ]
     for walk in walks:

@@ -95,22 +95,34 @@ def test_a_name_is_its_addresses_each_once(host: str, found: list[tuple[int, str
     assert network._resolve(host, 9092) == found
 
 
+class Noted(asyncio.Protocol):
+    """Tells that it is connected, and closes its end."""
+
+    def __init__(self) -> None:
+        self.connected = asyncio.Event()
+        self.lost = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.connected.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.lost.set()
+
+
 def test_connections_are_accepted_until_it_is_closed() -> None:
     async def story() -> None:
         made = listening("127.0.0.1")
-        arrived = asyncio.Event()
-
-        def factory() -> asyncio.Protocol:
-            arrived.set()
-            return asyncio.Protocol()
-
-        await made.accept(factory)
-        ours = await RealNetwork().connect(asyncio.Protocol, "127.0.0.1", made.port)
-        assert isinstance(ours, asyncio.Protocol)
-        await arrived.wait()
+        theirs = Noted()
+        await made.accept(lambda: theirs)
+        ours = await RealNetwork().connect(Noted, "127.0.0.1", made.port)
+        await theirs.connected.wait()
         made.close()
         with pytest.raises(ConnectionRefusedError):
-            await RealNetwork().connect(asyncio.Protocol, "127.0.0.1", made.port)
+            await RealNetwork().connect(Noted, "127.0.0.1", made.port)
+        ours.transport.close()
+        await ours.lost.wait()
+        await theirs.lost.wait()
 
     asyncio.run(asyncio.wait_for(story(), 30))
     assert RealNetwork().host_name() == socket.gethostname()

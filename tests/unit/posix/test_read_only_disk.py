@@ -100,3 +100,10 @@ def test_who_only_looks_sees_what_is_there(tmp_path: Path, monkeypatch: pytest.M
     assert done == [7]
     file.close()
     file.close()
+
+
+def test_a_file_that_cannot_be_opened_closes_no_other(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(FileNotFoundError):
+        ReadOnlyDisk().open(str(tmp_path / "none"))
+    assert os.listdir("/proc/self/fd") == before
