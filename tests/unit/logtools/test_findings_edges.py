@@ -171,3 +171,12 @@ def test_progress_within_a_segment_is_told_at_each_mebibyte_read() -> None:
         pass
     size = len(content(world.disk, base(0, ".log")))
     assert told == [2 * size // 5, 2 * size // 5, size // 5]
+
+
+def test_a_leader_epoch_that_goes_back_is_told_once_with_its_offset() -> None:
+    disk = written()
+    path = base(83, ".log")
+    overwrite(disk, path, content(disk, path)[:12] + bytes(4) + content(disk, path)[16:])
+    assert said(verified(disk)) == [
+        "damage EPOCHS 00000000000000000083.log: offset 83 is of leader epoch 0, after 2"
+    ]
