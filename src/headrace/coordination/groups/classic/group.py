@@ -189,15 +189,14 @@ class ClassicGroup:
         if former is not None:
             former(JoinAnswer(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
 
-    def answer_join(self, member: Member, answer: JoinAnswer) -> bool:
-        """Answer a waiting JoinGroup of `member`; False where none waits."""
+    def answer_join(self, member: Member, answer: JoinAnswer) -> None:
+        """Answer the JoinGroup of `member`, where one waits."""
         done = member.join_done
         if done is None:
-            return False
+            return
         member.join_done = None
         self._awaiting_join -= 1
         done(answer)
-        return True
 
     def answer_sync(self, member: Member, answer: SyncAnswer) -> bool:
         """Answer a waiting SyncGroup of `member`; False where none waits."""
@@ -246,15 +245,10 @@ class ClassicGroup:
 
     def elect_joined_leader(self) -> bool:
         """Make sure the leader is one who has joined; False where nobody has."""
-        if self.leader is None:
-            return False
-        if self.members[self.leader].awaits_join:
-            return True
-        for member in self.members.values():
-            if member.awaits_join:
-                self.leader = member.member_id
-                return True
-        return False
+        joined = [member.member_id for member in self.members.values() if member.awaits_join]
+        if joined and self.leader not in joined:
+            self.leader = joined[0]
+        return bool(joined)
 
     def next_generation(self, now_ms: int) -> None:
         """Begin the next generation of those who are here: CompletingRebalance, or Empty."""

@@ -1,6 +1,7 @@
 """JoinGroup: who is let in, and when a member's coming starts a rebalance."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from headrace.coordination.groups import records
@@ -70,7 +71,7 @@ def _has_room(shard: ShardContext, group: ClassicGroup, member_id: str) -> bool:
     large (the limit was lowered) loses who comes last.
     """
     limit = shard.limits.max_size
-    if group.state in (_S.EMPTY, _S.DEAD):
+    if group.state is _S.EMPTY:
         return True
     member = group.members.get(member_id)
     if group.state is _S.PREPARING_REBALANCE:
@@ -103,8 +104,6 @@ def _join_new(
 
 
 def _never_came_back(shard: ShardContext, group: ClassicGroup, member_id: str) -> None:
-    if group.state is _S.DEAD or member_id not in group.pending_joins:
-        return
     group.remove(member_id)
     if group.state is _S.PREPARING_REBALANCE and group.all_joined:
         rebalance.complete_join(shard, group)
@@ -156,8 +155,6 @@ def _rejoin(
         done(group.join_answer(member.member_id, with_members=leads))
     elif group.state is _S.STABLE and unchanged and not leads:
         done(group.join_answer(member.member_id, with_members=False))
-    elif group.state is _S.EMPTY:
-        done(JoinAnswer(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id))
     else:
         _update(group, member, request, done)
         rebalance.rebalance_or_complete(shard, group)
@@ -183,16 +180,8 @@ def _replace_static(
     """Give a static member, back without its id, its place again, under a new id."""
     old = group.members[old_id]
     leader_before = group.leader
-    member = Member(
-        new_id,
-        old.instance_id,
-        old.client_id,
-        old.client_host,
-        old.rebalance_timeout_ms,
-        old.session_timeout_ms,
-        old.protocol_type,
-        old.protocols,
-        old.assignment,
+    member = replace(
+        old, member_id=new_id, is_new=False, join_done=None, sync_done=None, session=None
     )
     group.replace_static(request.instance_id or "", old_id, member)
     _update(group, member, request, done)
@@ -236,7 +225,7 @@ def _static_stored(
 
 
 def _revert_static(shard: ShardContext, group: ClassicGroup, old: Member, new: Member) -> None:
-    if group.state is _S.DEAD or group.members.get(new.member_id) is not new:
+    if group.members.get(new.member_id) is not new:
         return
     group.update(new, old.protocols)
     group.replace_static(old.instance_id or "", new.member_id, old)

@@ -25,8 +25,6 @@ def heartbeat(
         return error.code
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    if group.state is _S.EMPTY:
-        return ErrorCode.UNKNOWN_MEMBER_ID
     rebalance.keep_alive(shard, group, member)
     if group.state is _S.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
@@ -42,11 +40,9 @@ def leave(shard: ShardContext, group_id: str, leavers: Sequence[Leaver]) -> list
     answers = [
         Left(leaver.member_id, leaver.instance_id, _leave_one(group, leaver)) for leaver in leavers
     ]
-    if any(answer.error is ErrorCode.NONE for answer in answers):
-        if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
-            rebalance.rebalance_or_complete(shard, group)
-        elif group.state is _S.PREPARING_REBALANCE:
-            rebalance.complete_if_all_joined(shard, group)
+    left = any(answer.error is ErrorCode.NONE for answer in answers)
+    if group.state is not _S.EMPTY and left:
+        rebalance.rebalance_or_complete(shard, group)
     return answers
 
 

@@ -60,8 +60,6 @@ def complete_join(shard: ShardContext, group: ClassicGroup) -> None:
     """
     if group.join_deadline is not None:
         group.join_deadline.cancel()
-    if group.state is _S.DEAD:
-        return
     for member in list(group.members.values()):
         if not member.awaits_join and member.instance_id is None:
             group.remove(member.member_id)
@@ -101,8 +99,6 @@ def keep_alive(
 
 
 def _session_ends(shard: ShardContext, group: ClassicGroup, member: Member) -> None:
-    if group.state is _S.DEAD or group.members.get(member.member_id) is not member:
-        return
     if member.is_alive_by_waiting:
         return  # armed again when its request is answered
     remove_member(shard, group, member)
@@ -162,8 +158,6 @@ def _wait_initially(
 def _initial_delay_is_over(
     shard: ShardContext, group: ClassicGroup, delay_ms: int, remaining_ms: int
 ) -> None:
-    if group.state is _S.DEAD:
-        return
     if group.new_member_added and remaining_ms > 0:
         group.new_member_added = False
         delay = min(shard.limits.initial_rebalance_delay_ms, remaining_ms)
@@ -183,8 +177,6 @@ def _join_deadline(
 
 
 def _sync_time_is_up(shard: ShardContext, group: ClassicGroup) -> None:
-    if group.state not in (_S.COMPLETING_REBALANCE, _S.STABLE) or not group.pending_syncs:
-        return
     for member_id in list(group.pending_syncs):
         group.remove(member_id)
     prepare(shard, group)

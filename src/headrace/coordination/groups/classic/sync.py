@@ -18,7 +18,7 @@ _S = GroupState
 def sync(shard: ShardContext, request: SyncRequest, done: Done[SyncAnswer]) -> None:
     """Call `done` once: with the assignment when the leader's is committed, or with an error."""
     group = shard.groups.get(request.group_id)
-    if group is None or group.state is _S.EMPTY:
+    if group is None:
         done(SyncAnswer(ErrorCode.UNKNOWN_MEMBER_ID))
         return
     try:
