@@ -245,3 +245,20 @@ def test_a_replacement_taken_back_gives_the_former_member_its_session_anew() -> 
     assert back.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert list(room.group().members) == [former]
     comes_after(room, 60, lambda: former not in room.group().members)
+
+
+def test_static_members_that_are_away_are_waited_for_once_more_and_then_no_longer() -> None:
+    room = Room()
+    asked: dict[str, Any] = {"session_ms": 1_800_000, "rebalance_ms": 60_000}
+    joining = {name: room.join(instance=name, **asked) for name in ("a", "b", "c")}
+    room.clock.advance()
+    ids = {name: answers[0].member_id for name, answers in joining.items()}
+    for name, member in ids.items():
+        room.sync(member, 1, {}, instance=name)
+    room.groups.leave("g", [Leaver("", "a")])
+    room.clock.advance(90)
+    answers = room.join(ids["b"], instance="b", **asked)
+    assert answers == []
+    comes_after(room, 30, lambda: bool(answers))
+    assert (answers[0].generation, answers[0].leader) == (2, ids["b"])
+    assert [one.instance_id for one in answers[0].members] == ["b", "c"]

@@ -1,5 +1,7 @@
 """Classic groups: what a member that goes, or is refused, leaves behind for the others."""
 
+from typing import Any
+
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.messages import Leaver
 from headrace.model.errors import ErrorCode
@@ -122,3 +124,78 @@ def test_the_last_one_left_of_a_rebalance_empties_the_group_for_the_log_too() ->
     group = room.restart().group()
     assert (group.state, group.generation, dict(group.members)) == (S.EMPTY, generation + 1, {})
     assert (group.protocol_name, room.group().protocol_name) == (None, None)
+
+
+def test_a_waiting_sync_of_a_member_that_leaves_is_answered() -> None:
+    room = Room()
+    (leader, follower), generation = room.stable(2)
+    room.join(leader)
+    room.join(follower)
+    waiting = room.sync(follower, generation + 1)
+    room.groups.leave("g", [Leaver(follower)])
+    assert [one.error for one in waiting] == [ErrorCode.UNKNOWN_MEMBER_ID]
+
+
+def test_the_session_of_a_member_that_left_ends_nothing() -> None:
+    room = Room()
+    (leader, follower), _ = room.stable(2, session_ms=60_000)
+    room.groups.leave("g", [Leaver(follower)])
+    generation = room.rejoined([leader])
+    for _ in range(9):
+        room.clock.advance(8)
+        assert room.beat(leader, generation) is ErrorCode.NONE
+
+
+def test_the_session_of_a_static_member_ends_nothing_for_who_took_its_place() -> None:
+    room = Room()
+    former = room.join(instance="i", session_ms=60_000)
+    room.clock.advance()
+    room.sync(former[0].member_id, 1, {former[0].member_id: b"A"}, instance="i")
+    room.clock.advance(40)
+    (back,) = room.join(instance="i", session_ms=60_000)
+    room.clock.advance(40)
+    assert room.beat(back.member_id, 1, instance="i") is ErrorCode.NONE
+
+
+def test_a_member_that_left_while_the_assignment_was_due_is_not_waited_for_again() -> None:
+    room = Room()
+    asked: dict[str, Any] = {"session_ms": 1_800_000, "rebalance_ms": 60_000}
+    leader, _ = room.new_member(**asked)
+    silent, _ = room.new_member(**asked)
+    room.clock.advance()
+    room.groups.leave("g", [Leaver(silent)])
+    room.join(leader, rebalance_ms=60_000, session_ms=1_800_000)
+    room.sync(leader, 2, {leader: b"L"})
+    room.clock.advance(61)
+    assert (room.group().state, room.group().generation) == (S.STABLE, 2)
+
+
+def test_a_member_that_dies_in_a_rebalance_does_not_end_the_wait_for_the_others() -> None:
+    room = Room()
+    asked: dict[str, Any] = {"session_ms": 30_000, "rebalance_ms": 300_000}
+    (leader, dying, slow), generation = room.stable(3, **asked)
+    answers = room.join(leader, **asked)
+    for _ in range(4):
+        room.clock.advance(10)
+        room.beat(slow, generation)
+    assert sorted(room.group().members) == sorted([leader, slow])
+    assert (room.group().state, answers) == (S.PREPARING_REBALANCE, [])
+    assert dying not in room.group().members
+    room.join(slow, **asked)
+    assert answers[0].generation == generation + 1
+
+
+def test_whoever_waits_is_sent_away_when_the_coordinator_goes() -> None:
+    room = Room()
+    (leader, follower), generation = room.stable(2)
+    room.join(leader)
+    room.join(follower)
+    syncing = room.sync(follower, generation + 1)
+    (other,), _ = room.stable(1, group="h")
+    newcomer, joining = room.new_member(group="h")
+    room.groups.close()
+    assert [one.error for one in syncing] == [ErrorCode.NOT_COORDINATOR]
+    assert [(one.error, one.member_id) for one in joining] == [
+        (ErrorCode.NOT_COORDINATOR, newcomer)
+    ]
+    assert room.groups.heartbeat("h", other, None, 1) is ErrorCode.NOT_COORDINATOR

@@ -226,7 +226,6 @@ class ClassicGroup:
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
         self.forget_pending_join(member_id)
-        self.pending_syncs.pop(member_id, None)
 
     def replace_static(self, instance_id: str, old_id: str, new_member: Member) -> None:
         """Give the place of static member `old_id` to `new_member`; the old one is fenced."""

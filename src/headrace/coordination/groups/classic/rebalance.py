@@ -130,7 +130,6 @@ def propagate(shard: ShardContext, group: ClassicGroup, error: ErrorCode) -> Non
 
 def end_sync_phase(group: ClassicGroup) -> None:
     """End the phase: nobody's SyncGroup is missing any more."""
-    group.pending_syncs.clear()
     if group.sync_deadline is not None:
         group.sync_deadline.cancel()
 
@@ -158,7 +157,7 @@ def _wait_initially(
 def _initial_delay_is_over(
     shard: ShardContext, group: ClassicGroup, delay_ms: int, remaining_ms: int
 ) -> None:
-    if group.new_member_added and remaining_ms > 0:
+    if group.new_member_added and remaining_ms:
         group.new_member_added = False
         delay = min(shard.limits.initial_rebalance_delay_ms, remaining_ms)
         _wait_initially(shard, group, delay, max(remaining_ms - delay_ms, 0))
