@@ -6,6 +6,7 @@ import pytest
 
 from headrace.coordination.groups.messages import CommitRequest, Leaver, OffsetToCommit
 from headrace.model.errors import ErrorCode
+from tests.support.consumer_kit import Consumer, cluster, group_of
 from tests.support.groups_kit import RANGE, Room, Settings
 
 TOPICS = b"\x00\x00" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\xff\xff\xff\xff"
@@ -161,3 +162,76 @@ def test_the_check_ends_with_the_leadership() -> None:
     place.clock.advance(100)
     assert place.partition.log.end_offset == appended
     assert place.clock.timers == 0
+
+
+def test_a_topic_nobody_reads_any_more_is_counted_from_the_commit_whatever_the_group_did() -> None:
+    place = room()
+    asked: dict[str, Any] = {"protocols": (("range", TOPICS),)}
+    (member,), generation = place.stable(**asked)
+    place.commit(member, generation, OLD)
+    beats(place, [member], generation, 40)
+    place.join(member, **asked)
+    place.clock.advance()
+    place.sync(member, generation + 1, {member: b"M"})
+    beats(place, [member], generation + 1, 15)
+    assert place.committed("old") == 7
+    beats(place, [member], generation + 1, 10)
+    assert place.committed("old") is None
+    assert member in place.group().members
+
+
+def newer() -> tuple[Room, Consumer]:
+    """A group of the newer protocol with one member, which reads t."""
+    place = Room(
+        Settings(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1_000),
+        image=cluster({"t": 4, "old": 1}),
+    )
+    one = Consumer(place, "a")
+    one.beat()
+    return place, one
+
+
+def test_a_newer_group_outlives_all_of_its_offsets_while_it_has_members() -> None:
+    place, one = newer()
+    place.commit("a", one.epoch, OLD, version=9)
+    place.commit("a", one.epoch, [OffsetToCommit("old", 1, 1)], retention_ms=30_000, version=4)
+    for second in range(61):
+        place.clock.advance(1)
+        assert one.beat().error is ErrorCode.NONE
+        assert (place.committed("old", 1) is None) == (second >= 29)
+        assert (place.committed("old") is None) == (second >= 59)
+    assert list(group_of(place).members) == ["a"]
+
+
+def test_a_newer_group_without_members_goes_with_its_last_offset() -> None:
+    place, one = newer()
+    place.commit("a", one.epoch, OLD, version=9)
+    place.clock.advance(30)
+    one.beat()
+    place.commit("a", one.epoch, [OffsetToCommit("t", 0, 1)], version=9)
+    one.leave()
+    place.clock.advance(30)
+    assert (place.committed("old"), place.committed("t")) == (None, 1)
+    assert [listed.state for listed in place.groups.list_groups()] == ["Empty"]
+    place.clock.advance(30)
+    assert place.groups.list_groups() == []
+    assert place.restart().groups.list_groups() == []
+
+
+@pytest.mark.parametrize("way", ["commit", "transaction"])
+def test_a_newer_group_stays_while_offsets_of_it_are_on_their_way(way: str) -> None:
+    place, one = newer()
+    pending = CommitRequest("g", -1, "", None, OLD)
+    codes: list[ErrorCode] = []
+    if way == "transaction":
+        place.groups.commit_in_transaction(pending, 7, 0, codes.append)
+        one.leave()
+    else:
+        one.leave()
+        place.partition.hold = True
+        codes = place.commit(offsets=OLD)
+    place.clock.advance(3)
+    assert len(place.groups.list_groups()) == 1
+    place.partition.flush()
+    place.groups.end_transaction(0, 7, committed=True)
+    assert place.committed("old") == 7
