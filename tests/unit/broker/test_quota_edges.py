@@ -58,9 +58,10 @@ def test_no_more_windows_are_kept_than_there_are() -> None:
 def test_who_is_over_waits_until_its_rate_would_be_back() -> None:
     time = Time()
     bucket = Bucket(100.0, Rate(3, 1000), time)
-    assert bucket.idle
+    idle = [bucket.idle]
     assert bucket.add(200) == 0.0
-    assert not bucket.idle
+    idle.append(bucket.idle)
+    assert idle == [True, False]
     assert bucket.add(100) == pytest.approx(1.0)  # 150 in a second, of 2 seconds: half as much more
     bucket.take_back(100)
     assert bucket.add(0) == 0.0

@@ -71,6 +71,14 @@ def test_a_batch_holds_as_much_as_the_limit_and_no_more(bytes_max: int, sizes: l
     assert [name for name, _ in room.heard] == ["a", "b", "c"]
 
 
+def test_two_that_are_too_large_together_go_one_by_one() -> None:
+    room = Room(bytes_max=47)
+    room.soon("a")
+    room.soon("b")
+    room.clock.advance()
+    assert room.sizes() == [1, 1]
+
+
 def test_a_tombstone_counts_by_its_key_and_what_is_larger_than_the_limit_goes_alone() -> None:
     room = Room(bytes_max=2 * 19)
     room.soon("a", (b"key", None))
@@ -205,11 +213,13 @@ def test_nothing_to_write_is_true_as_soon_as_all_before_it_is() -> None:
     assert room.heard == [("none", None)]
     room.partition.hold = True
     room.now("a")
+    room.now("b")
     room.journal.append_now((), lambda error: room.heard.append(("none", error)))
+    room.settled("settled")
     assert len(room.heard) == 1
     room.partition.flush()
-    assert room.heard[1:] == [("a", None), ("none", None)]
-    assert room.sizes() == [1]
+    assert [name for name, _ in room.heard[1:]] == ["a", "b", "none", "settled"]
+    assert room.sizes() == [1, 1]
 
 
 def test_who_waits_longer_than_the_timeout_is_told_so_again_and_again() -> None:

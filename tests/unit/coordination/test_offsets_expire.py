@@ -181,11 +181,12 @@ def test_a_topic_nobody_reads_any_more_is_counted_from_the_commit_whatever_the_g
 
 
 def newer() -> tuple[Room, Consumer]:
-    """A group of the newer protocol with one member, which reads t."""
+    """A group with one member of the newer protocol, which reads t; an old client committed."""
     place = Room(
         Settings(offsets_retention_minutes=1, offsets_retention_check_interval_ms=1_000),
         image=cluster({"t": 4, "old": 1}),
     )
+    place.commit(offsets=[OffsetToCommit("old", 1, 1)], retention_ms=30_000, version=4)
     one = Consumer(place, "a")
     one.beat()
     return place, one
@@ -194,7 +195,6 @@ def newer() -> tuple[Room, Consumer]:
 def test_a_newer_group_outlives_all_of_its_offsets_while_it_has_members() -> None:
     place, one = newer()
     place.commit("a", one.epoch, OLD, version=9)
-    place.commit("a", one.epoch, [OffsetToCommit("old", 1, 1)], retention_ms=30_000, version=4)
     for second in range(61):
         place.clock.advance(1)
         assert one.beat().error is ErrorCode.NONE
@@ -206,7 +206,7 @@ def test_a_newer_group_outlives_all_of_its_offsets_while_it_has_members() -> Non
 def test_a_newer_group_without_members_goes_with_its_last_offset() -> None:
     place, one = newer()
     place.commit("a", one.epoch, OLD, version=9)
-    place.clock.advance(30)
+    place.clock.advance(31)
     one.beat()
     place.commit("a", one.epoch, [OffsetToCommit("t", 0, 1)], version=9)
     one.leave()
@@ -232,6 +232,7 @@ def test_a_newer_group_stays_while_offsets_of_it_are_on_their_way(way: str) -> N
         codes = place.commit(offsets=OLD)
     place.clock.advance(3)
     assert len(place.groups.list_groups()) == 1
+    place.partition.hold = False
     place.partition.flush()
     place.groups.end_transaction(0, 7, committed=True)
     assert place.committed("old") == 7
