@@ -5,6 +5,7 @@ import pytest
 from headrace.coordination.transactions.describe import Filter
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import TopicPartition
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 from tests.support.txn_kit import ID, P0, P1, P2, Asked, Config, Room
 
@@ -186,17 +187,17 @@ def test_what_is_not_committed_is_neither_described_nor_listed() -> None:
     room = Room()
     room.partition.hold = True
     room.init()
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as error:
         room.transactions.describe_transaction(ID)
-    assert refused.value.code is _E.TRANSACTIONAL_ID_NOT_FOUND
+    assert error.value.code is _E.TRANSACTIONAL_ID_NOT_FOUND
     assert room.transactions.list_transactions(Filter.of()) == []
     room.partition.flush()
     assert room.transactions.describe_transaction(ID).status == "Empty"
     assert len(room.transactions.list_transactions(Filter.of())) == 1
     for name, code in (("", _E.INVALID_REQUEST), ("who", _E.TRANSACTIONAL_ID_NOT_FOUND)):
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as error:
             room.transactions.describe_transaction(name)
-        assert refused.value.code is code
+        assert error.value.code is code
 
 
 def test_a_description_names_every_partition_in_order() -> None:
@@ -240,3 +241,66 @@ def test_an_epoch_that_could_not_be_written_is_given_again() -> None:
     assert room.transactions.open_since_ms() == []
     room.partition.refusal = None
     assert room.producer() == ProducerEpoch(who.producer_id, who.epoch + 1)
+
+
+def refused(room: Room, who: ProducerEpoch, partition: TopicPartition) -> ErrorCode:
+    """What a first batch of the producer in `partition` is refused with."""
+    found: dict[TopicPartition, ApiError] = {}
+    room.transactions.verify(ID, who, [partition], found.update)
+    return found[partition].code if found else _E.NONE
+
+
+def test_a_batch_waits_until_its_transaction_and_its_partition_are_committed() -> None:
+    room = Room()
+    who = room.producer()
+    room.add(who, P0)
+    room.end(who)
+    room.partition.hold = True
+    room.add(who, P0)
+    assert refused(room, who, P0) is _E.CONCURRENT_TRANSACTIONS
+    room.partition.flush()
+    assert refused(room, who, P0) is _E.NONE
+    room.add(who, P1)
+    assert refused(room, who, P0) is _E.NONE
+    assert refused(room, who, P1) is _E.CONCURRENT_TRANSACTIONS
+    room.partition.flush()
+    assert refused(room, who, P1) is _E.NONE
+    assert refused(room, who, P2) is _E.INVALID_TXN_STATE
+
+
+def test_a_batch_under_an_id_that_is_not_committed_itself_waits() -> None:
+    room = Room()
+    room.partition.hold = True
+    room.init()
+    guessed = ProducerEpoch(room.state().producer_id, 0)
+    room.add(guessed, P0)
+    assert refused(room, guessed, P0) is _E.CONCURRENT_TRANSACTIONS
+
+
+def test_a_completion_on_its_way_when_the_coordinator_goes_is_not_tried_for_ever() -> None:
+    room = Room()
+    ending(room)
+    room.partition.hold = True
+    room.data(P1).flush()
+    room.transactions.close()
+    room.clock.advance(1)
+    assert room.clock.timers == 0
+
+
+def test_a_decision_of_nothing_about_nobody_is_answered() -> None:
+    room, asked = Room(), Asked()
+    room.shard.change("who", lambda *_: None, asked)
+    assert asked.code is _E.TRANSACTIONAL_ID_NOT_FOUND
+
+
+def test_what_was_decided_goes_on_when_the_cluster_is_known_before_or_after_the_log() -> None:
+    before = Room()
+    ending(before)
+    before.data(P1).hold = False
+    for joined in (True, False):
+        room = before.restart(joined=joined)
+        if not joined:
+            assert room.state().status is _S.PREPARE_COMMIT
+            room.transactions.begin()
+            room.clock.advance()
+        assert room.state().status is _S.COMPLETE_COMMIT

@@ -133,8 +133,6 @@ class TransactionShard(Shard):
                 transaction.markers.cancel()
             self._release(transaction)
         self.transactions.clear()
-        self.ongoing.clear()
-        self.ending.clear()
 
     # What is asked
 
@@ -192,11 +190,12 @@ class TransactionShard(Shard):
         found = self.transactions.get(transactional_id)
         decide.verify(None if found is None else found.state, who, partition)
         if found is not None and found.committed is not found.state:
-            committed, state = found.committed, found.state
+            # What is committed is of this transaction if it is open: the one before is completed,
+            # and committed so, before another begins.
+            committed = found.committed
             if (
                 committed is None
                 or committed.status is not TransactionStatus.ONGOING
-                or (committed.epoch, committed.started_ms) != (state.epoch, state.started_ms)
                 or partition not in committed.partitions
             ):
                 raise UnderWay
