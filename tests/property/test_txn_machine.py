@@ -32,6 +32,8 @@ class Written:
     values: list[tuple[TopicPartition, str]] = field(default_factory=list)
     added: set[TopicPartition] = field(default_factory=set)
     """Where the coordinator has agreed that it writes: version 1 asks before its first batch."""
+    end_asked: bool = False
+    """Its client writes nothing more: told to ask for the end again, it does that and no more."""
     commit_asked: bool = False
     acked: set[str] = field(default_factory=set)
 
@@ -122,6 +124,8 @@ class TransactionMachine(RuleBasedStateMachine):
         self.look(client)
         if not client.ready or client.who is None:
             return
+        if client.transaction is not None and client.transaction.end_asked:
+            return
         if client.transaction is None:
             client.transaction = Written()
             self.transactions.append(client.transaction)
@@ -184,7 +188,9 @@ class TransactionMachine(RuleBasedStateMachine):
         client = self.clients[which]
         self.look(client)
         transaction = client.transaction
-        if client.ready and client.who is not None and transaction and client.version == TV2:
+        if transaction is None or transaction.end_asked:
+            return
+        if client.ready and client.who is not None and client.version == TV2:
             sequence = client.sequences.get(where, 0)
             self.late.append(Late(client.who, where, sequence, transaction))
 
@@ -201,6 +207,7 @@ class TransactionMachine(RuleBasedStateMachine):
         if not client.ready or client.who is None or transaction is None:
             return
         client.transaction = None
+        transaction.end_asked = True
         transaction.commit_asked = transaction.commit_asked or commit
         end = End(client.who, commit, client.version, transaction)
         self.ends.append(end)
