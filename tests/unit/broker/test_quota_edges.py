@@ -105,6 +105,16 @@ def test_a_strict_client_is_refused_only_while_permits_are_short() -> None:
     assert again.wait_seconds() == 0.0
 
 
+def test_permits_are_saved_for_eleven_seconds_unless_told_otherwise() -> None:
+    quotas = Quotas(Time(), 3, 2)
+    quotas.put(Entity("u"), {"controller_mutation_rate": 1.0})
+    spending = quotas.mutations("u", "c", strict=False)
+    spending.spend(11)
+    assert spending.wait_seconds() == 0.0
+    spending.spend(1)
+    assert spending.wait_seconds() == 1.0
+
+
 def test_a_client_that_is_not_strict_waits_and_is_refused_nothing() -> None:
     quotas = quotas_of(Time(), {Entity("u"): {"controller_mutation_rate": 1.0}})
     spending = quotas.mutations("u", "c", strict=False)
@@ -238,7 +248,8 @@ def test_an_address_has_its_own_bound_or_that_of_all_others() -> None:
         Entity(ip="host"): {"producer_byte_rate": 1.0},
     }
     quotas = quotas_of(Time(), bounds)
-    assert [quotas.connected("::1") for _ in range(5)] == [0.0, 0.0, 0.0, 0.0, 1.0]
+    # Of the last two nobody is let in, so neither is counted.
+    assert [quotas.connected("::1") for _ in range(6)] == [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]
     assert [quotas.connected("10.0.0.1") for _ in range(9)] == [*[0.0] * 8, 0.5]
     quotas.put(Entity(ip=""), {})
     assert [quotas.connected("10.0.0.2") for _ in range(50)] == [0.0] * 50
