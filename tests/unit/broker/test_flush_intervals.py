@@ -117,3 +117,22 @@ def test_where_every_acknowledgement_waits_for_a_flush_there_are_no_rounds() -> 
     place.append()
     place.clock.advance(5)
     assert place.unflushed() == 1
+
+
+def test_rounds_that_are_under_way_end_with_the_stop() -> None:
+    place = Place(flush_ms=1000)
+    place.rounds.arm()
+    place.clock.advance(0.5)  # the first round is set
+    place.append()
+    place.rounds.stop()
+    place.clock.advance(5)
+    assert place.unflushed() == 1
+
+
+def test_rounds_follow_each_other_no_faster_than_every_fifty_milliseconds() -> None:
+    place = Place(flush_ms=1)
+    place.rounds.arm()
+    place.clock.advance(0)
+    asked = place.clock.asked
+    place.clock.advance(1.02)
+    assert place.clock.asked == asked + 20

@@ -183,3 +183,10 @@ def test_where_an_answer_was_lost_a_refusal_leaves_the_union_until_the_isr_is_wr
         isr.join(TWO, START, flushed=True)
     assert isr.refused() is None
     assert isr.maximal == {ONE}
+
+
+def test_a_fetch_that_names_no_registration_has_an_epoch_before_all_others() -> None:
+    isr = isr_of(ONE, TWO)
+    assert isr.note_fetch(ReplicaFetch(TWO, Offset(3), Offset(3)), Offset(3), 101.0)
+    assert fetched(isr, TWO, 3, 3, 102.0, replica_epoch=0)
+    assert not isr.note_fetch(ReplicaFetch(TWO, Offset(3), Offset(3)), Offset(3), 103.0)

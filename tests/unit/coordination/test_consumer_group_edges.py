@@ -204,3 +204,15 @@ def test_who_may_fetch_a_groups_offsets(
     with pytest.raises(ApiError) as refused:
         place.groups.check_fetch("g", member, epoch)
     assert refused.value.code is code
+
+
+def test_an_epoch_of_nothing_is_a_members_and_members_are_known() -> None:
+    place = room()
+    one = Consumer(place, "a")
+    one.beat()
+    one.leave()
+    assert commit(place, "", -1) is E.NONE
+    assert commit(place, "a", 0) is E.UNKNOWN_MEMBER_ID
+    with pytest.raises(ApiError) as refused:
+        place.groups.check_fetch("g", None, 0)
+    assert refused.value.code is E.UNKNOWN_MEMBER_ID
