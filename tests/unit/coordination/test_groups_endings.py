@@ -199,3 +199,20 @@ def test_whoever_waits_is_sent_away_when_the_coordinator_goes() -> None:
         (ErrorCode.NOT_COORDINATOR, newcomer)
     ]
     assert room.groups.heartbeat("h", other, None, 1) is ErrorCode.NOT_COORDINATOR
+
+
+def test_who_was_elected_leads_on_when_the_first_one_is_back() -> None:
+    room = Room()
+    asked: dict[str, Any] = {"session_ms": 1_800_000, "rebalance_ms": 60_000}
+    joining = [room.join(instance=name, **asked) for name in ("away", "here")]
+    room.clock.advance()
+    away, here = (answers[0].member_id for answers in joining)
+    room.sync(away, 1, {}, instance="away")
+    room.sync(here, 1, instance="here")
+    elected = room.join(here, instance="here", protocols=OTHER, **asked)
+    room.clock.advance(61)
+    assert elected[0].leader == here
+    room.sync(here, 2, {}, instance="here")
+    back = room.join(away, instance="away", protocols=OTHER, **asked)
+    room.join(here, instance="here", protocols=OTHER, **asked)
+    assert (back[0].generation, back[0].leader) == (3, here)
