@@ -216,3 +216,21 @@ def test_an_epoch_of_nothing_is_a_members_and_members_are_known() -> None:
     with pytest.raises(ApiError) as refused:
         place.groups.check_fetch("g", None, 0)
     assert refused.value.code is E.UNKNOWN_MEMBER_ID
+
+
+def test_after_a_kill_a_group_is_what_it_was() -> None:
+    place = room()
+    one = Consumer(place, "a", instance="i")
+    two = Consumer(place, "b", topics=None, regex="o.*")
+    settle(one, two)
+    three = Consumer(place, "c")
+    one.slow = True
+    three.beat()
+    one.beat()
+    before, after = group_of(place), group_of(place.restart())
+    assert before.members["a"].standing.pending
+    for name in (
+        "members", "static_members", "target", "epoch", "target_epoch", "metadata_hash",
+        "target_timestamp_ms", "regexes", "regex_members", "state",
+    ):  # fmt: skip
+        assert getattr(after, name) == getattr(before, name), name

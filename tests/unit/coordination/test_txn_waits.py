@@ -27,9 +27,9 @@ def test_a_request_waits_a_second_for_the_markers_and_is_then_told_to_ask_again(
     room = Room()
     who = ending(room)
     asked = room.add(who, P2)
-    room.clock.advance(0.99)
+    room.clock.advance(0.9995)
     assert asked.waits
-    room.clock.advance(0.02)
+    room.clock.advance(0.001)
     assert asked.code is _E.CONCURRENT_TRANSACTIONS
     room.data(P1).flush()
     room.clock.advance()
@@ -68,9 +68,9 @@ def test_a_marker_that_was_refused_is_written_again_a_tenth_of_a_second_later() 
     room.end(who)
     assert room.data(P0).values() == ["COMMIT"]
     room.data(P1).refusal = None
-    room.clock.advance(0.095)
+    room.clock.advance(0.09995)
     assert room.data(P1).values() == []
-    room.clock.advance(0.01)
+    room.clock.advance(0.0001)
     assert room.data(P1).values() == ["COMMIT"]
     assert room.data(P0).values() == ["COMMIT"]
     assert room.state().status is _S.COMPLETE_COMMIT
@@ -82,9 +82,9 @@ def test_a_completion_that_was_refused_is_written_again_a_tenth_of_a_second_late
     room.partition.refusal = _E.NOT_ENOUGH_REPLICAS
     room.data(P1).flush()
     room.partition.refusal = None
-    room.clock.advance(0.095)
+    room.clock.advance(0.09995)
     assert room.state().status is _S.PREPARE_COMMIT
-    room.clock.advance(0.01)
+    room.clock.advance(0.0001)
     assert room.state().status is _S.COMPLETE_COMMIT
     assert room.transactions.counts.committed == 1
     assert room.data(P1).values() == ["COMMIT"]

@@ -189,16 +189,15 @@ class TransactionShard(Shard):
         self.check_active()
         found = self.transactions.get(transactional_id)
         decide.verify(None if found is None else found.state, who, partition)
-        if found is not None and found.committed is not found.state:
-            # What is committed is of this transaction if it is open: the one before is completed,
-            # and committed so, before another begins.
-            committed = found.committed
-            if (
-                committed is None
-                or committed.status is not TransactionStatus.ONGOING
-                or partition not in committed.partitions
-            ):
-                raise UnderWay
+        # What is committed is of this transaction if it is open: the one before is completed, and
+        # committed so, before another begins.
+        committed = None if found is None else found.committed
+        if (
+            committed is None
+            or committed.status is not TransactionStatus.ONGOING
+            or partition not in committed.partitions
+        ):
+            raise UnderWay
 
     def _wait(
         self, transactional_id: str, go_on: Callable[[], None], give_up: Callable[[], None]
