@@ -269,7 +269,7 @@ class Connection(BufferedProtocol):
             need = LENGTH_BYTES + _unpack_length(inbox.view, at)[0]
         if rest == 0 or self.answers.blocked:
             self.frame_since = None
-        elif self.frame_since is None or at > 0:
+        elif self.frame_since is None or at:
             self.frame_since = self.answers.last_moved
         if not inbox.keep(at, need):
             self._needs_memory = True
