@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from coverage import CoverageData
@@ -66,7 +67,8 @@ class Seen:
 
         In turn: the test that runs fewest lines in all, for it looks closest; and the fastest of
         a test file not asked yet, for it looks from elsewhere. Of a line run outside any test,
-        such as a constant of the module: those first that run most of the rest of `file`.
+        such as a constant of the module: those first that run most of the rest of `file`; they
+        are asked too where another test ran the line only because it was the first to import it.
         """
         covering = _union(self.lines.get(file, {}), range(first, last + 1))
         narrow = sorted(covering, key=lambda test: (self.breadth[test], self.seconds[test], test))
@@ -75,11 +77,11 @@ class Seen:
             narrow = sorted(covering, key=lambda test: (-own[test], self.seconds[test], test))
         chosen: dict[str, None] = {}
         spent = 0.0
-        for pair in zip(narrow, self._from_each_file(covering), strict=True):
-            for test in pair:
-                if test not in chosen and (spent + self.seconds[test] <= seconds_max or not chosen):
-                    chosen[test] = None
-                    spent += self.seconds[test]
+        in_turn = chain(*zip(narrow, self._from_each_file(covering), strict=True))
+        for test in chain(in_turn, self._users(file, first, last)):
+            if test not in chosen and (spent + self.seconds[test] <= seconds_max or not chosen):
+                chosen[test] = None
+                spent += self.seconds[test]
         return list(chosen)
 
     def wider(self, file: str, first: int, last: int, seconds_max: float) -> list[str]:
@@ -101,6 +103,17 @@ class Seen:
                     chosen.append(test)
                     spent += self.seconds[test]
         return chosen
+
+    def _users(self, file: str, first: int, last: int) -> list[str]:
+        """Where the lines ran outside any test, too: who runs most lines that ran only in tests."""
+        loose = self.loose.get(file, {})
+        if not _union(loose, range(first, last + 1)):
+            return []
+        own: Counter[str] = Counter()
+        for line, groups in self.lines.get(file, {}).items():
+            if line not in loose:
+                own.update(test for group in groups for test in group)
+        return sorted(own, key=lambda test: (-own[test], self.seconds[test], test))
 
     def _around(self, file: str, first: int, last: int) -> tuple[set[str], Counter[str]]:
         """Tests that may run lines outside any test, and how many other lines of `file` each runs.

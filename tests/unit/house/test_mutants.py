@@ -229,6 +229,17 @@ def test_a_line_run_outside_any_test_is_asked_of_those_that_run_the_rest_of_its_
     assert set(nobody.choose(FILE, 1, 1, 10.0)) == tests
 
 
+def test_who_uses_a_constant_is_asked_behind_whoever_was_the_first_to_import_it() -> None:
+    names = ("a.py::test_first", "b.py::test_rare", "b.py::test_user")
+    first, rare, user = (frozenset([name]) for name in names)
+    lines = {1: [first], 2: [first], 8: [user], 9: [user, rare]}
+    seconds = dict.fromkeys(names, 1.0)
+    measured = Seen(seconds, {FILE: lines}, dict.fromkeys(names, 1), {FILE: {1: [user], 2: [user]}})
+    assert measured.choose(FILE, 1, 1, 10.0) == [names[0], names[2], names[1]]
+    assert measured.choose(FILE, 1, 1, 2.0) == [names[0], names[2]]
+    assert measured.choose(FILE, 8, 8, 10.0) == [names[2]]
+
+
 def test_a_tests_lines_are_measured_anew_only_when_what_it_imports_has_changed(
     tmp_path: Path,
 ) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.config.value_types import Value
 from headrace.model.errors import Malformed
 from headrace.net.buffers import BufferPool
 from headrace.net.inbox import FIRST_ROOM_BYTES, Inbox
@@ -60,12 +59,12 @@ def is_unknown(client: Client) -> None:
 )
 def test_a_connection_is_dropped_once_its_time_is_over_and_not_when_it_is_just_up(
     does: Callable[[Client], None],
-    settings: dict[str, Value],
+    settings: dict[str, int],
     seconds: int,
     words: str,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    room = Room(**settings)
+    room = Room((), (), **settings)
     client = room.client()
     does(client)
     room.clock.advance(seconds)
