@@ -42,6 +42,19 @@ def test_keys_that_are_unset_take_those_of_a_coarser_unit(tool: dict[str, Any]) 
     }
 
 
+def test_keys_without_an_effect_are_taken_within_kafkas_bounds(tool: dict[str, Any]) -> None:
+    rows = [row for row in tool["TOPIC"].values() if not row.in_use]
+    assert [(row.name, row.kind.name, row.default, row.must_be) for row in rows] == [
+        ("follower.replication.throttled.replicas", "LIST", (), ""),
+        ("leader.replication.throttled.replicas", "LIST", (), ""),
+        ("local.retention.bytes", "LONG", -2, "at least -2"),
+        ("local.retention.ms", "LONG", -2, "at least -2"),
+        ("remote.log.copy.disable", "BOOLEAN", False, ""),
+        ("remote.log.delete.on.disable", "BOOLEAN", False, ""),
+        ("remote.storage.enable", "BOOLEAN", False, "one of false"),
+    ]
+
+
 def test_the_types_of_keys_have_kafkas_numbers(tool: dict[str, Any]) -> None:
     numbers = "BOOLEAN 1, STRING 2, INT 3, SHORT 4, LONG 5, DOUBLE 6, LIST 7, CLASS 8, PASSWORD 9"
     assert ", ".join(f"{kind.name} {kind}" for kind in tool["Kind"]) == f"UNKNOWN 0, {numbers}"
