@@ -106,3 +106,18 @@ def test_a_block_of_producer_ids_is_given_out_whole_and_each_id_once() -> None:
     ids.refill(7, 9)
     assert [ids.take() for _ in range(4)] == [7, 8, 9, None]
     assert ids.empty
+
+
+def test_who_is_refused_often_waits_no_longer_than_who_is_refused_once() -> None:
+    waits = []
+    for refusals in (1, 50):
+        quotas, time = made({Entity(ip="10.0.0.1"): {"connection_creation_rate": 10.0}})
+        while (wait := quotas.connected("10.0.0.1")) == 0.0:
+            continue
+        for _ in range(refusals):
+            quotas.connected("10.0.0.1")
+        time.seconds += wait
+        waits.append(wait)
+        assert quotas.connected("10.0.0.1") == 0.0
+    assert waits == [pytest.approx(waits[0])] * 2
+    assert 0 < waits[0] < 1

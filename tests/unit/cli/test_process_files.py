@@ -195,7 +195,7 @@ def test_what_a_file_system_cannot_is_said_with_the_way_around_it(
     monkeypatch.setattr(copying.os, "link", fails)  # type: ignore[attr-defined]
     monkeypatch.setattr(copying.os, "fsync", fails)  # type: ignore[attr-defined]
     target = source.with_name("target")
-    copier = Copier(way, [].append)
+    copier = Copier(way, list[int]().append)
     if refused:
         with pytest.raises(CommandError) as said:
             copier(str(source), str(target), True)
