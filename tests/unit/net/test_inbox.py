@@ -20,3 +20,12 @@ def test_all_that_was_received_is_kept_however_small_the_frame_before_it(
     assert inbox.keep(7, need)
     assert bytes(inbox.view[: inbox.filled]) == bytes_sent[7 : rest + 7]
     assert len(inbox.space()) > 0
+
+
+@pytest.mark.parametrize(("need", "fits"), [((1 << 19) - 4, True), ((1 << 19) - 3, False)])
+def test_a_large_frame_fits_with_the_next_ones_length_or_not_at_all(need: int, fits: bool) -> None:
+    pool = BufferPool(4096 + (1 << 19))
+    pool.take(4096)
+    inbox = Inbox(memoryview(bytearray(1 << 18)), pool)
+    inbox.filled = FIRST_ROOM_BYTES
+    assert inbox.keep(0, need) is fits

@@ -6,9 +6,11 @@ import pytest
 
 from headrace.model.errors import CorruptLogError
 from headrace.model.invariant import InvariantError
+from headrace.net.connection import Connection
 from headrace.net.limits import PIECE_BYTES, TURN_BYTES_MAX
+from headrace.net.pending import Pending
 from headrace.ports.file_ranges import FileRange
-from tests.support.connections import Client, Room
+from tests.support.connections import Client, HandTransport, Room
 from tests.support.net import framed
 
 
@@ -164,3 +166,52 @@ def test_a_range_that_cannot_be_read_ends_its_connection_and_a_broken_invariant_
     assert room.fatal == ([] if ended else [problem])
     if words:
         assert f"10.0.0.1 on PLAINTEXT: {words}" in caplog.text
+
+
+# answers that fail, and what else a connection does in passing
+
+
+@pytest.mark.parametrize("problem", [CorruptLogError("gone"), InvariantError("1 is 2")])
+def test_an_answer_that_will_never_be_there_ends_its_connection_or_the_broker(
+    problem: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = Room()
+    client = room.client()
+    client.sends(framed(b"wait"))
+    room.sessions[0].pending[0].fail(problem)
+    broken = isinstance(problem, InvariantError)
+    assert room.fatal == ([problem] if broken else [])
+    assert client.transport.ended == ("" if broken else "closed")
+    assert ("10.0.0.1 on PLAINTEXT: the connection is closed" in caplog.text) is not broken
+
+
+def test_where_what_a_pass_waits_for_fails_none_of_its_answers_leaves() -> None:
+    room = Room()
+    client = room.client()
+    unwritten = Pending()
+    room.sessions[0].unwritten = unwritten
+    client.sends(framed(b"first"))
+    unwritten.fail(CorruptLogError("not written"))
+    room.clock.advance()
+    assert (client.transport.written, client.transport.ended) == (b"", "closed")
+
+
+def test_a_plain_request_costs_no_other_turn_and_who_asks_no_more_gets_no_more() -> None:
+    room = Room()
+    client = room.client()
+    before = room.clock.timers
+    client.sends(framed(b"a"))
+    assert room.clock.timers == before
+    assert client.transport.reads
+    assert not client.connection.eof_received()
+
+
+def test_a_peer_without_an_address_is_local() -> None:
+    room = Room()
+    client = room.client()
+    assert (client.connection.address, client.connection.port) == ("10.0.0.1", 4711)
+    nameless = HandTransport("")
+    nameless.get_extra_info = lambda name, default=None: default  # type: ignore[method-assign]
+    connection = Connection(room.table, "PLAINTEXT")
+    connection.connection_made(nameless)
+    assert (connection.address, connection.port) == ("local", -1)
