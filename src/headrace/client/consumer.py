@@ -66,9 +66,7 @@ class Chunk(NamedTuple):
 
 
 def _is_abort(batch: memoryview) -> bool:
-    for record in batches.records(batch):
-        return parse_control(record).type is ControlType.ABORT
-    return False
+    return any(parse_control(record).type is ControlType.ABORT for record in batches.records(batch))
 
 
 class Consumer:
