@@ -49,6 +49,8 @@ def send(broker: BrokerThread, topic: str, count: int) -> None:
 
 def test_topics_are_made_described_altered_and_deleted_each_with_its_line(says: Says) -> None:
     assert says("topic", "create", "a", "b", "-p", "2") == (0, "created a\ncreated b\n", "")
+    listed = [line.split() for line in says("topic", "list")[1].splitlines()]
+    assert listed == [["TOPIC", "PARTITIONS", "REPLICAS"], ["a", "2", "1"], ["b", "2", "1"]]
     code, text, _ = says("topic", "describe", "a", "b")
     first, blank, second = text.partition("\n\n")
     assert (code, bool(blank)) == (0, True)
