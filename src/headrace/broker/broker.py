@@ -77,12 +77,11 @@ class Broker:
         """What groups were told by name (`value(group, key, config)`); filled by the controller."""
         self.metrics_subscriptions = EntityConfigs(CLIENT_METRICS)
         """Which client metrics are wanted (KIP-714); filled by the controller."""
-        self.quotas = Quotas(
-            clock.monotonic,
-            config.quota_window_num,
-            config.quota_window_size_seconds,
-            config.controller_quota_window_num * config.controller_quota_window_size_seconds,
+        burst_seconds = (
+            config.controller_quota_window_num * config.controller_quota_window_size_seconds
         )
+        window = config.quota_window_num, config.quota_window_size_seconds
+        self.quotas = Quotas(clock.monotonic, *window, burst_seconds)
         """Who may do how much in a second; filled by the controller."""
         self.quotas.connections_rate_max = config.max_connection_creation_rate
         self.reconfigured: list[Callable[[BrokerConfig], None]] = []
@@ -101,13 +100,8 @@ class Broker:
         """What clients push of themselves (KIP-714)."""
         from headrace.broker.telemetry import Telemetry
 
-        return Telemetry(
-            self.metrics_subscriptions,
-            self.clock,
-            self.random,
-            self.config.telemetry_max_bytes,
-            self.config.telemetry_series_max,
-        )
+        limits = self.config.telemetry_max_bytes, self.config.telemetry_series_max
+        return Telemetry(self.metrics_subscriptions, self.clock, self.random, *limits)
 
     # --- partitions ----------------------------------------------------------------------------
 

@@ -395,14 +395,3 @@ def test_committed_records_go_after_an_unclean_election_only(unclean: bool) -> N
         assert partition.refusal is ErrorCode.KAFKA_STORAGE_ERROR
         with pytest.raises(ApiError, match="KAFKA_STORAGE_ERROR"):
             partition.role.lead(LeaderEpoch(3))
-
-
-def test_a_leader_left_alone_commits_all_it_has_flushed_and_wakes_who_watches() -> None:
-    lead = Lead()
-    lead.write(3)
-    woken: list[int] = []
-    lead.partition.watch(lambda: woken.append(lead.partition.high_watermark))
-    lead.partition.role.lead(
-        LeaderEpoch(6), Replicas(A, (A,), (A,), 1), now=2.0, may_commit=lambda: False
-    )
-    assert woken == [3]

@@ -48,14 +48,6 @@ def test_the_first_flexible_version_is_the_first_of_the_schemas_that_is() -> Non
         assert api.flexible_from(key) == (flexible[0] if flexible else None), name
 
 
-def test_keys_are_named_as_the_schemas_are() -> None:
-    for key, name in api_key_map.items():
-        assert ApiKey(key).name.replace("_", "") == name.replace("_", "").upper()
-    replication = {"LEADER_AND_ISR": 4, "STOP_REPLICA": 5, "UPDATE_METADATA": 6}
-    controlled = {**replication, "CONTROLLED_SHUTDOWN": 7}
-    assert {key.name: key.value for key in ApiKey if key not in api_key_map} == controlled
-
-
 def test_produce_is_advertised_from_zero() -> None:
     assert api.ADVERTISED_FROM[ApiKey.PRODUCE] == 0
     assert api.VERSIONS[ApiKey.PRODUCE][0] == 3
