@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.flush_intervals import FlushIntervals
-from headrace.broker.metadata_image import ImageDelta, MetadataImage, PartitionInfo, with_offline
+from headrace.broker.metadata_image import ImageDelta, MetadataImage, with_offline
 from headrace.broker.partition import Partition
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import Quotas
@@ -311,24 +311,12 @@ class Broker:
         self._offline.update((*partition.topic_partition,) for partition in hit)
         for partition in hit:
             self._close(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        self.publish(ImageDelta(partitions=self._shown(hit)))
+        shown = self.image.known_partitions(partition.topic_partition for partition in hit)
+        self.publish(ImageDelta(partitions=shown))
         _logger.error(
             "%s failed (%s): %d partitions are offline: mend the disk, then restart the broker",
             directory.path, error, len(hit),
         )  # fmt: skip
-
-    def _shown(self, partitions: Sequence[Partition]) -> dict[str, list[PartitionInfo]]:
-        """Return these partitions as clients see them now, by topic.
-
-        Only those that they do see.
-        """
-        shown: dict[str, list[PartitionInfo]] = {}
-        for partition in partitions:
-            name, index = partition.topic_partition
-            topic = self.image.topics.get(name)
-            if topic is not None and index < len(topic.partitions):
-                shown.setdefault(name, []).append(topic.partitions[index])
-        return shown
 
     def publish(self, delta: ImageDelta) -> None:
         """Show clients what has changed, with what is offline here told as such."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
-from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
 NO_LEADER = BrokerId(-1)
 
@@ -143,6 +143,18 @@ class MetadataImage:
     def collides_with(self, name: str) -> str | None:
         """Return a topic whose name differs from `name` in '.' and '_' at most, or None."""
         return next(iter(self._folded.get(folded(name), ())), None)
+
+    def known_partitions(self, wanted: Iterable[TopicPartition]) -> dict[str, list[PartitionInfo]]:
+        """Return these partitions as clients see them now, by topic.
+
+        Only those that they do see.
+        """
+        known: dict[str, list[PartitionInfo]] = {}
+        for name, index in wanted:
+            topic = self.topics.get(name)
+            if topic is not None and index < len(topic.partitions):
+                known.setdefault(name, []).append(topic.partitions[index])
+        return known
 
     def apply(self, delta: ImageDelta) -> None:
         """Change the picture, then tell the observers."""

@@ -82,7 +82,7 @@ class ReadOnlyFile:
         _refused(self.path)
 
     def write_held(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no write is held back."""
 
     def forget(self, position: int, size: int) -> None:
         """Do nothing: the page cache is left to those who write."""

@@ -99,10 +99,10 @@ class Authorizer(Protocol):
         """
 
     def allows(self, identity: "Identity", operation: Operation, resource: Resource) -> bool:
-        """Whether he may do it. What no rule speaks of is refused."""
+        """Tell whether he may do it. What no rule speaks of is refused."""
 
     def allows_any(self, identity: "Identity", operation: Operation, kind: ResourceType) -> bool:
-        """Whether there can be a resource of the type that he may do it to (KIP-679)."""
+        """Tell whether a resource of the type can be there that he may do it to (KIP-679)."""
 
 
 class AllowsAll:
@@ -112,9 +112,9 @@ class AllowsAll:
     version = 0
 
     def allows(self, identity: "Identity", operation: Operation, resource: Resource) -> bool:
-        """Yes."""
+        """Permit it."""
         return True
 
     def allows_any(self, identity: "Identity", operation: Operation, kind: ResourceType) -> bool:
-        """Yes."""
+        """Permit it."""
         return True

@@ -137,7 +137,7 @@ class SimFile:
         return len(data)
 
     def write_held(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no write is held back."""
 
     def read_cached(self, position: int, size: int) -> Buffer | None:
         """Read as `read` does; None while the disk plays cold."""

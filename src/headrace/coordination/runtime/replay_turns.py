@@ -26,7 +26,7 @@ class ReplayTurns:
         self._begin()
 
     def go_on(self, slice_of_work: Callable[[], None]) -> None:
-        """As `ask`, but before all others that wait: the same replay's turn again."""
+        """Call `slice_of_work` before all others that wait: the same replay's turn again."""
         self._waiting.appendleft(slice_of_work)
         self._begin()
 

@@ -22,7 +22,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
                 "ReassignableTopicResponse",
                 name=topic.name,
                 partitions=tuple(
-                    _outcome(context, make, topic.name, one, forbidden) for one in topic.partitions
+                    _outcome(context, make, topic.name, partition, forbidden)
+                    for partition in topic.partitions
                 ),
             )
             for topic in request.topics

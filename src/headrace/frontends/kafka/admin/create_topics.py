@@ -77,7 +77,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _forbidden(context: RequestContext, request: Entity) -> frozenset[str]:
-    """Names of topics that who asks may not create."""
+    """Return the names of topics that who asks may not create."""
     if permits(context, CREATE_CLUSTER):
         return frozenset()
     return refused(context, CREATE_TOPIC, (topic.name for topic in request.topics))

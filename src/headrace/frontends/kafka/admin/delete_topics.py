@@ -102,12 +102,12 @@ async def _delete(
 
 
 def _forbidden(context: RequestContext, asked: Sequence[_Asked]) -> frozenset[str]:
-    """Names of topics that who asks may not delete, be they there or not."""
+    """Return the names of topics that who asks may not delete, be they there or not."""
     if permits(context, DELETE_CLUSTER):
         return frozenset()
     by_id = context.broker.image.topics_by_id
     names = {name for name, _ in asked if name is not None}
-    names.update(by_id[one.bytes].name for _, one in asked if one.bytes in by_id)
+    names.update(by_id[topic.bytes].name for _, topic in asked if topic.bytes in by_id)
     return refused(context, DELETE_TOPIC, names)
 
 

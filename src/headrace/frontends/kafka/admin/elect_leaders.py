@@ -62,13 +62,13 @@ def _forbidden(make: Make, request: Entity, error: ApiError) -> Entity:
     results = tuple(
         make(
             "ReplicaElectionResult",
-            topic=one.topic,
+            topic=topic.topic,
             partition_result=tuple(
                 make("PartitionResult", partition_id=index, **error_fields(error))
-                for index in one.partitions
+                for index in topic.partitions
             ),
         )
-        for one in request.topic_partitions or ()
+        for topic in request.topic_partitions or ()
     )
     return make(None, error_code=error.code, replica_election_results=results)
 

@@ -155,13 +155,13 @@ ALL_OPERATIONS = {
 
 
 def authorization_failed(kind: ResourceType) -> ApiError:
-    """The error of what was refused, by the type of its resource, in Kafka's words."""
+    """Return the error of what was refused, by its resource's type, in Kafka's words."""
     code, what = _FAILED[kind]
     return ApiError(code, f"{what} authorization failed.")
 
 
 def permits(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> bool:
-    """Whether who asks may do that to the resource of this name."""
+    """Tell whether who asks may do that to the resource of this name."""
     authorizer = context.broker.authorizer
     if authorizer.allows_all:
         return True
@@ -169,13 +169,13 @@ def permits(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> bo
 
 
 def permits_any(context: "RequestContext", ask: Ask) -> bool:
-    """Whether he may do that to any resource of its type."""
+    """Tell whether he may do that to any resource of its type."""
     authorizer = context.broker.authorizer
     return authorizer.allows_all or authorizer.allows_any(context.identity, ask.operation, ask.kind)
 
 
 def refusal(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> ApiError | None:
-    """The error to answer with where he may not do that; None where he may."""
+    """Return the error to answer with where he may not do that; None where he may."""
     return None if permits(context, ask, name) else authorization_failed(ask.kind)
 
 
@@ -186,14 +186,14 @@ def require(context: "RequestContext", ask: Ask, name: str = CLUSTER_NAME) -> No
 
 
 def refused(context: "RequestContext", ask: Ask, names: Iterable[str]) -> frozenset[str]:
-    """Those of the names that he may not do it to; nearly always none."""
+    """Return those of the names that he may not do it to; nearly always none."""
     if context.broker.authorizer.allows_all:
         return frozenset()
     return frozenset(name for name in frozenset(names) if not permits(context, ask, name))
 
 
 def operations(context: "RequestContext", kind: ResourceType, name: str = CLUSTER_NAME) -> int:
-    """What he may do to a resource, as the bits that clients are told."""
+    """Return what he may do to a resource, as the bits that clients are told."""
     if context.broker.authorizer.allows_all:
         return ALL_OPERATIONS[kind]
     return sum(

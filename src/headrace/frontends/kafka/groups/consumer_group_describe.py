@@ -39,17 +39,18 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     make = maker(context)
     asked = request.include_authorized_operations
     groups = (_described(context, group_id) for group_id in request.group_ids)
-    return make(None, groups=tuple(_group(context, make, one, asked) for one in groups))
+    return make(None, groups=tuple(_group(context, make, group, asked) for group in groups))
 
 
 def _described(context: RequestContext, group_id: str) -> DescribedConsumerGroup:
-    """What who asks may see: nothing of a group that reads a topic he may not describe."""
+    """Return what who asks may see: nothing of a group with a topic he may not describe."""
     if not permits(context, DESCRIBE_GROUP, group_id):
         error = authorization_failed(ResourceType.GROUP)
         return DescribedConsumerGroup(group_id, error.code, error.message)
     group = context.coordinators.groups.describe_consumer(group_id)
-    topics = (topic.name for one in group.members for topic in (*one.assigned, *one.target))
-    subscribed = (name for one in group.members for name in one.topics)
+    members = group.members
+    topics = (topic.name for member in members for topic in (*member.assigned, *member.target))
+    subscribed = (name for member in members for name in member.topics)
     if refused(context, DESCRIBE_TOPIC, (*topics, *subscribed)):
         return DescribedConsumerGroup(group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN_TOPICS)
     return group
@@ -70,7 +71,7 @@ def _group(
         group_epoch=group.epoch,
         assignment_epoch=group.target_epoch,
         assignor_name=group.assignor,
-        members=tuple(_member(make, one) for one in group.members),
+        members=tuple(_member(make, member) for member in group.members),
         authorized_operations=may,
     )
 

@@ -73,7 +73,7 @@ def _entity(make: Make, name: str | None, found: _Found, key: str = "") -> Entit
 
 
 def _refusal(context: RequestContext, key_type: int, key: str) -> ApiError | None:
-    """Why who asks may not know it; a key of no known type is refused for that."""
+    """Return why who asks may not know it; a key of no known type is refused for that."""
     if key_type not in _MAY:
         return None
     if key_type == SHARE:

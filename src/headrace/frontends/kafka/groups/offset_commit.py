@@ -66,7 +66,7 @@ def _sorted(
     metadata_max: int,
     may_read: Callable[[str], bool] | None = None,
 ) -> tuple[list[OffsetToCommit], dict[tuple[int, int], ErrorCode]]:
-    """What can be committed, and why the rest cannot: by places in the request.
+    """Return what can be committed, and why the rest cannot: by places in the request.
 
     `may_read`: whether the member may read a topic; None where all may read all.
     """

@@ -120,7 +120,7 @@ class Pattern:
         return Frames(self, frame)
 
     def holds(self, image: "MetadataImage", limits: "GroupLimits", authorisation: int) -> bool:
-        """Whether nothing has changed that could have a request refused for what it names."""
+        """Tell whether nothing has changed that could have a request refused for its names."""
         return (
             self._structure == image.structure
             and self._limits is limits

@@ -27,12 +27,12 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     if forbidden is not None:
         _answer(context, request, pending, {}, forbidden.code)
         return pending
-    hidden = refused(context, READ_TOPIC, (one.name for one in request.topics))
+    hidden = refused(context, READ_TOPIC, (topic.name for topic in request.topics))
     topics = context.broker.image.topics
     sizes = {
-        one.name: len(topics[one.name].partitions)
-        for one in request.topics
-        if one.name in topics and one.name not in hidden
+        asked.name: len(topics[asked.name].partitions)
+        for asked in request.topics
+        if asked.name in topics and asked.name not in hidden
     }
     wanted: list[_Place] = [
         (asked.name, partition.partition_index)
@@ -41,10 +41,10 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         if 0 <= partition.partition_index < sizes.get(asked.name, 0)
     ]
     known = {
-        (asked.name, one.partition_index): ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        (asked.name, partition.partition_index): ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for asked in request.topics
         if asked.name in hidden
-        for one in asked.partitions
+        for partition in asked.partitions
     }
 
     def done(error: ErrorCode, codes: list[ErrorCode]) -> None:

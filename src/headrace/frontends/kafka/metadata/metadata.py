@@ -119,7 +119,7 @@ async def _answer_created(
 def _creatable(
     context: RequestContext, missing: list[str]
 ) -> tuple[list[str], dict[str, ErrorCode]]:
-    """Those of the topics that who asks may create, and what to say of others he may know of."""
+    """Return the topics that who asks may create, and what to say of others he may know of."""
     hidden = refused(context, DESCRIBE_TOPIC, missing)
     missing = [name for name in missing if name not in hidden]
     enabled = context.broker.config.auto_create_topics_enable
@@ -134,7 +134,7 @@ def _creatable(
 def _response(
     context: RequestContext, request: MetadataRequest, failed: dict[str, ErrorCode]
 ) -> MetadataResponse:
-    """What the picture says to the question. `failed`: why topics could not be created."""
+    """Answer from the picture. `failed`: why topics could not be created."""
     image = context.broker.image
     if request.topics is None:
         hidden = refused(context, DESCRIBE_TOPIC, image.topics)
@@ -142,7 +142,7 @@ def _response(
         topics = [_topic(context, request, topic) for topic in seen]
     else:
         hidden = refused(context, DESCRIBE_TOPIC, _names(image, request.topics))
-        topics = [_asked_topic(context, request, one, hidden, failed) for one in request.topics]
+        topics = [_asked_topic(context, request, asked, hidden, failed) for asked in request.topics]
     cluster_operations = OPERATIONS_UNKNOWN
     if request.include_cluster_authorized_operations:
         told = permits(context, DESCRIBE_CLUSTER)
@@ -168,7 +168,7 @@ def _brokers(image: MetadataImage, listener: str) -> list[BrokerResponse]:
 
 
 def _names(image: MetadataImage, asked: Iterable[TopicRequest]) -> Iterator[str]:
-    """The names of the topics asked for; of none where an id is nobody's."""
+    """Yield the names of the topics asked for; none for an id that is nobody's."""
     for name, topic_id in asked:
         if name is not None and topic_id == _NO_ID:
             yield name

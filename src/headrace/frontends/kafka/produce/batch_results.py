@@ -22,7 +22,7 @@ class BatchResults:
         self.pending = pending
 
     def committed(self, topic: int, at: int, error: ApiError | None) -> None:
-        """One batch holds for good, or it will never be known."""
+        """Count a batch that holds for good, or of which that will never be known."""
         if error is not None:
             before = self.results[topic][at]
             self.results[topic][at] = PartitionResponse(
@@ -33,7 +33,7 @@ class BatchResults:
             self.pending.resolve(self.encoded())
 
     def encoded(self) -> bytes:
-        """The response's body as things stand."""
+        """Return the response's body as things stand."""
         topics = [
             TopicResponse(topic.name, topic.topic_id, results)
             for topic, results in zip(self.request.topics, self.results, strict=True)

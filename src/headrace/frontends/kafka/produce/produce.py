@@ -20,7 +20,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.produce import (
     record_validation,
@@ -28,6 +27,12 @@ from headrace.frontends.kafka.produce import (
     write_permissions,
 )
 from headrace.frontends.kafka.produce.batch_results import BatchResults
+from headrace.frontends.kafka.produce.request_batches import (
+    first_ones,
+    partition_of,
+    to_check,
+    view_of,
+)
 from headrace.frontends.kafka.produce.transaction_begin import NONE_BEGUN, Begun, First
 from headrace.frontends.kafka.produce.write_permissions import NONE_REFUSED
 from headrace.log.producers.producer_states import Begins
@@ -38,6 +43,7 @@ from headrace.net.session import CloseConnection
 from headrace.record.batch import TRANSACTIONAL, check_produced, parse_header
 from headrace.record.batch_layout import RECORD_COUNT
 from headrace.wire.kafka.hot.produce import (
+    TOPIC_IDS_FROM,
     PartitionData,
     PartitionResponse,
     ProduceRequest,
@@ -50,8 +56,6 @@ from headrace.wire.kafka.hot.produce import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from headrace.broker.partition import Partition
     from headrace.ports.callbacks import Done
 
@@ -60,7 +64,6 @@ if TYPE_CHECKING:
 ACKS_ALL = -1
 ACKS_NONE = 0
 _ACKS = (0, 1, -1)
-_TOPIC_IDS_FROM = 13
 _TIMEOUT_SECONDS_MAX = 3600.0
 
 
@@ -73,14 +76,14 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     transactional_id, acks, timeout_ms, topics = request
     alone = len(topics) == 1 and len(topics[0][2]) == 1 and not forbidden
     if not alone or (transactional_id is not None and _may_begin(context, topics[0])):
-        todo = list(_to_check(context, request))
+        todo = list(to_check(context, request))
         if any(
             not record_validation.in_passing(task, parse_header(view)) for _, view, task in todo
         ):
             return _later(context, body)
         checked = record_validation.check_all(todo, len(body)) if todo else {}
         checked |= forbidden
-        first = list(_first_ones(context, request)) if transactional_id is not None else []
+        first = list(first_ones(context, request)) if transactional_id is not None else []
         if not first or transactional_id is None:
             return _several(context, request, checked, NONE_BEGUN, Pending())
         if version >= transaction_begin.ADDS_SINCE:
@@ -94,7 +97,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     try:
         if acks not in _ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
-        if version >= _TOPIC_IDS_FROM:
+        if version >= TOPIC_IDS_FROM:
             partition = broker.partition_by_id(topic_id, index)
         else:
             partition = broker.partition(name, index)
@@ -129,8 +132,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
 def _may_begin(context: RequestContext, topic: TopicData) -> bool:
     """Tell whether the one batch may be the first of its transaction in its partition."""
     try:
-        partition = _partition_of(context, topic, topic.partitions[0].partition)
-        header = parse_header(_view_of(topic.partitions[0]))
+        partition = partition_of(context, topic, topic.partitions[0].partition)
+        header = parse_header(view_of(topic.partitions[0]))
     except ApiError:
         return True  # told when it is to be appended
     if not header.attributes & TRANSACTIONAL:
@@ -163,9 +166,9 @@ def _named(
     """Return the error with the records it is about, where that can be said quickly."""
     if error.code is not ErrorCode.INVALID_TIMESTAMP:
         return error
-    partition = _partition_of(context, topic, data.partition)
+    partition = partition_of(context, topic, data.partition)
     now_ms = context.broker.clock.wall_ms()
-    return record_validation.named(error, _view_of(data), partition, now_ms)
+    return record_validation.named(error, view_of(data), partition, now_ms)
 
 
 def _later(context: RequestContext, body: memoryview) -> Pending:
@@ -177,7 +180,7 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
     broker = context.broker
     postponed = _Postponed(context, body)
     limit = broker.config.record_batch_inflated_bytes_max
-    todo = list(_to_check(postponed.context, postponed.request))
+    todo = list(to_check(postponed.context, postponed.request))
 
     def checked(result: "Checked | BaseException") -> None:
         if isinstance(result, Exception):
@@ -252,7 +255,7 @@ class _Postponed:
 def _begin(context: RequestContext, request: ProduceRequest, done: "Done[Begun]") -> None:
     """Ask the coordinator about batches that would be the first of a transaction somewhere."""
     transactional_id = request.transactional_id
-    first = list(_first_ones(context, request)) if transactional_id is not None else []
+    first = list(first_ones(context, request)) if transactional_id is not None else []
     if not first or transactional_id is None:
         done(NONE_BEGUN)
         return
@@ -261,49 +264,6 @@ def _begin(context: RequestContext, request: ProduceRequest, done: "Done[Begun]"
     if version < transaction_begin.ADDS_SINCE:
         ask = transaction_begin.verify
     ask(context.coordinators.transactions, version, transactional_id, first, done)
-
-
-def _first_ones(context: RequestContext, request: ProduceRequest) -> "Iterator[First]":
-    """Yield the sound transactional batches whose producer has no open transaction there."""
-    for topic_at, topic in enumerate(request.topics):
-        for at, data in enumerate(topic.partitions):
-            try:
-                partition = _partition_of(context, topic, data.partition)
-                header = check_produced(_view_of(data), context.version)
-            except ApiError:
-                continue  # told when it is to be appended
-            who = ProducerEpoch(header.producer_id, header.producer_epoch)
-            if header.attributes & TRANSACTIONAL and not partition.log.producers.is_open(*who):
-                yield First((topic_at, at), partition.topic_partition, who)
-
-
-def _to_check(
-    context: RequestContext, request: ProduceRequest
-) -> "Iterator[tuple[record_validation.Place, memoryview, record_validation.Task]]":
-    """Yield the sound batches whose records must be looked into, with their places."""
-    for topic_at, topic in enumerate(request.topics):
-        for at, data in enumerate(topic.partitions):
-            try:
-                partition = _partition_of(context, topic, data.partition)
-                if not partition.inspected:
-                    continue
-                view = _view_of(data)
-                task = record_validation.task_of(partition, check_produced(view, context.version))
-            except ApiError:
-                continue  # told when it is to be appended
-            if task is not None:
-                yield (topic_at, at), view, task
-
-
-def _partition_of(context: RequestContext, topic: TopicData, index: int) -> "Partition":
-    if context.version >= _TOPIC_IDS_FROM:
-        return context.broker.partition_by_id(topic.topic_id, index)
-    return context.broker.partition(topic.name, index)
-
-
-def _view_of(data: PartitionData) -> memoryview:
-    records = data.records
-    return records if isinstance(records, memoryview) else memoryview(records or b"")
 
 
 def _several(
@@ -359,8 +319,8 @@ def _append(
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     broker = context.broker
     index = data.partition
-    partition = _partition_of(context, request.topics[topic_at], index)
-    view = _view_of(data)
+    partition = partition_of(context, request.topics[topic_at], index)
+    view = view_of(data)
     header = check_produced(view, context.version)
     appended = partition.append(
         view,

@@ -89,7 +89,7 @@ class Pattern:
         self._learn_answer(name, topic_id)
 
     def partition(self, broker: "Broker", index: int) -> "Partition":
-        """Where a batch belongs, as things stand now. ApiError."""
+        """Return the partition a batch belongs to, as things stand now. ApiError."""
         name, topic_id = self.named
         if self.version >= TOPIC_IDS_FROM:
             return broker.partition_by_id(topic_id, index)

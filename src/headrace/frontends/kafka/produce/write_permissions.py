@@ -30,7 +30,7 @@ NONE_REFUSED: "Refused" = {}
 
 
 def allowed(context: "RequestContext", request: ProduceRequest) -> "tuple[ProduceRequest, Refused]":
-    """The request with nothing where batches are that who asks may not write, and why not."""
+    """Return the request without batches that who asks may not write, and why he may not."""
     if context.broker.authorizer.allows_all:
         return request, NONE_REFUSED
     unnamed = _is_transactional(request) and not (
@@ -77,7 +77,7 @@ def _may_write(context: "RequestContext", topic: TopicData) -> bool:
 def may_run(
     broker: "Broker", identity: "Identity", name: str, topic_id: bytes, transactional_id: str | None
 ) -> bool:
-    """Whether requests alike may be taken together: for a topic, by name or else by id."""
+    """Tell whether requests alike may be taken together: for a topic, by name or else by id."""
     authorizer = broker.authorizer
     if authorizer.allows_all:
         return True

@@ -16,8 +16,8 @@ _USELESS = ApiError(
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with one result a user: there is nothing to delete, and nothing is kept."""
     make = maker(context)
-    outcome = {str(one.name): _ABSENT for one in request.deletions}
-    outcome.update((str(one.name), _USELESS) for one in request.upsertions)
+    outcome = {str(deletion.name): _ABSENT for deletion in request.deletions}
+    outcome.update((str(upsertion.name), _USELESS) for upsertion in request.upsertions)
     forbidden = refusal(context, ALTER_CLUSTER)
     results = tuple(
         make("AlterUserScramCredentialsResult", user=user, **error_fields(forbidden or error))

@@ -14,7 +14,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     forbidden = refusal(context, DESCRIBE_CLUSTER)
     if forbidden is not None:
         return make(None, **error_fields(forbidden), results=())
-    times = Counter(str(one.name) for one in request.users or ())
+    times = Counter(str(user.name) for user in request.users or ())
     results = tuple(
         make(
             "DescribeUserScramCredentialsResult",

@@ -45,7 +45,8 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     ask = partial(context.coordinators.share.alter_offsets, request.group_id, wanted)
     error, outcomes = (None, []) if hidden and not wanted else await called_back(ask)
     if error is None:
-        outcomes = outcomes + [_hidden(one) for one in request.topics if one.topic_name in hidden]
+        refused_topics = (topic for topic in request.topics if topic.topic_name in hidden)
+        outcomes = outcomes + [_hidden(topic) for topic in refused_topics]
     make = maker(context)
     responses = tuple(
         make(
@@ -69,5 +70,5 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
 
 def _hidden(topic: Entity) -> TopicOutcome:
     failed = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    partitions = {one.partition_index: failed for one in topic.partitions}
+    partitions = {partition.partition_index: failed for partition in topic.partitions}
     return TopicOutcome(topic.topic_name, None, partitions=partitions)

@@ -35,8 +35,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             require(context, DESCRIBE_GROUP, group.group_id)
             seen = context.coordinators.share.describe_offsets(group.group_id, wanted)
             if topics is None:
-                hidden = refused(context, DESCRIBE_TOPIC, (one.name for one in seen))
-                seen = [one for one in seen if one.name not in hidden]
+                hidden = refused(context, DESCRIBE_TOPIC, (topic.name for topic in seen))
+                seen = [topic for topic in seen if topic.name not in hidden]
             error: ApiError | None = None
         except ApiError as problem:
             seen, error = [], problem

@@ -21,7 +21,7 @@ MEMBER_ID_CHARS_MAX = 36
 
 
 def reading_check(context: "RequestContext") -> Callable[[bytes], None] | None:
-    """What raises ApiError for topics, by their ids, that who asks may not read.
+    """Return what raises ApiError for topics, by their ids, that who asks may not read.
 
     None where everybody may read everything. It may be called after the handler has returned.
     """

@@ -35,7 +35,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 
 def _described(context: RequestContext, group_id: str) -> DescribedShareGroup:
-    """What who asks may see: nothing of a group that reads a topic he may not describe."""
+    """Return what who asks may see: nothing of a group with a topic he may not describe."""
     if not permits(context, DESCRIBE_GROUP, group_id):
         error = authorization_failed(ResourceType.GROUP)
         return DescribedShareGroup(group_id, error.code, error.message)

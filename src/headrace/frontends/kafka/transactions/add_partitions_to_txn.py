@@ -62,15 +62,15 @@ def handle(context: RequestContext, request: Entity) -> Pending:
 
 
 def _forbidden(context: RequestContext, transactional_id: str, topics: Iterable[Entity]) -> Codes:
-    """What to answer where the client may not do all that it asks; empty where it may."""
+    """Return what to answer where the client may not do all it asks; empty where it may."""
     partitions = _partitions(topics)
     if not permits(context, WRITE_TRANSACTION, transactional_id):
         return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    names = refused(context, WRITE_TOPIC, (one.topic for one in partitions))
+    names = refused(context, WRITE_TOPIC, (partition.topic for partition in partitions))
     if not names:
         return {}
     no, passed = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED
-    return {one: no if one.topic in names else passed for one in partitions}
+    return {partition: no if partition.topic in names else passed for partition in partitions}
 
 
 def _several(context: RequestContext, request: Entity, pending: Pending) -> None:

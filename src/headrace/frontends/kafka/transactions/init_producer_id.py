@@ -46,7 +46,7 @@ def _refused(context: RequestContext, code: ErrorCode) -> Entity:
 
 
 def _forbidden(context: RequestContext, transactional_id: str | None) -> ErrorCode | None:
-    """Why who asks may have no id; None where he may."""
+    """Return why who asks may have no id; None where he may."""
     if transactional_id is not None:
         if not permits(context, WRITE_TRANSACTION, transactional_id):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -56,7 +56,7 @@ def _forbidden(context: RequestContext, transactional_id: str | None) -> ErrorCo
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
-    """One id and epoch, or one error."""
+    """Answer with one id and epoch, or one error."""
     refused = _forbidden(context, request.transactional_id)
     if refused is not None:
         return _refused(context, refused)
