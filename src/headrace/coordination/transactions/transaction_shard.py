@@ -321,5 +321,5 @@ class TransactionShard(Shard):
             self.ending.pop(transactional_id, None)
 
     def _forget(self, transactional_id: str) -> None:
-        """No transaction of the id is under way: it is in no other table."""
+        """Forget an id of which no transaction is under way: it is in no other table."""
         self.transactions.pop(transactional_id, None)
