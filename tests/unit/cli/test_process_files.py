@@ -125,7 +125,7 @@ def test_a_process_is_stopped_and_waited_for_so_long(
             assert process.wait(10) == -signal.SIGTERM
         else:
             assert code == 1
-            words = f"process {process.pid} still runs after 0.2 s; it may be flushing"
+            words = f"process {process.pid} still runs after 0.2 s; it may be flushing: wait for it"
             assert said.err == f"headrace: {words}\n"
             process.kill()
 
