@@ -27,6 +27,7 @@ from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from tests.support.broker import Room, play, room, until
+from tests.support.share_room import loaded
 
 GROUP, TOPIC = "g", "t"
 MEMBERS = ("a", "b")
@@ -97,13 +98,10 @@ class Story:
             for name in (OFFSETS_TOPIC, SHARE_STATE_TOPIC):
                 await here.controller.ensure_internal_topic(name)
         here.broker.group_configs.put(GROUP, {"share.auto.offset.reset": "earliest"})
+        await loaded(here)
         for member in MEMBERS:
-            for _ in range(100):
-                answer = await self.heartbeat(member)
-                if answer.error is ErrorCode.NONE:
-                    break
-                assert answer.error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, answer
-                await asyncio.sleep(0)
+            answer = await self.heartbeat(member)
+            assert answer.error is ErrorCode.NONE, answer
         share = here.coordinators.share
         topic_id = here.broker.image.topics[TOPIC].topic_id
         await until(lambda: share.states.read(ShareKey(GROUP, topic_id, 0)) is not None)

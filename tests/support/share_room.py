@@ -28,6 +28,16 @@ _SETTINGS: dict[str, Any] = {
 }
 
 
+async def loaded(here: Room) -> None:
+    """Wait until the shards of groups and of share groups' state, of one each, are loaded.
+
+    Shards take turns at loading: when the groups can be joined, the state may still be loading.
+    """
+    leds = (here.coordinators.groups.led, here.coordinators.share.states.led)
+    await until(lambda: all(led.at(0) is not None for led in leds))
+    await until(lambda: all(shard.state is ShardState.ACTIVE for led in leds for shard in led))
+
+
 class ShareRoom:
     """One group and one topic on one broker. Times are seconds of the test's clock."""
 
@@ -42,9 +52,7 @@ class ShareRoom:
         for name in (OFFSETS_TOPIC, SHARE_STATE_TOPIC):
             await self.here.controller.ensure_internal_topic(name)
         self.configure(share_auto_offset_reset="earliest", **settings)
-        leds = (self.here.coordinators.groups.led, self.share.states.led)
-        await until(lambda: all(led.at(0) is not None for led in leds))
-        await until(lambda: all(shard.state is ShardState.ACTIVE for led in leds for shard in led))
+        await loaded(self.here)
 
     def configure(self, **settings: str) -> None:
         """Let these be the group's settings, and no others."""
