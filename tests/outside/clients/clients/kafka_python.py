@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from typing import Any
 
@@ -9,9 +10,11 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Place
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.structs import OffsetAndMetadata
+from kafka.structs import MemberState, OffsetAndMetadata
 
 from tests.outside.clients.clients.base import NEWER, Rec
+
+JOIN_SECONDS = 30
 
 
 def record(message: Any) -> Rec:
@@ -27,24 +30,61 @@ def record(message: Any) -> Rec:
 
 
 class KafkaPythonMember:
+    """A consumer of which no join is cut short: its polls go on in a thread until it has joined.
+
+    The library forgets a join that is answered between two polls: the next poll joins anew, and a
+    leader's joining anew makes all members join. A member's poll that the others' answers wait for
+    is over when the answers are there, so members polled in turn may do that for ever, each of
+    their requests answered. An application that polls in one thread a member is not hurt so.
+    """
+
     def __init__(self, consumer: Any, topic: str) -> None:
         self._topic = topic
         self._consumer = consumer
+        self._thread = ThreadPoolExecutor(1)
+        self._joining: Future[list[Rec]] | None = None
+        self._closed = False
 
     def poll(self, seconds: float) -> list[Rec]:
+        if self._joining is None:
+            found = self._poll(seconds)
+            if self._is_joining():
+                self._joining = self._thread.submit(self._poll_until_joined)
+            return found
+        wait([self._joining], seconds)
+        if not self._joining.done():
+            return []
+        joined, self._joining = self._joining, None
+        return joined.result()
+
+    def _poll(self, seconds: float) -> list[Rec]:
         polled = self._consumer.poll(timeout_ms=int(seconds * 1000))
         return [record(message) for batch in polled.values() for message in batch]
+
+    def _poll_until_joined(self) -> list[Rec]:
+        """Poll for as long as it joins, and at most JOIN_SECONDS: a later poll goes on."""
+        found: list[Rec] = []
+        deadline = time.monotonic() + JOIN_SECONDS
+        while self._is_joining() and not self._closed and time.monotonic() < deadline:
+            found += self._poll(0.5)
+        return found
+
+    def _is_joining(self) -> bool:
+        return self._consumer.group_metadata().state is MemberState.REBALANCING
 
     def assigned(self) -> set[int]:
         return {place.partition for place in self._consumer.assignment()}
 
     def commit(self) -> None:
+        assert self._joining is None, "what was polled while it joins is not handed over yet"
         self._consumer.commit()
 
     def group_metadata(self) -> Any:
         return self._consumer.group_metadata()
 
     def close(self) -> None:
+        self._closed = True
+        self._thread.shutdown()
         self._consumer.close()
 
 
