@@ -73,9 +73,7 @@ class Partition(Watched):
         super().__init__()
         self.log = log
         self.topic_partition: TopicPartition = log.topic_partition
-        self.role = PartitionRole(
-            log, flusher, self._watchers, self._wake, flush_on_ack=flush_on_ack
-        )
+        self.role = PartitionRole(log, flusher, self._watchers, flush_on_ack=flush_on_ack)
         self._waiters = self.role.waiters
         self.when_committed = self._waiters.when_committed
         self._flush_soon = flusher.flush_soon

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.in_sync_replicas import ALONE, Replicas
 from headrace.broker.waiters import CommitWaiters
+from headrace.broker.watchable import wake
 from headrace.log.flusher import Flusher
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode
@@ -33,7 +34,6 @@ class PartitionRole:
         "_announced",
         "_announced_start",
         "_flush_soon",
-        "_wake",
         "_watchers",
         "closed",
         "flushes_on_ack",
@@ -49,12 +49,15 @@ class PartitionRole:
         self,
         log: Log,
         flusher: Flusher,
-        watchers: Collection[object],
-        wake: Callable[[], None],
+        watchers: Collection[Callable[[], None]],
         *,
         flush_on_ack: bool,
     ) -> None:
-        """Take no role yet. `wake` tells `watchers`, those of the partition, to look again."""
+        """Take no role yet. `watchers`, those of the partition, are told to look again.
+
+        They are handed over without the partition: one that is deleted is gone at once where
+        nothing below it leads back to it, and else not before the garbage collector looks.
+        """
         self.log = log
         self.leader_epoch = NO_EPOCH
         self.term: LeaderTerm | None = None
@@ -67,7 +70,6 @@ class PartitionRole:
         """Whether the committed ISR is smaller than `min.insync.replicas` asks for."""
         self.waiters = CommitWaiters(log, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._watchers = watchers
-        self._wake = wake
         self._flush_soon = flusher.flush_soon
         self._alone = False
         """Whether it leads and there is no other replica: its own flush commits."""
@@ -137,7 +139,7 @@ class PartitionRole:
         self._end_role()
         self.waiters.refuse(because)
         if led:
-            self._wake()
+            wake(self._watchers)
 
     def close(self, because: ErrorCode) -> None:
         """Serve nothing any more, for good; who waits is told `because`. The log is not touched."""
@@ -227,7 +229,7 @@ class PartitionRole:
         if waiters.waiting:
             waiters.release()
         if self._watchers:
-            self._wake()
+            wake(self._watchers)
 
     def flush_on_ack(self, wanted: bool) -> None:
         """Change what the high watermark means from now on; it never goes back."""

@@ -1,6 +1,6 @@
 """What can be watched: a partition, and a share group's view of one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 
 class Watched:
@@ -24,5 +24,10 @@ class Watched:
         self._watchers.pop(callback, None)
 
     def _wake(self) -> None:
-        for callback in tuple(self._watchers):
-            callback()
+        wake(self._watchers)
+
+
+def wake(watchers: Iterable[Callable[[], None]]) -> None:
+    """Call back those who watch; who comes meanwhile is not called."""
+    for callback in tuple(watchers):
+        callback()

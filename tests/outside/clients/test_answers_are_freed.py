@@ -20,12 +20,13 @@ from headrace.testing import BrokerThread
 from tests.support.share import ACCEPT, SharePlace
 
 REQUESTS = (
+    "headrace.broker.",
     "headrace.frontends.",
     "headrace.net.",
     "headrace.log.",
     "headrace.coordination.transactions",
 )
-"""Modules whose objects live as long as a request, or as the broker."""
+"""Modules whose objects live as long as a request, a partition, or the broker."""
 RECORDS = 40
 T = TypeVar("T")
 
