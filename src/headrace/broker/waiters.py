@@ -15,7 +15,8 @@ class CommitWaiters:
 
     def __init__(self, log: Log, refusal: ErrorCode) -> None:
         self._log = log
-        self.waiting: deque[tuple[Offset, Done[ApiError | None]]] = deque()
+        self.waiting: deque[tuple[Offset, Done[ApiError | None]]] | None = None
+        """None until somebody had to wait: an idle partition needs no room for a queue."""
         self.refusal: ErrorCode | None = refusal
         """Why nothing is served, or None while something is."""
 
@@ -31,6 +32,8 @@ class CommitWaiters:
         elif commit_offset <= self._log.high_watermark and not self.waiting:
             callback(None)
         else:
+            if self.waiting is None:
+                self.waiting = deque()
             self.waiting.append((commit_offset, callback))
             if commit_offset <= self._log.high_watermark:
                 self.release()
@@ -44,6 +47,6 @@ class CommitWaiters:
     def refuse(self, because: ErrorCode) -> None:
         """Tell those who wait, and all who ask from now on, `because`."""
         self.refusal = because
-        waiting, self.waiting = self.waiting, deque()
-        for _, callback in waiting:
+        waiting, self.waiting = self.waiting, None
+        for _, callback in waiting or ():
             callback(ApiError(because))
