@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from headrace.cluster.topic_creation import NewTopic
 from headrace.frontends.kafka.connection.authorisation import (
     DESCRIBE_TOPIC,
@@ -19,7 +21,7 @@ from headrace.frontends.kafka.connection.authorisation import (
 from headrace.frontends.kafka.connection.dispatch import KafkaSession
 from headrace.net.pending import Pending
 from headrace.record.batch import Record, build
-from headrace.security.authorizer import AllowsAll
+from headrace.security.authorizer import AllowsAll, Authorizer
 from headrace.security.identity import Identity, Principal
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
@@ -132,11 +134,14 @@ async def begin(here: Room, session: KafkaSession) -> dict[str, Any]:
     return who
 
 
-def test_a_batch_of_a_transaction_without_its_id_is_in_no_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rules", [AllowsAll(), Rules()])
+def test_a_batch_of_a_transaction_without_its_id_is_in_no_run(
+    tmp_path: Path, rules: Authorizer
+) -> None:
     async def test(here: Room) -> None:
         dispatcher, session = open_session(here, ALICE)
         who = await begin(here, session)
-        here.broker.authorizer = Rules()
+        here.broker.authorizer = rules
         plain = produced(batch(), batch())
         learned = session.run(plain, 0, len(plain))
         assert learned is not None
@@ -216,6 +221,36 @@ def test_a_kept_metadata_answer_is_for_who_asked_and_for_as_long_as_he_may(tmp_p
         rules.to = ALICE
         rules.change(DESCRIBE_TOPIC)
         assert [await seen(ALICE), await seen(elsewhere)] == [[], [0]]
+        await dispatcher.stop()
+
+    in_room(tmp_path, test)
+
+
+def together(*batches: bytes) -> dict[str, Any]:
+    """One request without a transactional id, a batch for each partition."""
+    data = [{"index": at, "records": records} for at, records in enumerate(batches)]
+    return {**produce(b""), "topic_data": [{"name": "t", "partition_data": data}]}
+
+
+@pytest.mark.parametrize("rules", [AllowsAll(), Rules()])
+@pytest.mark.parametrize("version", [3, 12])
+def test_a_batch_of_a_transaction_without_its_id_has_its_whole_request_refused(
+    tmp_path: Path, rules: Authorizer, version: int
+) -> None:
+    async def test(here: Room) -> None:
+        dispatcher, session = open_session(here, ALICE)
+        who = await begin(here, session)
+        here.broker.authorizer = rules
+        before = end_of(here)
+        hidden = batch(**who, base_sequence=1, transactional=True)
+        absent = {**produce(hidden), "topic_data": [
+            {"name": "absent", "partition_data": [{"index": 0, "records": hidden}]}]}  # fmt: skip
+        for request in (produce(hidden), together(batch(), hidden), absent):
+            answer = await call(here, session, ApiKey.PRODUCE, version, request)
+            (topic,) = answer.responses
+            codes = {int(part.error_code) for part in topic.partition_responses}
+            assert codes == {TRANSACTION}, request
+        assert end_of(here) == before
         await dispatcher.stop()
 
     in_room(tmp_path, test)

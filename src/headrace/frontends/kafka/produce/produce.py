@@ -10,7 +10,8 @@
   from v8 on); large and compressed ones are looked at by a thread, and wait for it. So do batches
   that `compression.type` wants in another codec. Refused times are named in small plain batches.
 * A transactional batch is taken while its producer has a transaction open that reaches the
-  partition; from v12 on the first one takes the partition in (KIP-890).
+  partition; from v12 on the first one takes the partition in (KIP-890). In a request without a
+  transactional id it has the whole request refused, as where that id is not allowed.
 
 v3 transactional id · v5 log start offset · v8 error message · v9 flexible
 v11 TRANSACTION_ABORTABLE · v12 partitions join transactions by themselves · v13 topic ids
@@ -20,6 +21,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from headrace.frontends.kafka.connection.authorisation import authorization_failed
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.produce import (
     record_validation,
@@ -33,7 +35,7 @@ from headrace.frontends.kafka.produce.request_batches import (
     to_check,
     view_of,
 )
-from headrace.frontends.kafka.produce.transaction_begin import NONE_BEGUN, Begun, First
+from headrace.frontends.kafka.produce.transaction_begin import NONE_BEGUN, Begun
 from headrace.frontends.kafka.produce.write_permissions import NONE_REFUSED
 from headrace.log.producers.producer_states import Begins
 from headrace.model.errors import ApiError, ErrorCode
@@ -41,7 +43,8 @@ from headrace.model.nouns import Offset
 from headrace.net.pending import Pending
 from headrace.net.session import CloseConnection
 from headrace.record.batch import TRANSACTIONAL, check_produced, parse_header
-from headrace.record.batch_layout import RECORD_COUNT
+from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
+from headrace.security.authorizer import ResourceType
 from headrace.wire.kafka.hot.produce import (
     TOPIC_IDS_FROM,
     PartitionData,
@@ -71,10 +74,11 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one Produce request."""
     version = context.version
     request, forbidden = decode_request(version, body), NONE_REFUSED
-    if not context.broker.authorizer.allows_all:
-        request, forbidden = write_permissions.allowed(context, request)
     transactional_id, acks, timeout_ms, topics = request
-    alone = len(topics) == 1 and len(topics[0][2]) == 1 and not forbidden
+    alone = len(topics) == 1 and len(topics[0][2]) == 1
+    if not (alone and context.broker.authorizer.allows_all):
+        request, forbidden = write_permissions.allowed(context, request)
+        topics, alone = request.topics, alone and not forbidden
     if not alone or (transactional_id is not None and _may_begin(context, topics[0])):
         todo = list(to_check(context, request))
         if any(
@@ -83,12 +87,9 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             return _later(context, body)
         checked = record_validation.check_all(todo, len(body)) if todo else {}
         checked |= forbidden
-        first = list(first_ones(context, request)) if transactional_id is not None else []
-        if not first or transactional_id is None:
+        if transactional_id is None:
             return _several(context, request, checked, NONE_BEGUN, Pending())
-        if version >= transaction_begin.ADDS_SINCE:
-            return _later(context, body)
-        return _verified(context, body, request, checked, first)
+        return _in_transaction(context, body, request, checked)
     # The usual request: one batch, outside of a transaction or in one that is open there already.
     # What follows is this API's whole cost for small batches.
     name, topic_id, ((index, records),) = topics[0]
@@ -103,6 +104,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
             partition = broker.partition(name, index)
         view = records if isinstance(records, memoryview) else memoryview(records or b"")
         header = check_produced(view, version)
+        if header[ATTRIBUTES] & TRANSACTIONAL and transactional_id is None:
+            raise authorization_failed(ResourceType.TRANSACTIONAL_ID)
         if partition.inspected:
             task = record_validation.task_of(partition, header)
             if task is not None:
@@ -148,6 +151,8 @@ def _seconds(timeout_ms: int) -> float:
 def _refused(context: RequestContext, request: ProduceRequest, error: ApiError) -> Answer:
     """Return the answer to the usual request whose one batch was not taken."""
     name, topic_id, (data,) = request.topics[0]
+    if write_permissions.is_unnamed(request):  # said before all else that is wrong
+        error = authorization_failed(ResourceType.TRANSACTIONAL_ID)
     if request.acks == ACKS_NONE:
         raise CloseConnection(f"a batch with acks=0 was not taken: {error}")
     result = _result_of(data.partition, _named(context, request.topics[0], data, error))
@@ -199,17 +204,18 @@ def _later(context: RequestContext, body: memoryview) -> Pending:
     return postponed.pending
 
 
-def _verified(
-    context: RequestContext,
-    body: memoryview,
-    request: ProduceRequest,
-    checked: "Checked",
-    first: list[First],
+def _in_transaction(
+    context: RequestContext, body: memoryview, request: ProduceRequest, checked: "Checked"
 ) -> Answer:
-    """Append the batches once the coordinator has said that `first` are in the transaction.
+    """Append the batches once the coordinator has said that all are in the transaction.
 
     One that is here says so while it is asked: then nothing is copied.
     """
+    first = list(first_ones(context, request))
+    if not first:
+        return _several(context, request, checked, NONE_BEGUN, Pending())
+    if context.version >= transaction_begin.ADDS_SINCE:
+        return _later(context, body)
     told: list[Begun] = []
     postponed: list[_Postponed] = []
 

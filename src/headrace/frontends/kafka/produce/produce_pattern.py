@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.frontends.kafka.produce.commit_group import Framer
 from headrace.model.errors import ApiError, Malformed
-from headrace.record.batch import BatchHeader, check_produced
-from headrace.record.batch_layout import LAST_OFFSET_DELTA
+from headrace.record.batch import TRANSACTIONAL, BatchHeader, check_produced
+from headrace.record.batch_layout import ATTRIBUTES, LAST_OFFSET_DELTA
 from headrace.wire.kafka.frame import parse_request
 from headrace.wire.kafka.hot.produce import (
     START_OFFSET_FROM,
@@ -100,6 +100,8 @@ class Pattern:
         found = Found([], [], [], [], [])
         indexes, batches, headers, correlation_ids, ends = found
         unpack, code, version, tail = self._unpack, self._code, self.version, self._tail
+        # A batch of a transaction in a request without a transactional id is refused.
+        refused = TRANSACTIONAL if self.transactional_id is None else 0
         skipped = LENGTH_BYTES + FIXED_BYTES + len(self._lead) + _INDEX_BYTES
         skipped += len(self._announced)
         last = filled - skipped
@@ -117,6 +119,8 @@ class Pattern:
             try:
                 header = check_produced(batch, version)
             except ApiError:
+                break
+            if header[ATTRIBUTES] & refused:
                 break
             indexes.append(index)
             batches.append(batch)

@@ -25,7 +25,7 @@ from headrace.frontends.kafka.produce.write_permissions import may_run
 from headrace.model.errors import ApiError, Malformed
 from headrace.net.session import Run
 from headrace.observe.metrics import ApiStats
-from headrace.record.batch import TRANSACTIONAL, stamp
+from headrace.record.batch import stamp
 from headrace.record.batch_layout import RECORD_COUNT
 from headrace.wire.kafka.api import ApiKey
 
@@ -75,7 +75,7 @@ class ProduceRuns:
 
     __slots__ = (
         "_authorisation", "_broker", "_identity", "_let_pass", "_pass", "_patience", "_pattern",
-        "_plain_only", "_routes", "_size_max",
+        "_routes", "_size_max",
     )  # fmt: skip
 
     def __init__(
@@ -92,10 +92,8 @@ class ProduceRuns:
         self._size_max = min(broker.config.socket_request_max_bytes, FRAME_BYTES_MAX)
         self._identity = identity
         self._pattern: Pattern | None = None
-        # The version of who may do what by which the pattern's requests were allowed, and whether
-        # that holds for batches outside of transactions only.
+        # The version of who may do what by which the pattern's requests were allowed.
         self._authorisation = -1
-        self._plain_only = False
         # How many requests go the ordinary way unasked after a try that came to nothing; twice as
         # many after each such try.
         self._let_pass = 0
@@ -144,14 +142,7 @@ class ProduceRuns:
         most, group = FRAMES_MAX, self._pass.group
         if group is not None and pattern.acks == _ACKS_ALL and group.fits(pattern.route):
             most = min(most, group.room)
-        found = pattern.find(view, at, filled, most)
-        if self._plain_only:
-            for count, header in enumerate(found.headers):
-                if header.attributes & TRANSACTIONAL:
-                    for fields in found:
-                        del fields[count:]
-                    break
-        return found
+        return pattern.find(view, at, filled, most)
 
     def _learn(self, view: memoryview, at: int, size: int) -> Pattern | None:
         (code,) = _unpack_code(view, at)
@@ -163,9 +154,7 @@ class ProduceRuns:
             pattern = Pattern(code, route, view[begin : begin + size], self._size_max)
         except Malformed:
             return None
-        authorizer = self._broker.authorizer
-        self._authorisation = authorizer.version
-        self._plain_only = not authorizer.allows_all and pattern.transactional_id is None
+        self._authorisation = self._broker.authorizer.version
         named = *pattern.named, pattern.transactional_id
         return pattern if may_run(self._broker, self._identity, *named) else None
 

@@ -12,8 +12,8 @@ from headrace.frontends.kafka.connection.authorisation import (
     authorization_failed,
     permits,
 )
-from headrace.model.errors import ApiError
-from headrace.record.batch import TRANSACTIONAL, parse_header
+from headrace.record.batch import TRANSACTIONAL
+from headrace.record.batch_layout import ATTRIBUTES_AT, HEADER_BYTES, MAGIC, MAGIC_AT
 from headrace.security.authorizer import Operation, Resource, ResourceType
 from headrace.wire.kafka.hot.produce import TOPIC_IDS_FROM, ProduceRequest, TopicData
 
@@ -21,22 +21,25 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.frontends.kafka.connection.handler import RequestContext
     from headrace.frontends.kafka.produce.transaction_begin import Place
+    from headrace.model.errors import ApiError
     from headrace.security.identity import Identity
 
     Refused = dict[Place, ApiError]
     """Why batches are not taken, by their places in the request."""
 
 NONE_REFUSED: "Refused" = {}
+_FLAGS_AT = ATTRIBUTES_AT + 1
+"""The lower of the two bytes of attributes."""
 
 
 def allowed(context: "RequestContext", request: ProduceRequest) -> "tuple[ProduceRequest, Refused]":
     """Return the request without batches that who asks may not write, and why he may not."""
-    if context.broker.authorizer.allows_all:
+    name = request.transactional_id
+    unnamed = is_unnamed(request)
+    if context.broker.authorizer.allows_all and not unnamed:
         return request, NONE_REFUSED
-    unnamed = _is_transactional(request) and not (
-        request.transactional_id is not None
-        and permits(context, WRITE_TRANSACTION, request.transactional_id)
-    )
+    if name is not None and _is_transactional(request):
+        unnamed = not permits(context, WRITE_TRANSACTION, name)
     refused: Refused = {}
     topics = []
     for topic_at, topic in enumerate(request.topics):
@@ -51,16 +54,21 @@ def allowed(context: "RequestContext", request: ProduceRequest) -> "tuple[Produc
     return request._replace(topics=topics), refused
 
 
+def is_unnamed(request: ProduceRequest) -> bool:
+    """Tell whether it has a batch of a transaction, and no transactional id."""
+    return request.transactional_id is None and _is_transactional(request)
+
+
 def _is_transactional(request: ProduceRequest) -> bool:
     for topic in request.topics:
         for data in topic.partitions:
-            records = data.records
-            view = records if isinstance(records, memoryview) else memoryview(records or b"")
-            try:
-                if parse_header(view).attributes & TRANSACTIONAL:
-                    return True
-            except ApiError:
-                continue  # told when it is to be appended
+            records = data.records or b""
+            if (
+                len(records) >= HEADER_BYTES  # what is no batch is told when it is to be appended
+                and records[_FLAGS_AT] & TRANSACTIONAL
+                and records[MAGIC_AT] == MAGIC
+            ):
+                return True
     return False
 
 
