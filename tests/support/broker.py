@@ -16,6 +16,7 @@ from headrace.ports.network import ListenOptions, Network
 from headrace.ports.store import SessionEvents
 from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.record.batch import Record, build, parse_header
+from headrace.security.authorizer import Authorizer
 from headrace.security.identity import Identity
 from headrace.server.assembly import Server
 from headrace.testing.clock import SimClock, SimRandom
@@ -141,6 +142,7 @@ async def room(
     *,
     kill: bool = False,
     directories: tuple[str, ...] = ("/data",),
+    authorizer: Authorizer | None = None,
     **settings: str,
 ) -> AsyncIterator[Room]:
     """Start a broker, its metadata in `place`, its logs on `disk`; stop (or kill) it at the end.
@@ -152,7 +154,7 @@ async def room(
     world = HandWorld(place, disk)
     pump = asyncio.ensure_future(_pump(disk, world.sim_clock))
     broken: list[Exception] = []
-    server = Server(config, world, broken.append)
+    server = Server(config, world, broken.append, authorizer=authorizer)
     try:
         await server.start()
         here = Room(server, disk, world.store)

@@ -32,6 +32,7 @@ from headrace.ports.network import ListenOptions
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
+from headrace.security.authorizer import Authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
 
@@ -61,10 +62,12 @@ class Server:
         fatal: Callable[[Exception], None],
         *,
         controller: Callable[[Broker, Store, SessionEvents], Controller] = Controller,
+        authorizer: Authorizer | None = None,
     ) -> None:
         """`fatal` is called with a broken invariant: the process must end, uncleanly.
 
-        `controller` makes the broker's part in the cluster, through the open store.
+        `controller` makes the broker's part in the cluster, through the open store. `authorizer`
+        says who may do what; without one everybody may do everything.
         """
         self.config = config
         self.world = world
@@ -87,6 +90,7 @@ class Server:
         self._session = SessionEvents()
         self._fatal = fatal
         self._make_controller = controller
+        self._authorizer = authorizer
         self._stopping = False
 
     async def start(self) -> None:
@@ -158,6 +162,7 @@ class Server:
             directories=self.directories,
             metrics=self.metrics,
             cluster_id=cluster_id,
+            authorizer=self._authorizer,
         )
 
     def _make_cleaner(self) -> None:
