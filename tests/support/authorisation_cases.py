@@ -244,6 +244,11 @@ CASES: dict[ApiKey, list[Case]] = {
         case(0, {"deletions": [{"name": "u", "mechanism": 1}]}, auth.ALTER_CLUSTER,
              ("results.error_code", CLUSTER)),
     ],
+    ApiKey.DESCRIBE_CLUSTER: [
+        case(2, {"endpoint_type": 1, "include_cluster_authorized_operations": True},
+             auth.DESCRIBE_CLUSTER,
+             left_out=lambda answer: answer.cluster_authorized_operations == 0),
+    ],
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: [
         case(0, {"topics": [{"name": "t"}], "response_partition_limit": 10},
              auth.DESCRIBE_TOPIC, ("topics.error_code", TOPIC)),

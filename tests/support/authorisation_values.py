@@ -103,9 +103,7 @@ IN_TRANSACTION = {
 ADDED = {
     "v3_and_below_transactional_id": "x", "v3_and_below_producer_id": 1,
     "v3_and_below_producer_epoch": 0,
-    "v3_and_below_topics": [
-        {"name": "t", "partitions": [0]}, {"name": "__consumer_offsets", "partitions": [0]},
-    ],
+    "v3_and_below_topics": [{"name": "t", "partitions": [0]}],
 }  # fmt: skip
 ACL = {
     "resource_type": 2, "resource_name": "t", "resource_pattern_type": 3, "principal": "User:a",

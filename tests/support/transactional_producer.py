@@ -49,11 +49,12 @@ class Producer:
             self.sequence = {}
         return name_of(answer.error_code)
 
-    async def add(self, *partitions: int, version: int = 3, verify: bool = False) -> list[str]:
+    async def add(self, *partitions: int, version: int = 3, verify: bool = False,
+                  topic: str = TOPIC) -> list[str]:  # fmt: skip
         key = K.ADD_PARTITIONS_TO_TXN
         topics = (
             self.client.part(
-                key, version, "AddPartitionsToTxnTopic", name=TOPIC, partitions=partitions
+                key, version, "AddPartitionsToTxnTopic", name=topic, partitions=partitions
             ),
         )
         fields: dict[str, Any] = {**self.who, "topics": topics}
@@ -70,7 +71,8 @@ class Producer:
             (found,) = answer.results_by_topic_v3_and_below
         return [name_of(one.partition_error_code) for one in found.results_by_partition]
 
-    async def write(self, value: bytes, partition: int = 0, version: int = 9, **given: Any) -> str:
+    async def write(self, value: bytes, partition: int = 0, version: int = 9, *,
+                    transactional_id: str | None = ID, **given: Any) -> str:  # fmt: skip
         sequence = self.sequence.get(partition, 0)
         batch: dict[str, Any] = {
             "producer_id": self.producer_id,
@@ -87,7 +89,7 @@ class Producer:
         answer = await self.client.ask(
             key,
             version,
-            transactional_id=ID,
+            transactional_id=transactional_id,
             acks=-1,
             timeout=MINUTE,
             topic_data=(topic,),

@@ -7,9 +7,15 @@ from typing import Any
 import pytest
 
 from headrace.cluster.topic_creation import NewTopic
-from headrace.frontends.kafka.connection.authorisation import ASKED, NOT_ASKED
+from headrace.frontends.kafka.connection.authorisation import (
+    ASKED,
+    CREATE_CLUSTER,
+    CREATE_TOPIC,
+    NOT_ASKED,
+    Ask,
+)
 from headrace.frontends.kafka.connection.registry import APIS
-from headrace.security.authorizer import AllowsAll
+from headrace.security.authorizer import OPERATIONS_OF, AllowsAll, ResourceType
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
 from tests.support.authorisation import Rules, call, errors, open_session, state_of
@@ -20,6 +26,7 @@ from tests.support.authorisation_values import (
     CLUSTER,
     FEW,
     GROUP,
+    NEW_TOPIC,
     NOT_ATTEMPTED,
     OFFSETS,
     SECOND,
@@ -31,6 +38,16 @@ from tests.support.authorisation_values import (
     share_fetched,
 )
 from tests.support.broker import Room, play, room
+
+TOLD = {
+    ApiKey.DESCRIBE_CLUSTER: {
+        Ask(operation, ResourceType.CLUSTER) for operation in OPERATIONS_OF[ResourceType.CLUSTER]
+    },
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: {
+        Ask(operation, ResourceType.TOPIC) for operation in OPERATIONS_OF[ResourceType.TOPIC]
+    },
+}
+"""What is asked only to be told of: nothing is refused for it."""
 
 
 async def furnish(here: Room) -> None:
@@ -131,7 +148,7 @@ def test_what_is_allowed_is_done_and_nothing_but_the_table_is_asked(
             if one.acts:
                 assert await state_of(here) != before, one
             assert rules.asked
-            assert {ask for _, ask, _ in rules.asked} <= set(ASKED[key])
+            assert {ask for _, ask, _ in rules.asked} <= set(ASKED[key]) | TOLD.get(key, set())
             await dispatcher.stop()
 
     in_room(tmp_path, test)
@@ -161,3 +178,15 @@ def test_an_authorizer_that_allows_all_is_asked_nothing(tmp_path: Path) -> None:
         await dispatcher.stop()
 
     in_room(tmp_path, test)
+
+
+def test_a_broker_asks_the_authorizer_that_it_is_made_with(tmp_path: Path) -> None:
+    async def story() -> None:
+        refusing = Rules(CREATE_CLUSTER, CREATE_TOPIC)
+        async with room(tmp_path, SimDisk(), authorizer=refusing, **FEW) as here:
+            dispatcher, session = open_session(here, ALICE)
+            answer = await call(here, session, ApiKey.CREATE_TOPICS, 7, NEW_TOPIC)
+            assert errors(answer) == {("topics.error_code", TOPIC)}
+            await dispatcher.stop()
+
+    play(story())

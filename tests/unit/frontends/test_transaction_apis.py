@@ -177,3 +177,27 @@ def test_a_coordinator_that_is_not_here_is_told(tmp_path: Path) -> None:
         assert await one.write(b"a") == "NOT_ENOUGH_REPLICAS"
 
     tell(tmp_path, story)
+
+
+@pytest.mark.parametrize("version", [0, 3])
+def test_clients_add_no_internal_topics_and_hear_of_all_that_is_wrong_at_once(
+    tmp_path: Path, version: int
+) -> None:
+    async def story(one: Producer) -> None:
+        await one.init()
+        for topic in ("__consumer_offsets", "__transaction_state"):
+            refused = ["TOPIC_AUTHORIZATION_FAILED"]
+            assert await one.add(0, version=version, topic=topic) == refused
+        assert await one.add(0, version=version, topic="absent") == ["UNKNOWN_TOPIC_OR_PARTITION"]
+        assert await one.end(version=version) == "INVALID_TXN_STATE", "nothing was begun"
+
+    tell(tmp_path, story)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_brokers_add_internal_topics_for_their_clients(tmp_path: Path, version: int) -> None:
+    async def story(one: Producer) -> None:
+        await one.init()
+        assert await one.add(0, version=version, topic="__consumer_offsets") == ["NONE"]
+
+    tell(tmp_path, story)

@@ -107,6 +107,8 @@ ASKED: dict[ApiKey, tuple[Ask, ...]] = {
     ApiKey.ALTER_CLIENT_QUOTAS: (ALTER_CLUSTER_CONFIGS,),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (DESCRIBE_CLUSTER,),
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: (ALTER_CLUSTER,),
+    # Where it is asked what may be done to the cluster, as by Metadata.
+    ApiKey.DESCRIBE_CLUSTER: (DESCRIBE_CLUSTER,),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (DESCRIBE_TOPIC,),
     ApiKey.DESCRIBE_PRODUCERS: (READ_TOPIC,),
     # DESCRIBE of its topics decides which of them are told.
@@ -129,7 +131,6 @@ NOT_ASKED: dict[ApiKey, str] = {
     ApiKey.API_VERSIONS: "what is served is told to everybody, before he has authenticated",
     ApiKey.SASL_HANDSHAKE: "it leads to authentication: nobody is known yet",
     ApiKey.SASL_AUTHENTICATE: "it leads to authentication: nobody is known yet",
-    ApiKey.DESCRIBE_CLUSTER: "whoever is connected may know the brokers, as by Metadata",
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "every client may push what it is asked for (KIP-714)",
     ApiKey.PUSH_TELEMETRY: "every client may push what it is asked for (KIP-714)",
     ApiKey.CREATE_DELEGATION_TOKEN: "it is refused to everybody: there are no tokens",
@@ -201,3 +202,10 @@ def operations(context: "RequestContext", kind: ResourceType, name: str = CLUSTE
         for operation in OPERATIONS_OF[kind]
         if permits(context, Ask(operation, kind), name)
     )
+
+
+def operations_of_cluster(context: "RequestContext") -> int:
+    """Return what he may do to the cluster, as such bits; none where he may not describe it."""
+    if not permits(context, DESCRIBE_CLUSTER):
+        return 0
+    return operations(context, ResourceType.CLUSTER)

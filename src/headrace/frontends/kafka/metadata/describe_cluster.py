@@ -4,6 +4,7 @@ v1 endpoint type (ours are brokers; there are no controllers to connect to) · v
 which there are none of: a broker without a session is not in the picture.
 """
 
+from headrace.frontends.kafka.connection.authorisation import operations_of_cluster
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import OPERATIONS_UNKNOWN, Entity, maker
 from headrace.model.errors import ErrorCode
@@ -23,6 +24,9 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         message = "this is a broker: it knows no controllers that clients could connect to"
     elif kind != BROKERS:
         code, message = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {kind}?"
+    may = OPERATIONS_UNKNOWN
+    if code is ErrorCode.NONE and request.include_cluster_authorized_operations:
+        may = operations_of_cluster(context)
     brokers = tuple(
         make(
             "DescribeClusterBroker",
@@ -45,5 +49,5 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         cluster_id=image.cluster_id,
         controller_id=image.controller_id,
         brokers=brokers,
-        cluster_authorized_operations=OPERATIONS_UNKNOWN,
+        cluster_authorized_operations=may,
     )

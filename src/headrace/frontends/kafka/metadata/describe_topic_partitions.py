@@ -2,14 +2,15 @@
 
 Java's admin client asks this before Metadata. Topics come sorted by name; a page ends after so many
 partitions, and `next_cursor` says where the next one begins. The lists of KIP-966's eligible
-leaders are empty, never null: Java clients cannot bear that, and the store has no such thing.
+leaders are empty, never null: Java clients cannot bear that, and the store has no such thing. What
+may be done to a topic is told unasked, of one that is not there too.
 """
 
 from collections.abc import Iterable
 from uuid import UUID
 
 from headrace.broker.metadata_image import PartitionInfo, TopicInfo
-from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, refused
+from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, operations, refused
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
     NO_UUID,
@@ -20,6 +21,7 @@ from headrace.frontends.kafka.connection.response_entities import (
 )
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import topic_name_problem
+from headrace.security.authorizer import ResourceType
 
 
 def handle(context: RequestContext, request: Entity) -> Entity:
@@ -39,18 +41,21 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     cursor = None
     for name in sorted(name for name in names if name >= start):
         if name in hidden:
-            topics.append(_told(make, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            topics.append(
+                _told(make, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, OPERATIONS_UNKNOWN)
+            )
             continue
+        may = operations(context, ResourceType.TOPIC, name)
         topic = image.topics.get(name)
         if topic is None:
-            topics.append(_absent(make, name))
+            topics.append(_absent(make, name, may))
             continue
         begin = first if name == start else 0
         if left == 0:
             cursor = make("Cursor", topic_name=name, partition_index=begin)
             break
         page = topic.partitions[begin : begin + left]
-        topics.append(_topic(make, topic, page))
+        topics.append(_topic(make, topic, page, may))
         left -= len(page)
         if begin + len(page) < len(topic.partitions):
             cursor = make("Cursor", topic_name=name, partition_index=begin + len(page))
@@ -58,14 +63,14 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     return make(None, topics=tuple(topics), next_cursor=cursor)
 
 
-def _absent(make: Make, name: str) -> Entity:
+def _absent(make: Make, name: str, may: int) -> Entity:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if topic_name_problem(name) is not None:
         code = ErrorCode.INVALID_TOPIC_EXCEPTION
-    return _told(make, name, code)
+    return _told(make, name, code, may)
 
 
-def _told(make: Make, name: str, code: ErrorCode) -> Entity:
+def _told(make: Make, name: str, code: ErrorCode, may: int = OPERATIONS_UNKNOWN) -> Entity:
     return make(
         "DescribeTopicPartitionsResponseTopic",
         error_code=code,
@@ -73,11 +78,11 @@ def _told(make: Make, name: str, code: ErrorCode) -> Entity:
         topic_id=NO_UUID,
         is_internal=False,
         partitions=(),
-        topic_authorized_operations=OPERATIONS_UNKNOWN,
+        topic_authorized_operations=may,
     )
 
 
-def _topic(make: Make, topic: TopicInfo, page: Iterable[PartitionInfo]) -> Entity:
+def _topic(make: Make, topic: TopicInfo, page: Iterable[PartitionInfo], may: int) -> Entity:
     return make(
         "DescribeTopicPartitionsResponseTopic",
         error_code=ErrorCode.NONE,
@@ -85,7 +90,7 @@ def _topic(make: Make, topic: TopicInfo, page: Iterable[PartitionInfo]) -> Entit
         topic_id=UUID(bytes=topic.topic_id),
         is_internal=topic.internal,
         partitions=tuple(_partition(make, partition) for partition in page),
-        topic_authorized_operations=OPERATIONS_UNKNOWN,
+        topic_authorized_operations=may,
     )
 
 

@@ -18,9 +18,9 @@ from headrace.broker.metadata_image import MetadataImage, PartitionInfo, TopicIn
 from headrace.frontends.kafka.connection.authorisation import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
-    DESCRIBE_CLUSTER,
     DESCRIBE_TOPIC,
     operations,
+    operations_of_cluster,
     permits,
     refused,
 )
@@ -145,8 +145,7 @@ def _response(
         topics = [_asked_topic(context, request, asked, hidden, failed) for asked in request.topics]
     cluster_operations = OPERATIONS_UNKNOWN
     if request.include_cluster_authorized_operations:
-        told = permits(context, DESCRIBE_CLUSTER)
-        cluster_operations = operations(context, ResourceType.CLUSTER) if told else 0
+        cluster_operations = operations_of_cluster(context)
     return MetadataResponse(
         brokers=_brokers(image, context.identity.listener),
         cluster_id=image.cluster_id,

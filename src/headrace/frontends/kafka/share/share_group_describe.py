@@ -6,6 +6,7 @@ from headrace.frontends.kafka.connection.authorisation import (
     DESCRIBE_GROUP,
     DESCRIBE_TOPIC,
     authorization_failed,
+    operations,
     permits,
     refused,
 )
@@ -27,8 +28,9 @@ DEAD = "Dead"
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer at once; each group for itself."""
     make = maker(context)
+    asked = request.include_authorized_operations
     groups = tuple(
-        _group(context, make, _described(context, group_id))
+        _group(context, make, _described(context, group_id), asked)
         for group_id in dict.fromkeys(request.group_ids)
     )
     return make(None, groups=groups)
@@ -53,8 +55,13 @@ def _described(context: RequestContext, group_id: str) -> DescribedShareGroup:
     return described
 
 
-def _group(context: RequestContext, make: Make, described: DescribedShareGroup) -> Entity:
+def _group(
+    context: RequestContext, make: Make, described: DescribedShareGroup, operations_asked: bool
+) -> Entity:
     group = described.group
+    may = OPERATIONS_UNKNOWN
+    if operations_asked and described.error is ErrorCode.NONE:
+        may = operations(context, ResourceType.GROUP, described.group_id)
     members = () if group is None else tuple(group.members.values())
     return make(
         "DescribedGroup",
@@ -66,7 +73,7 @@ def _group(context: RequestContext, make: Make, described: DescribedShareGroup) 
         assignment_epoch=0 if group is None else group.target_epoch,
         assignor_name="" if group is None else described.assignor,
         members=tuple(_member(context, make, member) for member in members),
-        authorized_operations=OPERATIONS_UNKNOWN,
+        authorized_operations=may,
     )
 
 

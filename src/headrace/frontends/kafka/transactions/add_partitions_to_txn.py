@@ -2,7 +2,8 @@
 
 * Answered when that is committed in `__transaction_state`. While the markers of the transaction
   before are being written the request waits for them, a second at most.
-* One partition that does not exist: UNKNOWN_TOPIC_OR_PARTITION, and the others are not attempted.
+* One partition that does not exist or may not be written (internal topics are for brokers to add):
+  it is told so, and the others are not attempted.
 * From v4 on several transactions, and questions (verify only): the form brokers use among each
   other. Clients that know transaction.version 2 need none of it: Produce v12 does it by itself.
 v2 PRODUCER_FENCED · v3 flexible · v4 several · v5 TRANSACTION_ABORTABLE
@@ -29,7 +30,7 @@ from headrace.frontends.kafka.transactions.transactional import (
     resolve,
 )
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
 from headrace.net.pending import Pending
 from headrace.ports.callbacks import Done, gather
 
@@ -53,24 +54,15 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         results = _results(maker(context), topics, codes)
         resolve(context, pending, results_by_topic_v3_and_below=results)
 
-    forbidden = _forbidden(context, request.v3_and_below_transactional_id, topics)
-    if forbidden:
-        done(forbidden)
+    transactional_id = request.v3_and_below_transactional_id
+    if permits(context, WRITE_TRANSACTION, transactional_id):
+        names = frozenset(topic.name for topic in topics)
+        hidden = (names & INTERNAL_TOPICS) | refused(context, WRITE_TOPIC, names)
+        _add(context, transactional_id, who, topics, done, hidden)
     else:
-        _add(context, request.v3_and_below_transactional_id, who, topics, done)
+        failed = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        done(dict.fromkeys(_partitions(topics), failed))
     return pending
-
-
-def _forbidden(context: RequestContext, transactional_id: str, topics: Iterable[Entity]) -> Codes:
-    """Return what to answer where the client may not do all it asks; empty where it may."""
-    partitions = _partitions(topics)
-    if not permits(context, WRITE_TRANSACTION, transactional_id):
-        return dict.fromkeys(partitions, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    names = refused(context, WRITE_TOPIC, (partition.topic for partition in partitions))
-    if not names:
-        return {}
-    no, passed = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED
-    return {partition: no if partition.topic in names else passed for partition in partitions}
 
 
 def _several(context: RequestContext, request: Entity, pending: Pending) -> None:
@@ -106,21 +98,23 @@ def _add(
     who: ProducerEpoch,
     topics: Iterable[Entity],
     done: Done[Codes],
+    hidden: frozenset[str] = frozenset(),
 ) -> None:
+    """Add partitions, unless one of them is of a `hidden` topic or does not exist."""
     partitions = _partitions(topics)
     if not transactional_id:
         done(dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST))
         return
     image = context.broker.image.topics
-    unknown = {
-        partition
-        for partition in partitions
-        if partition.topic not in image
-        or not 0 <= partition.partition < len(image[partition.topic].partitions)
-    }
-    if unknown:
-        absent, passed = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
-        done({partition: absent if partition in unknown else passed for partition in partitions})
+    wrong: Codes = {}
+    for partition in partitions:
+        name, index = partition
+        if name in hidden:
+            wrong[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif name not in image or not 0 <= index < len(image[name].partitions):
+            wrong[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if wrong:
+        done(dict.fromkeys(partitions, ErrorCode.OPERATION_NOT_ATTEMPTED) | wrong)
         return
 
     def added(error: ApiError | None) -> None:
