@@ -8,6 +8,7 @@ feed.py     lines to records, at a chosen speed
 line.py     one line: what its fields are, or why it cannot be read
 tables.py   the pipeline: requests, quarantine, one-minute windows
 live.py     the pipeline's queries at work
+leftovers.py  what a stopped query leaves in a table's folder, removed
 results.py  what was written, read back
 report.py   the tables in the terminal; picture.py the PNG
 folder.py   the directory written to

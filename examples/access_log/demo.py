@@ -161,7 +161,8 @@ def _conclude(
 
     A window is written once the watermark has passed its end, and after the last line nothing moves
     the watermark any more. So a heartbeat says how late it is, and the queries, started again from
-    their checkpoints, take it and end.
+    their checkpoints, take it and end. A batch that the stop fell into is written anew by then;
+    what it had written before is taken away, for readers other than Spark.
     """
     with console.status("closing the last windows"):
         pipeline.stop()
@@ -170,6 +171,7 @@ def _conclude(
         pipeline.start_to_end()
         if not interrupts.wait_until(pipeline.ended, CATCH_UP_S_MAX):
             raise Unbalanced("the queries have not come to the end of the topic")
+        pipeline.remove_leftovers()
     with console.status("reading back what was written"):
         results = pipeline.read_back(fed=len(log.lines), stored=stored, damaged=log.damaged)
     results.account.check()

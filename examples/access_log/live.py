@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import headrace.spark
 from examples.access_log import results, tables, topic
+from examples.access_log.leftovers import remove_unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,6 +80,11 @@ class Pipeline:
         queries, self._queries = self._queries, {}
         for query in queries.values():
             query.stop()
+
+    def remove_leftovers(self) -> None:
+        """Take out of the tables' folders what a stopped batch left; no query may be running."""
+        for table in tables.TABLES:
+            remove_unlisted(self._out / table)
 
     def read_back(self, **counts: int) -> Results:
         """What is in the tables; `counts` as `results.read_back` takes them."""
