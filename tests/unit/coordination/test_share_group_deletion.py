@@ -32,7 +32,9 @@ def has_state(here: Room) -> bool:
     key = ShareKey(GROUP, here.broker.image.topics[TOPIC].topic_id, 0)
     try:
         return here.coordinators.share.states.read(key) is not None
-    except ApiError:
+    except ApiError as error:
+        if error.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            raise
         return False
 
 
