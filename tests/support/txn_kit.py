@@ -4,14 +4,16 @@ The partitions keep real producer states; time and flushes are the test's to mov
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from headrace.broker.metadata_image import MetadataImage
 from headrace.config.keys.transactions import TransactionKeys
 from headrace.config.value_types import Value
 from headrace.coordination.runtime.shard import World
+from headrace.coordination.transactions.markers import Marker, MarkerWritten
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
 from headrace.coordination.transactions.transaction_shard import TransactionShard
@@ -88,20 +90,14 @@ class DataPartition:
         return True
 
     def append_marker(
-        self,
-        producer_id: int,
-        epoch: int,
-        *,
-        commit: bool,
-        coordinator_epoch: int,
-        now_ms: int,
+        self, producer_id: int, epoch: int, commit: bool, coordinator_epoch: int
     ) -> MarkerAppended:
         if self.refusal is not None:
             raise ApiError(self.refusal)
         self.producers.check_epoch(producer_id, epoch, coordinator_epoch)
         kind = ControlType.COMMIT if commit else ControlType.ABORT
         batch = build_marker(
-            kind, coordinator_epoch, producer_id=producer_id, producer_epoch=epoch, timestamp=now_ms
+            kind, coordinator_epoch, producer_id=producer_id, producer_epoch=epoch, timestamp=1
         )
         (_, header), *_ = iterate(batch)
         offset = Offset(len(self.entries))
@@ -151,11 +147,34 @@ class Participants:
         }
         self.told: list[tuple[TopicPartition, int, bool]] = []
 
-    def find(self, partition: TopicPartition) -> DataPartition | None:
-        return self.partitions.get(partition)
+        """Markers that hold."""
+        self.asked: list[list[TopicPartition]] = []
+        """Each call to write, with the partitions it was for."""
 
-    def marked(self, partition: TopicPartition, producer_id: int, *, committed: bool) -> None:
-        self.told.append((partition, producer_id, committed))
+    def exists(self, partition: TopicPartition) -> bool:
+        return partition in self.partitions
+
+    def write(
+        self, marker: Marker, partitions: Sequence[TopicPartition], done: MarkerWritten
+    ) -> None:
+        self.asked.append(list(partitions))
+        for partition in partitions:
+            data = self.partitions[partition]
+            try:
+                appended = data.append_marker(*marker)
+            except ApiError as error:
+                done(partition, error)
+            else:
+                written = partial(self._written, partition, marker, done)
+                data.when_committed(appended.commit_offset, written)
+
+    def _written(
+        self, partition: TopicPartition, marker: Marker, done: MarkerWritten,
+        error: ApiError | None,
+    ) -> None:  # fmt: skip
+        if error is None:
+            self.told.append((partition, marker.producer_id, marker.commit))
+        done(partition, error)
 
 
 class Config(TransactionKeys):

@@ -4,6 +4,7 @@ import pytest
 
 from headrace.coordination.transactions import records
 from headrace.coordination.transactions.describe import Filter
+from headrace.coordination.transactions.limits import TransactionLimits
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
@@ -93,6 +94,36 @@ def test_a_partition_that_is_away_gets_its_marker_when_it_is_back() -> None:
     room.clock.advance(1)
     assert room.data(P1).values() == ["b", "COMMIT"]
     assert room.data(P0).values() == ["a", "COMMIT"]
+    assert room.state().status is _S.COMPLETE_COMMIT
+
+
+def test_all_markers_are_asked_for_together_and_so_are_those_that_were_refused() -> None:
+    room = Room()
+    who = begun(room)
+    for partition in (P0, P1):
+        room.data(partition).refusal = _E.NOT_LEADER_OR_FOLLOWER
+    room.end(who)
+    asked, retry = room.participants.asked, TransactionLimits.marker_retry_ms / 1000
+    assert asked == [[P0, P1]]
+    room.clock.advance(retry)
+    assert asked == [[P0, P1]] * 2
+    room.data(P0).refusal = None
+    room.clock.advance(retry)
+    assert asked == [[P0, P1]] * 3
+    room.data(P1).refusal = None
+    room.clock.advance(retry)
+    assert asked == [*[[P0, P1]] * 3, [P1]]
+    assert room.state().status is _S.COMPLETE_COMMIT
+
+
+def test_a_partition_that_is_unknown_elsewhere_is_asked_again_until_its_topic_is_gone() -> None:
+    room = Room()
+    who = begun(room)
+    room.data(P1).refusal = _E.UNKNOWN_TOPIC_OR_PARTITION
+    room.end(who)
+    assert room.state().status is _S.PREPARE_COMMIT
+    del room.participants.partitions[P1]
+    room.clock.advance(1)
     assert room.state().status is _S.COMPLETE_COMMIT
 
 

@@ -7,56 +7,45 @@ does nothing the second time.
 """
 
 import logging
-from collections.abc import Callable
-from functools import partial
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 from headrace.coordination.transactions.transaction_state import TransactionState
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import Offset, TopicPartition
-from headrace.ports.callbacks import Done
+from headrace.model.nouns import TopicPartition
 from headrace.ports.clock import Clock
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
 _logger = logging.getLogger(__name__)
 
+MarkerWritten = Callable[[TopicPartition, ApiError | None], None]
+"""Called with each partition: None once its marker holds, or why it has none."""
 _SUPERSEDED = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
 
 
-class AppendedMarker(Protocol):
-    """What a partition says of an append."""
+class Marker(NamedTuple):
+    """What is written of a transaction's end, in each of its partitions."""
 
-    @property
-    def commit_offset(self) -> Offset: ...
-
-
-class MarkedPartition(Protocol):
-    """What is asked of `broker.partition.Partition`."""
-
-    def append_marker(
-        self,
-        producer_id: int,
-        epoch: int,
-        *,
-        commit: bool,
-        coordinator_epoch: int,
-        now_ms: int,
-    ) -> AppendedMarker: ...
-
-    def when_committed(self, commit_offset: Offset, callback: Done[ApiError | None]) -> None: ...
+    producer_id: int
+    epoch: int
+    commit: bool
+    coordinator_epoch: int
 
 
 class Participants(Protocol):
-    """The partitions transactions write to."""
+    """The partitions transactions write to, on this broker and on others."""
 
-    def find(self, partition: TopicPartition) -> MarkedPartition | None:
-        """Return the partition; None where its topic is gone.
+    def exists(self, partition: TopicPartition) -> bool:
+        """Tell whether the partition is there, led by whomever; False: its topic is gone."""
 
-        ApiError where it is not served now.
+    def write(
+        self, marker: Marker, partitions: Sequence[TopicPartition], done: MarkerWritten
+    ) -> None:
+        """Write the marker to all of them, by one request to each broker that leads some.
+
+        `done` is called for each partition, now or later: once its marker holds and whoever keeps
+        state of its transactions there was told, or with what kept it from being written.
         """
-
-    def marked(self, partition: TopicPartition, producer_id: int, *, committed: bool) -> None:
-        """Tell whoever keeps state of the partition's transactions that its marker holds."""
 
 
 class Markers:
@@ -72,64 +61,56 @@ class Markers:
         retry_seconds: float,
         done: Callable[[], None],
     ) -> None:
-        self._state = state
-        self._commit = state.status is TransactionStatus.PREPARE_COMMIT
-        self._coordinator_epoch = coordinator_epoch
+        commit = state.status is TransactionStatus.PREPARE_COMMIT
+        self._marker = Marker(state.producer_id, state.epoch, commit, coordinator_epoch)
         self._participants = participants
         self._clock = clock
         self._retry_seconds = retry_seconds
         self._done = done
         self._missing = set(state.partitions)
+        self._refused: list[TopicPartition] = []
+        """Those that wait to be asked again, by one timer."""
         self._cancelled = False
 
     def start(self) -> None:
         """Write them; `done` may be called before this returns."""
-        if not self._missing:
+        if self._missing:
+            self._write(sorted(self._missing))
+        else:
             self._done()
-            return
-        for partition in sorted(self._missing):
-            self._write(partition)
 
     def cancel(self) -> None:
         """Write nothing more and call nobody."""
         self._cancelled = True
 
-    def _write(self, partition: TopicPartition) -> None:
+    def _write(self, partitions: Sequence[TopicPartition]) -> None:
         if self._cancelled:
             return
-        state = self._state
-        try:
-            found = self._participants.find(partition)
-            if found is None:
+        there = []
+        for partition in partitions:
+            if self._participants.exists(partition):
+                there.append(partition)
+            else:
                 self._has_its_marker(partition)
-                return
-            appended = found.append_marker(
-                state.producer_id,
-                state.epoch,
-                commit=self._commit,
-                coordinator_epoch=self._coordinator_epoch,
-                now_ms=self._clock.wall_ms(),
-            )
-        except ApiError as error:
-            self._failed(partition, error)
-            return
-        found.when_committed(appended.commit_offset, partial(self._committed, partition))
+        if there:
+            self._participants.write(self._marker, there, self._written)
 
-    def _committed(self, partition: TopicPartition, error: ApiError | None) -> None:
-        if error is not None:
-            self._failed(partition, error)
+    def _written(self, partition: TopicPartition, error: ApiError | None) -> None:
+        if self._cancelled:
             return
-        self._participants.marked(partition, self._state.producer_id, committed=self._commit)
+        if error is not None and error.code not in _SUPERSEDED:
+            if not self._refused:
+                self._clock.call_later(self._retry_seconds, self._write_again)
+            self._refused.append(partition)
+            return
+        if error is not None:
+            _logger.warning("%s needs no marker of this transaction any more: %s", partition, error)
         self._has_its_marker(partition)
 
-    def _failed(self, partition: TopicPartition, error: ApiError) -> None:
-        if self._cancelled:
-            return
-        if error.code in _SUPERSEDED:
-            _logger.warning("%s needs no marker of this transaction any more: %s", partition, error)
-            self._has_its_marker(partition)
-            return
-        self._clock.call_later(self._retry_seconds, partial(self._write, partition))
+    def _write_again(self) -> None:
+        """Ask all that could not take it, together."""
+        refused, self._refused = self._refused, []
+        self._write(refused)
 
     def _has_its_marker(self, partition: TopicPartition) -> None:
         if self._cancelled:

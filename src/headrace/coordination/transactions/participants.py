@@ -1,16 +1,17 @@
-"""The partitions of this broker as transactions see them."""
+"""The partitions of this broker as those who end transactions see them."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from headrace.broker.broker import Broker
-    from headrace.broker.partition import Partition
     from headrace.coordination.groups.group_coordinators import GroupCoordinators
+    from headrace.coordination.transactions.markers import Marker, MarkerWritten
 
 
 class LocalParticipants:
@@ -21,20 +22,44 @@ class LocalParticipants:
         self._broker = broker
         self._groups = groups
 
-    def find(self, partition: TopicPartition) -> "Partition | None":
-        """Return the partition; None where its topic is gone.
-
-        ApiError where it is not served now.
-        """
+    def exists(self, partition: TopicPartition) -> bool:
+        """Tell whether the partition is there, served now or not."""
         try:
-            return self._broker.partition(*partition)
+            self._broker.partition(*partition)
         except ApiError as error:
-            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                return None
-            raise
+            return error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return True
 
-    def marked(self, partition: TopicPartition, producer_id: int, *, committed: bool) -> None:
-        """Tell the group coordinator of a marker among its offsets."""
-        if partition.topic == OFFSETS_TOPIC:
+    def write(
+        self, marker: "Marker", partitions: "Iterable[TopicPartition]", done: "MarkerWritten"
+    ) -> None:
+        """Append the marker to each of them; `done` with each once it is committed, or why not."""
+        producer_id, epoch, commit, coordinator_epoch = marker
+        now_ms = self._broker.clock.wall_ms()
+        for key in partitions:
+            try:
+                partition = self._broker.partition(*key)
+                appended = partition.append_marker(
+                    producer_id,
+                    epoch,
+                    commit=commit,
+                    coordinator_epoch=coordinator_epoch,
+                    now_ms=now_ms,
+                )
+            except ApiError as error:
+                done(key, error)
+            else:
+                committed = partial(self._committed, marker, key, done)
+                partition.when_committed(appended.commit_offset, committed)
+
+    def _committed(
+        self,
+        marker: "Marker",
+        partition: TopicPartition,
+        done: "MarkerWritten",
+        error: ApiError | None,
+    ) -> None:
+        if error is None and partition.topic == OFFSETS_TOPIC:
             groups = self._groups()
-            groups.end_transaction(partition.partition, producer_id, committed=committed)
+            groups.end_transaction(partition.partition, marker.producer_id, committed=marker.commit)
+        done(partition, error)

@@ -9,6 +9,7 @@ v1 flexible · v2 transaction version
 
 from functools import partial
 
+from headrace.coordination.transactions.markers import Marker
 from headrace.frontends.kafka.connection.authorisation import (
     ALTER_CLUSTER,
     CLUSTER_ACTION,
@@ -30,40 +31,37 @@ _Place = tuple[int, TopicPartition]
 def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the last marker is committed or refused."""
     pending = Pending()
-    participants = context.coordinators.participants
-    wanted: list[tuple[_Place, Entity]] = [
-        ((at, TopicPartition(topic.name, index)), marker)
-        for at, marker in enumerate(request.markers)
+    wanted = [
+        (at, _partitions(marker), _marker(marker)) for at, marker in enumerate(request.markers)
+    ]
+    count = sum(len(partitions) for _, partitions, _ in wanted)
+    written = gather(count, partial(_answer, context, request, pending))
+
+    def answered(at: int, partition: TopicPartition, error: ApiError | None) -> None:
+        written((at, partition), ErrorCode.NONE if error is None else error.code)
+
+    if permits(context, ALTER_CLUSTER) or permits(context, CLUSTER_ACTION):
+        for at, partitions, marker in wanted:
+            context.coordinators.participants.write(marker, partitions, partial(answered, at))
+    else:
+        refused = authorization_failed(ResourceType.CLUSTER)
+        for at, partitions, _ in wanted:
+            for partition in partitions:
+                answered(at, partition, refused)
+    return pending
+
+
+def _partitions(marker: Entity) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, index)
         for topic in marker.topics
         for index in topic.partition_indexes
     ]
-    written = gather(len(wanted), partial(_answer, context, request, pending))
 
-    def committed(place: _Place, marker: Entity, error: ApiError | None) -> None:
-        if error is None:
-            commit = marker.transaction_result
-            participants.marked(place[1], marker.producer_id, committed=commit)
-        written(place, ErrorCode.NONE if error is None else error.code)
 
-    allowed = permits(context, ALTER_CLUSTER) or permits(context, CLUSTER_ACTION)
-    for place, marker in wanted:
-        done = partial(committed, place, marker)
-        try:
-            if not allowed:
-                raise authorization_failed(ResourceType.CLUSTER)
-            partition = context.broker.partition(*place[1])
-            appended = partition.append_marker(
-                marker.producer_id,
-                marker.producer_epoch,
-                commit=marker.transaction_result,
-                coordinator_epoch=marker.coordinator_epoch,
-                now_ms=context.broker.clock.wall_ms(),
-            )
-        except ApiError as error:
-            done(error)
-        else:
-            partition.when_committed(appended.commit_offset, done)
-    return pending
+def _marker(marker: Entity) -> Marker:
+    commit = bool(marker.transaction_result)
+    return Marker(marker.producer_id, marker.producer_epoch, commit, marker.coordinator_epoch)
 
 
 def _answer(
