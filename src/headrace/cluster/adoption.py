@@ -11,13 +11,14 @@ while we were away would come back.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 
 from headrace.broker.broker import Broker
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster import changes
-from headrace.cluster.catalog import Catalog
+from headrace.cluster.catalog import OPERATIONS_PER_MULTI, Catalog
 from headrace.cluster.cluster_facts import Change, ClusterFacts
 from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.stored_topic import FIRST_EPOCH, StoredTopic
@@ -55,7 +56,9 @@ async def adopt(catalog: Catalog, facts: ClusterFacts, writer: Writer, broker: B
             )
         await _write(writer, [changes.creation(facts, topic) for topic in strangers])
         await _pass_producer_ids(catalog, broker, logs.values())
-    await _write(writer, _led_anew(facts, logs, broker.broker_id))
+    anew = _led_anew(facts, logs, broker.broker_id)
+    while some := list(islice(anew, OPERATIONS_PER_MULTI)):
+        await _write(writer, some)
 
 
 async def identify(facts: ClusterFacts, writer: Writer, new_id: Callable[[], bytes]) -> None:
@@ -98,17 +101,21 @@ def found_topics(
 
 def _led_anew(
     facts: ClusterFacts, logs: Mapping[TopicPartition, Log], broker: BrokerId
-) -> list[Change]:
-    """Return the changes that make us the leader of every partition we hold a replica of."""
-    found = []
+) -> Iterator[Change]:
+    """Yield the changes that make us the leader of every partition we hold a replica of.
+
+    There may be many, and what they need at once stays with the process: a part is made at a time.
+    """
+    states: dict[int, PartitionState] = {}  # by leader epoch: most logs are in the same
     for topic, index in facts.partitions_of((broker,)):
         former = topic.states.get(index)
         log = logs.get(TopicPartition(topic.name, index))
         seen = -1 if log is None else int(log.epochs.latest)
         epoch = max(seen, -1 if former is None else former.leader_epoch) + 1
-        state = PartitionState(broker, LeaderEpoch(epoch), (broker,))
-        found.append(changes.state_change(facts, topic, index, state, told=False))
-    return found
+        state = states.get(epoch)
+        if state is None:
+            state = states[epoch] = PartitionState(broker, LeaderEpoch(epoch), (broker,))
+        yield changes.state_change(facts, topic, index, state, told=False)
 
 
 async def _write(writer: Writer, wanted: list[Change]) -> None:

@@ -118,7 +118,10 @@ class ControllerTerm:
         outcome = Outcome()
         await self._writer.carry_out(BrokersJoined(joined), outcome)
         mine = not self._catalog.store.shared
-        taken = [_as_new(change) for change in outcome.taken] if mine else outcome.taken
+        taken = outcome.taken
+        if mine:
+            for at, change in enumerate(taken):  # in place: at a start it is every partition
+                taken[at] = _as_new(change)
         stops = [
             changes.deletion(self.facts.topics[name], marked=True)
             for name in sorted(self.facts.deleting & self.facts.topics.keys())
