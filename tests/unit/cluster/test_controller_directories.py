@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster import znodes
+from headrace.cluster import adoption, znodes
 from headrace.cluster.topic_creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
@@ -170,5 +170,23 @@ def test_with_no_directory_left_nothing_is_created_and_the_store_stays_clean(
             assert isinstance(refused, ApiError)
             assert refused.code is ErrorCode.KAFKA_STORAGE_ERROR
             assert await here.store.children(znodes.TOPICS) == ["t"]
+
+    play(story())
+
+
+def test_each_start_leads_all_partitions_under_a_later_epoch_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adoption, "OPERATIONS_PER_MULTI", 2)
+    disk = SimDisk()
+
+    async def story() -> None:
+        async with room(tmp_path, disk) as here:
+            await created(here, NewTopic("t", 5), NewTopic("u", 2))
+            before = {key: found.leader_epoch for key, found in here.broker.partitions.items()}
+            assert len(before) == 7
+        async with room(tmp_path, disk) as here:
+            after = {key: found.leader_epoch for key, found in here.broker.partitions.items()}
+            assert after == {key: epoch + 1 for key, epoch in before.items()}
 
     play(story())
