@@ -1,4 +1,4 @@
-"""The layout of a record batch v2, stated once: where its fields lie, and their order (KIP-98).
+"""The layout of a record batch v2, stated once: where fields lie, and their order (KIP-98).
 
 Plain constants: code that is too hot for a parsed header, and compiled code, uses them as they are.
 """
@@ -12,7 +12,7 @@ FRAME = struct.Struct(">qiibIhi")
 TIMED_FRAME = struct.Struct(">qiibIhiqqq")
 """The first ten: with the timestamps and the producer's id."""
 
-# Where each field lies in the bytes.
+# Where fields that are read or stamped in place lie in the bytes.
 BASE_OFFSET_AT = 0
 BATCH_LENGTH_AT = 8
 LEADER_EPOCH_AT = 12
@@ -22,9 +22,6 @@ ATTRIBUTES_AT = 21
 LAST_OFFSET_DELTA_AT = 23
 BASE_TIMESTAMP_AT = 27
 MAX_TIMESTAMP_AT = 35
-PRODUCER_ID_AT = 43
-PRODUCER_EPOCH_AT = 51
-BASE_SEQUENCE_AT = 53
 RECORD_COUNT_AT = 57
 HEADER_BYTES = 61
 
@@ -37,12 +34,9 @@ CRC_FROM = ATTRIBUTES_AT
 precede it, are stamped without touching the client's checksum."""
 MAGIC = 2
 
-# Which item of a parsed header each field is: `header[PRODUCER_ID]` where a name's lookup counts.
+# Which item of a parsed header a field is: `header[PRODUCER_ID]` where a name's lookup counts.
 BASE_OFFSET = 0
 BATCH_LENGTH = 1
-LEADER_EPOCH = 2
-MAGIC_VALUE = 3
-CRC = 4
 ATTRIBUTES = 5
 LAST_OFFSET_DELTA = 6
 BASE_TIMESTAMP = 7
