@@ -136,6 +136,31 @@ def test_flushes_and_reads_wait_for_what_the_thread_has_not_written(
     on_loop(story)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [RealFile.sync, RealFile.size, RealFile.close, lambda file: file.truncate(4)],
+    ids=["sync", "size", "close", "truncate"],
+)
+def test_who_uses_a_file_elsewhere_waits_for_what_the_thread_has_not_written(
+    tmp_path: Path, gate: Gate, use: Callable[[RealFile], object]
+) -> None:
+    async def story(disk: RealDisk) -> None:
+        file = opened(disk, tmp_path / "f")
+        written = one_pass(disk, file, 0, b"first")
+        await asyncio.to_thread(gate.arrived.wait, 30)
+        used = asyncio.create_task(asyncio.to_thread(use, file))
+        await asyncio.sleep(0.05)
+        assert not used.done()
+        assert (tmp_path / "f").read_bytes() == b""
+        gate.opened.set()
+        await used
+        assert await written == []
+        assert (tmp_path / "f").read_bytes() in (b"first", b"firs")
+        file.close()
+
+    on_loop(story)
+
+
 def test_a_pass_that_finds_its_batches_written_by_another_waits_for_that_one(
     tmp_path: Path, gate: Gate
 ) -> None:

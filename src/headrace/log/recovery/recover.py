@@ -56,13 +56,24 @@ def open_log(
     disk = context.disk
     present = interrupted_operations.settle(disk, directory)
     log = Log(context, directory, topic_partition, _topic_id(disk, directory), config)
+    try:
+        _load(log, known, present)
+    except (CorruptLogError, OSError):
+        log.close(clean=False)  # nobody else knows of the files that were opened
+        raise
+    return log
+
+
+def _load(log: Log, known: Known, present: list[str]) -> None:
+    """Take in the segments, whose files are among `present`, and all that is known of them."""
+    context, directory = log.context, log.directory
     if not known.clean:
-        said = context.events.published_end(log.topic_id, topic_partition.partition)
+        said = context.events.published_end(log.topic_id, log.topic_partition.partition)
         known = replace(known, published=said)
     segments = _segments(log, present)
     log.segments.replace(segments)
     gaps.check_whole(log, known)
-    content = text_files.read_file(disk, f"{directory}/{file_names.LEADER_EPOCHS}")
+    content = text_files.read_file(context.disk, f"{directory}/{file_names.LEADER_EPOCHS}")
     saved = _read_epochs(content, directory)
     gaps.check_first(log, known, saved)
     log.epochs = LeaderEpochs(saved)
@@ -77,7 +88,6 @@ def open_log(
     if saved is None:
         replay.rebuild_epochs(log)
     _settle(log, known, saved)
-    return log
 
 
 def _believe(log: Log, known: Known) -> None:
