@@ -221,7 +221,7 @@ def decode_response(version: int, body: memoryview) -> FetchResponse:
             name, topic_id = "", reader.uuid()
         else:
             name, topic_id = reader.string(), NO_UUID
-        partitions = [_read_partition(version, reader) for _ in range(reader.count(24))]
+        partitions = [_read_partition(version, reader) for _ in range(reader.count(30))]
         reader.skip_tags()
         topics.append(FetchedTopic(name, topic_id, partitions))
     endpoints: list[NodeEndpoint] = []

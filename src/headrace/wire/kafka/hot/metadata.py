@@ -191,14 +191,14 @@ def decode_response(version: int, body: memoryview) -> MetadataResponse:
     reader = reader_of(version >= FLEXIBLE_FROM)(body)
     throttle_ms = reader.int32() if version >= 3 else 0
     brokers = []
-    for _ in range(reader.count(9)):
+    for _ in range(reader.count(10)):
         node_id, host, port = reader.int32(), reader.string(), reader.int32()
         rack = reader.nullable_string() if version >= 1 else None
         reader.skip_tags()
         brokers.append(BrokerResponse(node_id, host, port, rack))
     cluster_id = reader.nullable_string() if version >= 2 else None
     controller_id = reader.int32() if version >= 1 else -1
-    topics = [_read_topic(version, reader) for _ in range(reader.count(4))]
+    topics = [_read_topic(version, reader) for _ in range(reader.count(8))]
     operations = reader.int32() if _has_cluster_operations(version) else OPERATIONS_UNKNOWN
     error_code = reader.int16() if version >= ERROR_FROM else 0
     reader.skip_tags()
@@ -212,7 +212,7 @@ def _read_topic(version: int, reader: Reader) -> TopicResponse:
     name = reader.nullable_string() if version >= NULL_NAMES_FROM else reader.string()
     topic_id = reader.uuid() if version >= TOPIC_IDS_FROM else NO_UUID
     internal = reader.boolean() if version >= 1 else False
-    partitions = [_read_partition(version, reader) for _ in range(reader.count(12))]
+    partitions = [_read_partition(version, reader) for _ in range(reader.count(18))]
     operations = reader.int32() if version >= 8 else OPERATIONS_UNKNOWN
     reader.skip_tags()
     return TopicResponse(error_code, name, topic_id, internal, partitions, operations)

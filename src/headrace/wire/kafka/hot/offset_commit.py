@@ -82,7 +82,7 @@ def decode_request(
     for _ in range(reader.count(3)):
         name, topic_id = _read_name(version, reader)
         partitions = []
-        for _ in range(reader.count(13)):
+        for _ in range(reader.count(14)):
             index = reader.int32()
             if places is not None:
                 places.append(reader.at)

@@ -186,7 +186,7 @@ def _decode_any(version: int, body: memoryview) -> ProduceRequest:
     for _ in range(reader.count(3)):
         name, topic_id = _read_topic(version, reader)
         partitions = []
-        for _ in range(reader.count(5)):
+        for _ in range(reader.count(6)):
             partitions.append(PartitionData(reader.int32(), reader.nullable_bytes()))
             reader.skip_tags()
         reader.skip_tags()
@@ -355,7 +355,7 @@ def _read_partition(version: int, reader: Reader) -> PartitionResponse:
     errors = []
     message = None
     if version >= 8:
-        for _ in range(reader.count(5)):
+        for _ in range(reader.count(6)):
             errors.append(RecordError(reader.int32(), reader.nullable_string()))
             reader.skip_tags()
         message = reader.nullable_string()

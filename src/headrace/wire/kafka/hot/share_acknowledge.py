@@ -107,7 +107,7 @@ def decode_response(version: int, body: memoryview) -> ShareAcknowledgeResponse:
     for _ in range(reader.count(18)):
         topic_id = bytes(reader.uuid())
         partitions = []
-        for _ in range(reader.count(16)):
+        for _ in range(reader.count(17)):
             index, code, text = reader.int32(), reader.int16(), reader.nullable_string()
             partitions.append(SettledPartition(index, code, text, read_leader(reader)))
             reader.skip_tags()

@@ -163,7 +163,7 @@ def decode_response(version: int, body: memoryview) -> ShareFetchResponse:
     topics = []
     for _ in range(reader.count(18)):
         topic_id = bytes(reader.uuid())
-        partitions = [_read_partition(reader) for _ in range(reader.count(20))]
+        partitions = [_read_partition(reader) for _ in range(reader.count(22))]
         reader.skip_tags()
         topics.append(SharedTopic(topic_id, partitions))
     endpoints = decode_endpoints(reader)
