@@ -107,6 +107,9 @@ def test_a_batch_is_known_if_it_ends_where_the_last_one_does_or_before() -> None
     assert not knows(header(0, 1, epoch=1, base=12))
     assert knows(header(0, 1, epoch=0, base=99))
     assert not knows(header(0, 1, epoch=2, base=0))
+    states.update(header(2, epoch=1), 12)
+    assert states.kept.last_offset == 12, "that of the last batch"
+    assert knows(header(2, epoch=1, base=12))
 
 
 def test_only_the_last_five_batches_without_a_gap_are_put_back() -> None:
@@ -190,8 +193,10 @@ def test_a_transaction_begins_only_where_its_coordinator_said_so() -> None:
     states.check_transactional(header(0, transactional=True), Begins.FRESH)
     states.update(header(0, transactional=True), 0)
     states.check_transactional(header(1, transactional=True), Begins.NO)
+    states.update(header(1, transactional=True), 1)
+    assert states.open_transaction(7) == 0, "where it began"
     with pytest.raises(ApiError) as error:
-        states.check(header(1), 0)
+        states.check(header(2), 0)
     assert error.value.code is ErrorCode.INVALID_TXN_STATE
 
 
@@ -222,5 +227,7 @@ def test_a_run_of_batches_is_new_up_to_the_first_that_does_not_follow() -> None:
     assert states.new_of(run[1:], 0) == 2
     assert states.new_of([header(4)], 0) == 0
     assert states.new_of([header(2, transactional=True)], 0) == 0
+    none = [made._replace(producer_id=0) for made in (header(0), header(5))]
+    assert states.new_of(none, 0) == 1, "0 is a producer too"
     plain = header(-1)._replace(producer_id=-1)
     assert states.new_of([plain, plain, header(2)], 0) == 2
