@@ -231,3 +231,17 @@ def test_a_run_of_batches_is_new_up_to_the_first_that_does_not_follow() -> None:
     assert states.new_of(none, 0) == 1, "0 is a producer too"
     plain = header(-1)._replace(producer_id=-1)
     assert states.new_of([plain, plain, header(2)], 0) == 2
+
+
+def test_an_abort_is_stable_up_to_the_first_transaction_of_another_that_is_open() -> None:
+    states = ProducerStates()
+    abort = wire.ControlMarker(wire.ControlType.ABORT, 3)
+    assert states.aborted_by(header(-1), abort, Offset(9)) is None
+    states.update(header(0, transactional=True), 4)
+    alone = states.aborted_by(header(-1), abort, Offset(9))
+    assert alone == (7, 4, 9, 10)
+    states.update(header(0, transactional=True)._replace(producer_id=8), 6)
+    beside = states.aborted_by(header(-1), abort, Offset(9))
+    assert beside == (7, 4, 9, 6)
+    commit = wire.ControlMarker(wire.ControlType.COMMIT, 3)
+    assert states.aborted_by(header(-1), commit, Offset(9)) is None
