@@ -141,12 +141,12 @@ def alter(
         topic = context.image().topics.get(name)
         count = len(topic.partitions) if topic is not None else 0
         codes = {
-            at: ErrorCode.NONE if at < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            at: ErrorCode.NONE if 0 <= at < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             for at in offsets
         }
         outcomes.append(TopicOutcome(name, _id(topic), partitions=codes))
         if topic is not None:
-            good = [at for at in offsets if at < count]
+            good = [at for at in offsets if codes[at] is ErrorCode.NONE]
             begins += [(ShareKey(group_id, topic.topic_id, at), offsets[at]) for at in good]
             initialized = with_parts(initialized, name, topic.topic_id, good)
     if not begins:
