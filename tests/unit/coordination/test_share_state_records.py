@@ -88,7 +88,7 @@ class Written:
 
 def tell(place: Path, story: Callable[[Written], Any]) -> None:
     async def whole() -> None:
-        settings = {
+        settings: dict[str, Any] = {
             "share_coordinator_state_topic_num_partitions": "1",
             "share_coordinator_snapshot_update_records_per_snapshot": "2",
             "share_coordinator_state_topic_prune_interval_ms": "7000",
@@ -187,7 +187,7 @@ def test_state_is_made_once_and_deleted_once(tmp_path: Path) -> None:
         assert shard.of_topics(frozenset({KEY.topic_id})) == [KEY]
         for _ in range(2):
             assert await at.asked(lambda done: shard.delete(KEY, done)) is None
-        assert at.records[2:] == [(SNAPSHOT, None)]
+            assert at.records[2:] == [(SNAPSHOT, None)]
         assert shard.read(KEY) is None
         assert shard.read(OTHER) is not None
 
