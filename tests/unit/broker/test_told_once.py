@@ -105,3 +105,29 @@ def test_a_run_is_left_to_single_appends_where_they_have_something_to_refuse() -
     partition.role.resign()
     assert partition.append_run(run, headers, now_ms=NOW_MS) == 0
     assert partition.log.end_offset == 2
+
+
+def test_what_nobody_waits_for_is_flushed_after_a_while() -> None:
+    world = World()
+    partition = led(world)
+    run = batches(1)
+    headers = [parse_header(batch) for batch in run]
+    partition.append_run(run, headers, now_ms=NOW_MS, required_acks=1)
+    world.settle()
+    world.clock.advance(1)
+    world.settle()
+    assert partition.high_watermark == 2
+
+
+def test_a_run_ends_where_another_producer_begins_and_takes_nothing_twice() -> None:
+    world = World()
+    partition = led(world)
+    records = [Record(0, NOW_MS, None, b"v", ())]
+    run = [
+        memoryview(bytearray(build(records, producer_id=at, producer_epoch=0, base_sequence=0)))
+        for at in (7, 8)
+    ]
+    headers = [parse_header(batch) for batch in run]
+    assert partition.append_run(run, headers, now_ms=NOW_MS) == 1
+    assert partition.append_run(run[:1], headers[:1], now_ms=NOW_MS) == 0
+    assert partition.log.end_offset == 2
