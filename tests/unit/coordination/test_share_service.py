@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headrace.coordination.groups.share.admin_offsets import OffsetSeen, TopicSeen
 from headrace.coordination.groups.share.heartbeat import Heartbeat
 from headrace.coordination.share.acknowledgements import AckKind
 from headrace.coordination.share.sessions import SessionKey
@@ -271,5 +272,17 @@ def test_state_that_is_kept_elsewhere_is_answered_so(tmp_path: Path) -> None:
         assert await share.ack("a", 0, 0, AckKind.ACCEPT) is E.COORDINATOR_NOT_AVAILABLE
         assert found.error is not None
         assert found.error.code is E.COORDINATOR_NOT_AVAILABLE
+
+    tell(tmp_path, story)
+
+
+def test_offsets_that_are_not_there_are_described_as_unknown(tmp_path: Path) -> None:
+    async def story(share: ShareRoom) -> None:
+        await share.join("a")  # where the group begins is still open
+        asked = [("u", [0, 7]), (TOPIC, [0, 9])]
+        unknown, known = share.share.describe_offsets(GROUP, asked)
+        code = E.UNKNOWN_TOPIC_OR_PARTITION
+        assert unknown == TopicSeen("u", None, [OffsetSeen(at, error=code) for at in (0, 7)])
+        assert known == TopicSeen(TOPIC, share.key(0).topic_id, [OffsetSeen(0), OffsetSeen(9)])
 
     tell(tmp_path, story)
