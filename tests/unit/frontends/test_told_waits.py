@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.quotas import QuotaKey, Quotas
-from headrace.frontends.kafka.connection.mutation_quota import throttled
+from headrace.frontends.kafka.connection.mutation_quota import mutations, throttled
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.frontends.kafka.connection.route import Route
 from headrace.frontends.kafka.connection.throttle import Throttle, milliseconds
@@ -102,7 +102,7 @@ def test_no_answer_stays_none() -> None:
 
 def test_the_longer_wait_stays() -> None:
     longer = struct.pack(">i", MS + 1)
-    answer = b"h" * 8 + longer
+    answer = b"h" * 8 + longer + b"rest"
     assert told(route(ApiKey.FETCH, 4), answer, None, MS) == answer
 
 
@@ -217,3 +217,25 @@ def test_a_clients_quotas_are_looked_up_again_when_it_or_they_change() -> None:
     quotas.version += 1
     throttle.begin("", None)
     assert quotas.asked[3:] == [("u", "")]
+
+
+def test_a_client_without_a_name_is_looked_up_for_its_first_request() -> None:
+    throttle, quotas, _ = throttle_with()
+    throttle.begin("", None)
+    assert quotas.asked == [("u", "")]
+    assert throttle.end(0.0) == 0
+
+
+@pytest.mark.parametrize(("client", "name"), [("c", "c"), (None, "")])
+@pytest.mark.parametrize(("version", "strict"), [(4, False), (5, True), (6, True)])
+def test_changes_are_counted_for_user_and_client_and_refused_since_a_version(
+    client: str | None, name: str, version: int, strict: bool
+) -> None:
+    quotas: Any = SimpleNamespace(mutations=lambda *who, strict: (*who, strict))
+    context: Any = SimpleNamespace(
+        broker=SimpleNamespace(quotas=quotas),
+        identity=SimpleNamespace(principal=SimpleNamespace(name="u")),
+        client_id=client,
+        version=version,
+    )
+    assert mutations(context, 5) == ("u", name, strict)  # type: ignore[comparison-overlap]
