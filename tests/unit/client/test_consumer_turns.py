@@ -103,9 +103,7 @@ def nothing(partition: int, code: int = 0) -> FetchedPartition:
 def two_records(partition: int, base: int = 0) -> FetchedPartition:
     """Two records; the high watermark is 9, the last stable offset 5."""
     written = [batches.Record(at, 1_000, None, b"v", ()) for at in range(2)]
-    return FetchedPartition(
-        partition, 0, 9, 5, 0, records=batches.build(written, base_offset=base)
-    )
+    return FetchedPartition(partition, 0, 9, 5, 0, records=batches.build(written, base_offset=base))
 
 
 def poll(consumer: Consumer, **settings: Any) -> list[Any]:
@@ -215,7 +213,10 @@ def test_an_error_that_may_pass_is_asked_after_ever_less_often_until_it_has() ->
 
 def test_a_partition_that_has_had_errors_alone_for_too_long_is_raised_behind_its_chunks() -> None:
     client = HandClient(retry_seconds=0.05)
-    client.answers = {T0: [nothing(0, LEADERLESS)] * 3, T1: [two_records(1, 2 * at) for at in (0, 1, 2)]}
+    client.answers = {
+        T0: [nothing(0, LEADERLESS)] * 3,
+        T1: [two_records(1, 2 * at) for at in (0, 1, 2)],
+    }
     consumer = Consumer(client, {T0: 4, T1: 0})
     assert len(poll(consumer)) == 1
     assert len(poll(consumer)) == 1, "chunks of the turn that fails come first"

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -227,8 +228,8 @@ def test_a_first_request_that_was_answered_meanwhile_is_answered_at_once() -> No
 
 def test_a_first_request_whose_client_goes_is_abandoned_before_and_behind_its_code() -> None:
     for late in (False, True):
-        inner, gone = Pending(), []
-        inner.on_abandon = lambda gone=gone: gone.append(True)  # type: ignore[misc]
+        inner, gone = Pending(), list[bool]()
+        inner.on_abandon = partial(gone.append, True)
         answer, loaded = call_first(route(inner))
         if late:
             answer.abandon()
