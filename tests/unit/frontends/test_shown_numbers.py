@@ -1,0 +1,321 @@
+"""What a broker's numbers look like in Prometheus' text, sample by sample."""
+
+import asyncio
+import math
+import socket
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.broker.quotas import QuotaKey
+from headrace.frontends.http import coordinator_gauges, endpoint, gauges
+from headrace.frontends.http.endpoint import CONNECTIONS_MAX, Endpoint
+from headrace.frontends.http.exposition import render
+from headrace.model.errors import ApiError, ConfigError, ErrorCode
+from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from headrace.observe.metrics import LABELS_MAX, Metrics
+from headrace.testing.clock import SimClock
+from headrace.wire.kafka.api import ApiKey
+from tests.support.net import until
+
+
+def shown(metrics: Metrics) -> dict[str, float]:
+    """Samples by name and the values of their labels."""
+    return {
+        " ".join((sample.name.removeprefix("headrace_"), *sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(render(metrics).decode())
+        for sample in family.samples
+    }
+
+
+def test_what_was_asked_is_shown_by_api_and_what_nobody_asked_is_not() -> None:
+    metrics = Metrics()
+    metrics.api(ApiKey.FETCH).answered(2.0, 100, 1000)
+    metrics.api(ApiKey.FETCH).answered(4.0, 11, 22)
+    metrics.api(ApiKey.FETCH).failed(ErrorCode.OFFSET_OUT_OF_RANGE)
+    metrics.api(ApiKey.FETCH).failed(ErrorCode.OFFSET_OUT_OF_RANGE)
+    metrics.api(ApiKey.FETCH).failed(9999)
+    metrics.api(1 << 14).answered(0.5, 3, 4)
+    found = shown(metrics)
+    assert found["requests_total fetch"] == 2
+    assert found["bytes_in_total fetch"] == 111
+    assert found["bytes_out_total fetch"] == 1022
+    assert found["errors_total fetch offset_out_of_range"] == 2
+    assert found["errors_total fetch 9999"] == 1
+    assert found["request_seconds_count fetch"] == 2
+    assert found["request_seconds_sum fetch"] == 6.0
+    assert found["requests_total other"] == 1
+    assert found["bytes_in_total other"] == 3
+    assert not [name for name in found if "produce" in name]
+    assert 2.0 <= found["request_seconds_quantile fetch 0.5"] <= 2.5
+    assert found["request_seconds_quantile fetch 0.99"] == 4.0
+    assert found["request_seconds_quantile fetch 0.999"] == 4.0
+
+
+def test_counts_of_the_whole_broker_are_shown_each_by_its_name() -> None:
+    metrics = Metrics()
+    metrics.records_in, metrics.malformed = 3, 7
+    metrics.flushed(0.5, 2)
+    metrics.flushed(0.25, 3, failed=True)
+    metrics.loop_lag.add(1.0)
+    found = shown(metrics)
+    assert found["records_in_total"] == 3
+    assert found["malformed_total"] == 7
+    assert found["flush_files_total"] == 5
+    assert found["flush_errors_total"] == 1
+    assert (found["flush_seconds_count"], found["flush_seconds_sum"]) == (2, 0.75)
+    assert (found["loop_lag_seconds_count"], found["loop_lag_seconds_sum"]) == (1, 1.0)
+    assert found["flush_seconds_bucket +Inf"] == 2
+
+
+def test_a_gauge_of_many_labels_shows_the_first_by_name_and_no_more() -> None:
+    metrics = Metrics()
+    many = {f"t{number:05}": float(number) for number in reversed(range(LABELS_MAX + 3))}
+    metrics.gauge("headrace_many", "Many", lambda: many, label="topic")
+    metrics.gauge("headrace_nameless", "No label's name", lambda: {"a": 2.0})
+    metrics.gauge("headrace_three", "Three", lambda: {("a", "b", "c"): 5.0}, label=("x", "y", "z"))
+    metrics.gauge("headrace_grows_total", "Grows", lambda: 4, counter=True)
+    text = render(metrics).decode()
+    found = shown(metrics)
+    labels = [name for name in found if name.startswith("many ")]
+    assert labels == [f"many t{number:05}" for number in range(LABELS_MAX)]
+    assert 'headrace_nameless{name="a"} 2.0' in text
+    assert 'headrace_three{x="a",y="b",z="c"} 5.0' in text
+    assert "# TYPE headrace_grows_total counter" in text
+    assert found["grows_total"] == 4
+
+
+# --- what is looked up in a broker ----------------------------------------------------------------
+
+
+def directory(fenced: bool, **sizes: int) -> Any:
+    keys = [(SimpleNamespace(topic=name.partition("_")[0]), size) for name, size in sizes.items()]
+    return SimpleNamespace(
+        fenced=fenced,
+        context=SimpleNamespace(damaged=2),
+        scrub=SimpleNamespace(scrubbed=100),
+        quarantined=["q"],
+        sizes=lambda: SimpleNamespace(items=lambda: keys),
+    )
+
+
+def broker_with(*topics: str) -> Any:
+    return SimpleNamespace(
+        metrics=Metrics(),
+        clock=SimClock(),
+        partitions=[1, 2, 3],
+        image=SimpleNamespace(topics=dict.fromkeys(topics)),
+        directories=[directory(False, t_0=1, t_1=10, u_0=100), directory(True, u_1=1000)],
+        telemetry=SimpleNamespace(series=dict, dropped=6),
+        quotas=SimpleNamespace(throttled=dict.fromkeys(QuotaKey, 0) | {QuotaKey.FETCH: 8}),
+    )
+
+
+def test_a_brokers_gauges_are_looked_up_when_asked_for() -> None:
+    broker = broker_with("t", "u", OFFSETS_TOPIC)
+    groups: Any = SimpleNamespace(list_groups=lambda: ["a", "b"])
+    gauges.register(broker, SimpleNamespace(groups=groups), range(5))  # type: ignore[arg-type]
+    found = shown(broker.metrics)
+    assert found["connections"] == 5
+    assert found["partitions"] == 3
+    assert found["topics"] == 3
+    assert found["groups"] == 2
+    assert (found["log_bytes t"], found["log_bytes u"]) == (11, 100), "a failed one tells nothing"
+    assert found["log_directories_failed"] == 1
+    assert found["log_damaged_batches_total"] == 4
+    assert found["log_scrubbed_bytes_total"] == 200
+    assert found["partitions_quarantined"] == 2
+    assert found["client_metrics_dropped_total"] == 6
+    assert found[f"throttled_total {QuotaKey.FETCH.value}"] == 8
+    broker.partitions.append(4)
+    assert shown(broker.metrics)["partitions"] == 4
+
+
+def test_groups_that_are_being_read_are_not_a_number_and_without_their_topic_there_are_none() -> (
+    None
+):
+    def loading() -> None:
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    groups: Any = SimpleNamespace(groups=SimpleNamespace(list_groups=loading))
+    broker = broker_with(OFFSETS_TOPIC)
+    gauges.register(broker, groups, [])
+    assert math.isnan(shown(broker.metrics)["groups"])
+    broker = broker_with()
+    gauges.register(broker, groups, [])
+    assert shown(broker.metrics)["groups"] == 0
+
+
+def test_a_cleaners_counts_are_shown_each_by_its_name() -> None:
+    names = ("bytes_read", "bytes_written", "records_read", "records_kept", "keyless")
+    counts = SimpleNamespace(**{name: at for at, name in enumerate(names, 1)})
+    cleaner: Any = SimpleNamespace(
+        counts=counts, compactions=6, seconds=7.5, uncleanable=["a", "b"]
+    )
+    metrics = Metrics()
+    gauges.register_cleaner(metrics, cleaner)
+    found = {name.removeprefix("cleaner_"): value for name, value in shown(metrics).items()}
+    assert found["compactions_total"] == 6
+    assert found["seconds_total"] == 7.5
+    assert found["read_bytes_total"] == 1
+    assert found["written_bytes_total"] == 2
+    assert found["records_read_total"] == 3
+    assert found["records_kept_total"] == 4
+    assert found["keyless_total"] == 5
+    assert found["uncleanable_partitions"] == 2
+
+
+@pytest.mark.parametrize(
+    ("fenced", "healthy"), [([False, True], True), ([True, True], False), ([False], True)]
+)
+def test_a_broker_is_healthy_while_a_directory_takes_records(
+    fenced: list[bool], healthy: bool
+) -> None:
+    broker: Any = SimpleNamespace(directories=[SimpleNamespace(fenced=one) for one in fenced])
+    assert gauges.healthy(broker) is healthy
+
+
+def test_transactions_are_shown_with_how_long_the_oldest_is_open() -> None:
+    broker = broker_with(TRANSACTIONS_TOPIC)
+    now = broker.clock.wall_ms()
+    since = [now - 1500, now - 4500]
+    transactions: Any = SimpleNamespace(
+        open_since_ms=lambda: since,
+        led=[SimpleNamespace(ending=[1, 2]), SimpleNamespace(ending=[3])],
+        counts=SimpleNamespace(committed=4, aborted=5, timed_out=6),
+    )
+    coordinator_gauges.register(broker, SimpleNamespace(transactions=transactions))  # type: ignore[arg-type]
+    found = shown(broker.metrics)
+    assert found["transactions_open"] == 2
+    assert found["transaction_open_seconds_max"] == 4.5
+    assert found["transactions_ending"] == 3
+    assert found["transactions_total committed"] == 4
+    assert found["transactions_total aborted"] == 5
+    assert found["transactions_timed_out_total"] == 6
+    since[:] = [now + 1500]
+    assert shown(broker.metrics)["transaction_open_seconds_max"] == 0, "the clock was put back"
+    since.clear()
+    assert shown(broker.metrics)["transaction_open_seconds_max"] == 0
+
+
+def test_without_their_topics_nobody_is_asked_for_transactions_and_share_groups() -> None:
+    broker = broker_with()
+    nobody: Any = None
+    coordinator_gauges.register(broker, nobody)
+    found = shown(broker.metrics)
+    assert found["transactions_open"] == found["share_groups"] == 0
+    assert not [name for name in found if name.startswith("share_records_acknowledged_total")]
+
+
+def test_share_groups_that_are_being_read_are_not_a_number() -> None:
+    def loading() -> None:
+        raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+    counts = SimpleNamespace(acquired=3, settled=Counter(), timed_out=5)
+    partitions = [SimpleNamespace(out=2), SimpleNamespace(out=7)]
+    held: Any = SimpleNamespace(counts=counts)
+    broker = broker_with(SHARE_STATE_TOPIC)
+    share: Any = SimpleNamespace(list_groups=loading, partitions=Partitions(partitions, held))
+    coordinator_gauges.register(broker, SimpleNamespace(share=share))  # type: ignore[arg-type]
+    found = shown(broker.metrics)
+    assert math.isnan(found["share_groups"])
+    assert found["share_partitions"] == 2
+    assert found["share_records_out"] == 9
+    assert found["share_records_acquired_total"] == 3
+    assert found["share_locks_timed_out_total"] == 5
+
+
+class Partitions(list[Any]):
+    """Share partitions and what was counted of them."""
+
+    def __init__(self, partitions: list[Any], held: Any) -> None:
+        super().__init__(partitions)
+        self.counts = held.counts
+
+
+# --- over a socket --------------------------------------------------------------------------------
+
+
+async def exchange(request: bytes, *, healthy: bool = True) -> bytes:
+    served = Endpoint(Metrics(), lambda: healthy)
+    host, port = await served.start("127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        writer.write(request)
+        return await reader.read()
+    finally:
+        writer.close()
+        await served.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "healthy", "status", "body"),
+    [
+        (b"GET / HTTP/1.1", True, b"200 OK", b"headrace: /metrics /healthz\n"),
+        (b"GET /healthz HTTP/1.1", True, b"200 OK", b"ok\n"),
+        (b"GET /healthz?x HTTP/1.1", False, b"503 Service Unavailable", b"not healthy\n"),
+        (b"GET /x HTTP/1.1", True, b"404 Not Found", b"not found\n"),
+        (b"PUT / HTTP/1.1", True, b"405 Method Not Allowed", b"only GET and HEAD\n"),
+        (b"GET / HTTP/2.0", True, b"400 Bad Request", b"bad request\n"),
+        (b"HEAD /healthz HTTP/1.1", True, b"200 OK", b""),
+    ],
+)
+def test_an_answer_is_this_to_the_byte(
+    line: bytes, healthy: bool, status: bytes, body: bytes
+) -> None:
+    length = 3 if line.startswith(b"HEAD") else len(body)
+    assert asyncio.run(exchange(line + b"\r\n\r\n", healthy=healthy)) == (
+        b"HTTP/1.1 %b\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"
+        b"Connection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n%b" % (status, length, body)
+    )
+
+
+def test_so_many_connections_are_served_at_once_and_their_places_come_free() -> None:
+    async def story() -> None:
+        served = Endpoint(Metrics(), lambda: True)
+        host, port = await served.start("127.0.0.1", 0)
+        async with asyncio.timeout(20):
+            for _ in range(2):
+                links = [await asyncio.open_connection(host, port) for _ in range(CONNECTIONS_MAX)]
+                await until(lambda: served._open == CONNECTIONS_MAX)
+                reader, writer = await asyncio.open_connection(host, port)
+                assert await reader.read() == b"", "one too many"
+                writer.close()
+                for reader, writer in links:
+                    writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
+                    assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
+                    writer.close()
+                await until(lambda: not served._open)
+        await served.close()
+        await served.close()
+        with pytest.raises(OSError, match="Connect"):
+            await asyncio.open_connection(host, port)
+
+    asyncio.run(story())
+
+
+def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "REQUEST_SECONDS_MAX", 0.01)
+    assert asyncio.run(exchange(b"GET / HTTP/1.1\r\n")) == b""
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(98, "error while attempting to bind"), "address already in use"),
+        (socket.gaierror(-2, "Name or service not known"), "name or service not known"),
+    ],
+)
+def test_an_address_that_cannot_be_listened_on_is_said_with_the_systems_reason(
+    error: OSError, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(asyncio, "start_server", refuse)
+    with pytest.raises(ConfigError) as refused:
+        asyncio.run(Endpoint(Metrics(), lambda: True).start("h", 7))
+    assert str(refused.value) == f"metrics.listener=h:7: {reason}"
