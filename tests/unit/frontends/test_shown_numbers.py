@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.broker.quotas import QuotaKey
+from headrace.coordination.share.acknowledgements import AckKind
 from headrace.frontends.http import coordinator_gauges, endpoint, gauges
 from headrace.frontends.http.endpoint import CONNECTIONS_MAX, Endpoint
 from headrace.frontends.http.exposition import render
@@ -214,7 +215,7 @@ def test_share_groups_that_are_being_read_are_not_a_number() -> None:
     def loading() -> None:
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    counts = SimpleNamespace(acquired=3, settled=Counter(), timed_out=5)
+    counts = SimpleNamespace(acquired=3, settled=Counter({AckKind.REJECT: 4}), timed_out=5)
     partitions = [SimpleNamespace(out=2), SimpleNamespace(out=7)]
     held: Any = SimpleNamespace(counts=counts)
     broker = broker_with(SHARE_STATE_TOPIC)
@@ -225,6 +226,7 @@ def test_share_groups_that_are_being_read_are_not_a_number() -> None:
     assert found["share_partitions"] == 2
     assert found["share_records_out"] == 9
     assert found["share_records_acquired_total"] == 3
+    assert found["share_records_acknowledged_total reject"] == 4
     assert found["share_locks_timed_out_total"] == 5
 
 
@@ -259,6 +261,7 @@ async def exchange(request: bytes, *, healthy: bool = True) -> bytes:
         (b"GET /healthz?x HTTP/1.1", False, b"503 Service Unavailable", b"not healthy\n"),
         (b"GET /x HTTP/1.1", True, b"404 Not Found", b"not found\n"),
         (b"PUT / HTTP/1.1", True, b"405 Method Not Allowed", b"only GET and HEAD\n"),
+        (b"GET / HTTP/1.1\r\nHost: x", True, b"200 OK", b"headrace: /metrics /healthz\n"),
         (b"GET / HTTP/2.0", True, b"400 Bad Request", b"bad request\n"),
         (b"HEAD /healthz HTTP/1.1", True, b"200 OK", b""),
     ],
@@ -306,6 +309,8 @@ def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> 
     ("error", "reason"),
     [
         (OSError(98, "error while attempting to bind"), "address already in use"),
+        (OSError(1, "its words"), "operation not permitted"),
+        (OSError("words alone"), "words alone"),
         (socket.gaierror(-2, "Name or service not known"), "name or service not known"),
     ],
 )
