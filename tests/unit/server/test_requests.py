@@ -282,7 +282,14 @@ def test_list_offsets_knows_the_ends_times_and_the_newest(link: Topics) -> None:
     assert ask(-2).offset == 0
     assert (ask(-3).offset, ask(-3).timestamp) == (4, now + 4000)
     assert ask(-4).offset == 0
-    assert ask(-5).offset == -1
+    for none_here, since in ((-5, 9), (-6, 11)):
+        assert ask(none_here) == list_offsets.PartitionResponse(0, 0, -1, -1, -1)
+        assert ask(none_here, since - 1).error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert ask(none_here, since).error_code == 0
+    assert ask(-4, 7).error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert ask(-4, 8).offset == 0
+    assert ask(-3, 7).offset == 4
+    assert ask(-7).error_code == ErrorCode.INVALID_REQUEST
     assert (ask(now + 1500).offset, ask(now + 1500).timestamp) == (2, now + 2000)
     assert ask(now + 100_000).offset == -1
     assert ask(-3, version=6).error_code == ErrorCode.UNSUPPORTED_VERSION
