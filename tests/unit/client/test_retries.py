@@ -5,7 +5,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client
+from headrace.client.calls import ColdCall
+from headrace.client.client import (
+    BACKOFF_SECONDS_MAX,
+    BACKOFF_SECONDS_MIN,
+    Client,
+    common_version,
+)
 from headrace.client.partitioner import StickyPartitioner
 from headrace.client.sync import run
 from headrace.client.transport import (
@@ -17,6 +23,7 @@ from headrace.client.transport import (
     parse_bootstrap,
 )
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
+from headrace.wire.kafka.api import ApiKey
 
 LEADERLESS = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
 
@@ -113,6 +120,27 @@ def test_a_shorter_patience_for_one_question_is_not_kept_for_the_next() -> None:
     with pytest.raises(CannotConnect):
         run(client.leaders(["t"], retry_seconds=1))
     assert client.retry_seconds == 30
+
+
+@pytest.mark.parametrize(("seconds", "least"), [(None, 29.0), (5.0, 4.0)])
+def test_leaders_are_waited_for_as_long_as_is_said_or_else_as_the_client_does(
+    seconds: float | None, least: float
+) -> None:
+    client, transport = made(patient=True)
+    with pytest.raises(CannotConnect):
+        run(client.leaders(["t"], retry_seconds=seconds))
+    assert least <= transport.seconds <= (seconds or 30)
+
+
+def test_an_api_that_is_not_served_is_refused_in_every_version_known_here() -> None:
+    call = ColdCall(ApiKey.LIST_GROUPS, lambda make: make.request(), lambda answer: answer)
+    assert call.versions[0] == 0
+    with pytest.raises(ApiError) as refused:
+        common_version({ApiKey.FETCH: (0, 4)}, call)
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert "LIST_GROUPS" in str(refused.value)
+    assert common_version({ApiKey.LIST_GROUPS: (0, 0)}, call) == 0
+    assert common_version({}, call) == call.versions[1]
 
 
 def test_batches_without_keys_go_to_another_partition_each() -> None:

@@ -304,3 +304,25 @@ def test_who_has_gone_is_answered_no_more() -> None:
     nobody: Any = None
     transactional.resolve(nobody, pending, error_code=0)
     assert pending.parts() is None
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_the_older_form_adds_one_transactions_partitions_and_tells_each(version: int) -> None:
+    for outcome, code in (
+        (None, ErrorCode.NONE),
+        (FENCED, ErrorCode.PRODUCER_FENCED if version >= 2 else OLD),
+    ):
+        transactions = Transactions(outcome)
+        topic = part(ADD, version, "AddPartitionsToTxnTopic", name="t", partitions=(1, 0))
+        answer = ask(
+            ADD, version, transactions, v3_and_below_transactional_id="x",
+            v3_and_below_producer_id=70, v3_and_below_producer_epoch=7,
+            v3_and_below_topics=(topic,),
+        )  # fmt: skip
+        places = [TopicPartition("t", 1), TopicPartition("t", 0)]
+        assert transactions.asked == [("add", "x", WHO, places, TV0)]
+        (told,) = answer.results_by_topic_v3_and_below
+        codes = [
+            (one.partition_index, one.partition_error_code) for one in told.results_by_partition
+        ]
+        assert (told.name, codes) == ("t", [(1, code), (0, code)])
