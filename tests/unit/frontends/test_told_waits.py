@@ -37,7 +37,7 @@ def route(key: ApiKey, version: int) -> Route:
         (ApiKey.OFFSET_COMMIT, 3, 8),
         (ApiKey.HEARTBEAT, 1, 8),
         (ApiKey.SHARE_FETCH, 1, 9),
-        (ApiKey.SHARE_ACKNOWLEDGE, 2, 9),
+        (ApiKey.SHARE_ACKNOWLEDGE, 1, 9),
         (ApiKey.LIST_GROUPS, 1, 8),
         (ApiKey.LIST_GROUPS, 3, 9),
     ],
