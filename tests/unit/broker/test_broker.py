@@ -30,7 +30,10 @@ def tell(
     **settings: str,
 ) -> None:
     async def whole() -> None:
-        async with room(place, SimDisk(), kill=kill, directories=directories, **settings) as here:
+        begun = room(
+            place, SimDisk(), kill=kill, directories=directories, authorizer=None, **settings
+        )
+        async with begun as here:
             await story(here)
 
     play(whole())
