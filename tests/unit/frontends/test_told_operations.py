@@ -80,3 +80,7 @@ def test_nothing_is_told_of_an_endpoint_that_brokers_are_not(tmp_path: "Path") -
         await dispatcher.stop()
 
     in_room(tmp_path, test)
+
+
+def test_operations_nobody_asked_for_are_the_least_number_of_32_bits() -> None:
+    assert OPERATIONS_UNKNOWN == -2147483648

@@ -40,8 +40,7 @@ def _maker(api_key: int, version: int) -> Make:
         names = known.get(entity)
         if names is None:
             names = known[entity] = frozenset(field.name for field in fields(entity))
-        if class_name is None and "throttle_time" in names:
-            values.setdefault("throttle_time", NO_THROTTLE)
+        values.setdefault("throttle_time", NO_THROTTLE)
         return entity(**{name: value for name, value in values.items() if name in names})
 
     return make
