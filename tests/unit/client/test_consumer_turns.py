@@ -10,35 +10,18 @@ from headrace.client.consumer import Consumer
 from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
 from headrace.client.offsets import EARLIEST, LATEST
 from headrace.client.sync import run
-from headrace.client.transport import Address, CannotConnect, Link
+from headrace.client.transport import Address
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets
 from headrace.wire.kafka.hot.fetch_response import FetchedPartition, FetchedTopic, FetchResponse
+from tests.support.hand_transport import HandTransport
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 LEADERLESS = ErrorCode.LEADER_NOT_AVAILABLE
 IDS = {"t": b"t" * 16, "u": b"u" * 16}
-
-
-class HandTransport:
-    """Time passes only where the client sleeps."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.slept: list[float] = []
-
-    async def connect(self, address: Address, seconds: float) -> Link:
-        raise CannotConnect(str(address))
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.seconds += seconds
-
-    def now(self) -> float:
-        return self.seconds
 
 
 class HandClient(Client):

@@ -18,35 +18,14 @@ from headrace.client.transport import (
     Address,
     CannotConnect,
     ConnectionLost,
-    Link,
     TimedOut,
     parse_bootstrap,
 )
 from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.wire.kafka.api import ApiKey
+from tests.support.hand_transport import HandTransport
 
 LEADERLESS = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
-
-
-class HandTransport:
-    """Time passes only where the client sleeps; nobody can be connected to."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.slept: list[float] = []
-
-    async def connect(self, address: Address, seconds: float) -> Link:
-        """Nobody is there."""
-        raise CannotConnect(str(address))
-
-    async def sleep(self, seconds: float) -> None:
-        """Let the time pass."""
-        self.slept.append(seconds)
-        self.seconds += seconds
-
-    def now(self) -> float:
-        """Seconds slept."""
-        return self.seconds
 
 
 def failing(times: int, error: HeadraceError) -> Callable[[], Awaitable[str]]:

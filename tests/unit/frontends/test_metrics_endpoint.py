@@ -7,18 +7,7 @@ import pytest
 from headrace.frontends.http.endpoint import REQUEST_BYTES_MAX, Endpoint
 from headrace.model.errors import ConfigError
 from headrace.observe.metrics import Metrics
-
-
-async def exchange(request: bytes, *, healthy: bool = True) -> bytes:
-    endpoint = Endpoint(Metrics(), lambda: healthy)
-    host, port = await endpoint.start("127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(host, port)
-    try:
-        writer.write(request)
-        return await reader.read()
-    finally:
-        writer.close()
-        await endpoint.close()
+from tests.support.http_endpoint import exchange
 
 
 def get(path: str, *, healthy: bool = True) -> bytes:

@@ -20,6 +20,7 @@ from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_
 from headrace.observe.metrics import LABELS_MAX, Metrics
 from headrace.testing.clock import SimClock
 from headrace.wire.kafka.api import ApiKey
+from tests.support.http_endpoint import exchange
 from tests.support.net import until
 
 
@@ -239,18 +240,6 @@ class Partitions(list[Any]):
 
 
 # --- over a socket --------------------------------------------------------------------------------
-
-
-async def exchange(request: bytes, *, healthy: bool = True) -> bytes:
-    served = Endpoint(Metrics(), lambda: healthy)
-    host, port = await served.start("127.0.0.1", 0)
-    reader, writer = await asyncio.open_connection(host, port)
-    try:
-        writer.write(request)
-        return await reader.read()
-    finally:
-        writer.close()
-        await served.close()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import errno
 import fcntl
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,6 @@ from headrace.posix import files as files_module
 from headrace.posix.append_writer import Writer
 from headrace.posix.disk import RealDisk, in_use
 from headrace.posix.files import RealFile
-from headrace.posix.flush_strategies import Syncfs
 from tests.support.stepped_disk import SteppedDisk
 
 
@@ -22,31 +21,7 @@ def disk() -> SteppedDisk:
     return SteppedDisk()
 
 
-@pytest.fixture
-def synced(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
-    """Calls that make something durable, in order: which, and of what inode."""
-    calls: list[tuple[str, int]] = []
-    for name in ("fsync", "fdatasync"):
-        monkeypatch.setattr(os, name, noting(calls, name))
-    monkeypatch.setattr(
-        Syncfs,
-        "flush",
-        lambda _, fds, size, devices: calls.extend(
-            ("syncfs", os.fstat(fd).st_ino) for fd in devices
-        ),
-    )
-    return calls
-
-
-def noting(calls: list[tuple[str, int]], name: str) -> Callable[[int], None]:
-    return lambda fd: calls.append((name, os.fstat(fd).st_ino))
-
-
-@pytest.fixture(autouse=True)
-def no_descriptor_is_left(tmp_path: Path) -> Iterator[None]:
-    yield
-    links = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
-    assert [link for link in links if link.startswith(str(tmp_path))] == []
+pytestmark = pytest.mark.usefixtures("no_descriptor_is_left")
 
 
 def opened(disk: RealDisk, path: Path) -> RealFile:
