@@ -106,16 +106,21 @@ def node_change(topic: StoredTopic, node: TopicNode) -> Change:
 
 
 def reminder(
-    topic: StoredTopic, index: int, brokers: Collection[BrokerId], *, is_new: bool = False
+    topic: StoredTopic,
+    indexes: Collection[int],
+    brokers: Collection[BrokerId],
+    *,
+    is_new: bool = False,
 ) -> Change:
-    """Return a change that only repeats what the store says of a partition, for its replicas."""
-    state, version = topic.states[index], topic.versions[index]
+    """Return a change that only repeats what the store says of partitions, for their replicas."""
+    states, versions = topic.states, topic.versions
     orders = tuple(
-        (broker, order)
-        for broker, order in orders_of(topic, index, state, version, is_new=is_new)
-        if broker in brokers
+        pair
+        for index in indexes
+        for pair in orders_of(topic, index, states[index], versions[index], is_new=is_new)
+        if pair[0] in brokers
     )
-    return Change(topic.name, shown=(index,), orders=orders)
+    return Change(topic.name, shown=tuple(indexes), orders=orders)
 
 
 def orders_of(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from headrace.broker.broker import Broker
-from headrace.broker.metadata_image import NO_LEADER
+from headrace.broker.metadata_image import NO_LEADER, ImageDelta
 from headrace.cluster import changes
 from headrace.cluster.adoption import adopt, identify
 from headrace.cluster.catalog import Catalog
@@ -116,18 +116,14 @@ class ControllerTerm:
     async def _greet(self, joined: Sequence[BrokerId]) -> None:
         """Give the brokers that came what they can lead, and tell all who is there."""
         outcome = Outcome()
-        await self._writer.carry_out(BrokersJoined(joined), outcome)
         mine = not self._catalog.store.shared
-        taken = outcome.taken
-        if mine:
-            for at, change in enumerate(taken):  # in place: at a start it is every partition
-                taken[at] = _as_new(change)
+        await self._writer.carry_out(BrokersJoined(joined, logs_made=mine), outcome)
         stops = [
             changes.deletion(self.facts.topics[name], marked=True)
             for name in sorted(self.facts.deleting & self.facts.topics.keys())
             if not mine
         ]
-        failed = await self._send([*taken, *stops], joined)
+        failed = await self._send([*outcome.taken, *stops], joined)
         await self._end_deletions(stops, failed)
 
     async def _send(
@@ -142,7 +138,8 @@ class ControllerTerm:
             for broker, order in change.orders:
                 if broker in by_broker:
                     by_broker[broker].append(order)
-        delta = facts.delta(taken)
+        known = by_broker.keys() - (joined or ())
+        delta = facts.delta(taken) if known else ImageDelta()
         if joined is not None:
             delta = replace(delta, brokers=list(facts.brokers.values()), controller_id=me)
         whole = facts.everything(me) if joined else delta
@@ -151,7 +148,7 @@ class ControllerTerm:
                 facts.controller_epoch,
                 facts.brokers[broker].epoch,
                 orders,
-                whole if joined and broker in joined else delta,
+                delta if broker in known else whole,
             )
             for broker, orders in by_broker.items()
         }
@@ -233,13 +230,3 @@ class ControllerTerm:
 
 def _key(order: Order) -> TopicPartition:
     return order.topic_partition if isinstance(order, Stop) else order.replication.topic_partition
-
-
-def _as_new(change: Change) -> Change:
-    """Return the same change, by which missing logs are made: the store's word is all there is."""
-    orders = tuple(
-        (broker, order if isinstance(order, Stop) else replace(
-            order, replication=replace(order.replication, is_new=True)))
-        for broker, order in change.orders
-    )  # fmt: skip
-    return replace(change, orders=orders)

@@ -84,14 +84,19 @@ def _(event: TopicGrown, facts: ClusterFacts) -> Decision:
 def _(event: BrokersJoined, facts: ClusterFacts) -> Decision:
     """Give a leader to partitions that have none; tell all others' replicas there what they are."""
     found: list[Change] = []
+    told: dict[str, list[int]] = {}
     for topic, index in facts.partitions_of(event.brokers):
         state = topic.states.get(index, NEVER_LED)
         after = elections.elected(facts, topic, index) if state.leader == NO_LEADER else None
         if after is not None and _differs(state, after):
             found.append(changes.state_change(facts, topic, index, after))
         elif index in topic.states:
-            found.append(changes.reminder(topic, index, event.brokers))
-    return Decision(tuple(found))
+            told.setdefault(topic.name, []).append(index)
+    reminders = (
+        changes.reminder(facts.topics[name], indexes, event.brokers, is_new=event.logs_made)
+        for name, indexes in told.items()
+    )
+    return Decision((*reminders, *found))
 
 
 @_decide.register

@@ -44,6 +44,8 @@ class BrokersJoined:
     """Brokers are alive that were not. The facts say so already."""
 
     brokers: Sequence[BrokerId]
+    logs_made: bool = False
+    """Whether a missing log is made: nobody else uses the store, its word is all there is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,9 +123,8 @@ class Writer:
             for index in topic.states:
                 if former is None or former.versions.get(index) != topic.versions[index]:
                     is_new = topic.versions[index] == 0
-                    news.append(
-                        changes.reminder(topic, index, topic.node.partitions[index], is_new=is_new)
-                    )
+                    replicas = topic.node.partitions[index]
+                    news.append(changes.reminder(topic, (index,), replicas, is_new=is_new))
         return news
 
 

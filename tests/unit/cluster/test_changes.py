@@ -110,9 +110,11 @@ def test_another_node_is_written_over_the_version_that_was_read() -> None:
 def test_a_reminder_says_what_holds_to_those_who_may_not_know() -> None:
     held = topic(ONE, TWO)
     now = Replication(T0, ID, ONE, LeaderEpoch(5), (ONE, TWO), (ONE, TWO), 8, False)
-    assert changes.reminder(held, 0, [TWO]) == Change("t", shown=(0,), orders=((TWO, Follow(now)),))
+    assert changes.reminder(held, [0], [TWO]) == Change(
+        "t", shown=(0,), orders=((TWO, Follow(now)),)
+    )
     held.states[0] = state(NO_LEADER, ONE)
-    (order,) = (order for _, order in changes.reminder(held, 0, [ONE], is_new=True).orders)
+    (order,) = (order for _, order in changes.reminder(held, [0], [ONE], is_new=True).orders)
     assert isinstance(order, Follow)
     assert order.replication.is_new
 

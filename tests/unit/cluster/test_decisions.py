@@ -1,5 +1,7 @@
 """What the controller decides, case by case: states, operations with their versions, orders."""
 
+import pytest
+
 from headrace.broker.metadata_image import NO_LEADER, BrokerInfo
 from headrace.cluster import changes, elections, reassignment
 from headrace.cluster.cluster_facts import Change, ClusterFacts, Decision
@@ -116,6 +118,19 @@ def test_who_comes_leads_what_nobody_leads_and_is_reminded_of_the_rest() -> None
     assert told(reminded) == {THREE: "Follow"}
     assert elected.states == ((0, state(THREE, THREE, epoch=6)),)
     assert told(elected) == {ONE: "Follow", TWO: "Follow", THREE: "Lead"}
+
+
+@pytest.mark.parametrize("logs_made", [False, True])
+def test_who_comes_is_reminded_of_all_partitions_of_a_topic_at_once(logs_made: bool) -> None:
+    led = topic(state(ONE, ONE))
+    led.node.partitions[1] = (THREE, ONE)
+    led.states[1], led.versions[1] = state(THREE, THREE), 2
+    decision = decide(facts_of(led), BrokersJoined([ONE], logs_made=logs_made))
+    assert only(decision).shown == (0, 1)
+    orders = [order for _, order in only(decision).orders if isinstance(order, Lead | Follow)]
+    assert [
+        (order.replication.topic_partition.partition, order.replication.is_new) for order in orders
+    ] == [(0, logs_made), (1, logs_made)]
 
 
 def test_what_nobody_can_lead_yet_stays_as_it_is_and_is_told() -> None:
