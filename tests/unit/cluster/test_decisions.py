@@ -123,7 +123,7 @@ def test_who_comes_leads_what_nobody_leads_and_is_reminded_of_the_rest() -> None
 @pytest.mark.parametrize("logs_made", [False, True])
 def test_who_comes_is_reminded_of_all_partitions_of_a_topic_at_once(logs_made: bool) -> None:
     led = topic(state(ONE, ONE))
-    led.node.partitions[1] = (THREE, ONE)
+    led.node = TopicNode({0: (ONE, TWO, THREE), 1: (THREE, ONE)}, b"i" * 16)
     led.states[1], led.versions[1] = state(THREE, THREE), 2
     decision = decide(facts_of(led), BrokersJoined([ONE], logs_made=logs_made))
     assert only(decision).shown == (0, 1)
