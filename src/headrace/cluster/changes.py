@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.cluster import znodes
@@ -84,10 +85,10 @@ def state_change(
     version = topic.versions.get(index)
     if version is None:
         path = znodes.state_path(topic.name, index)
-        operations.append(Create(path, _encoded(facts, state)))
+        operations.append(Create(path, _encoded(state, facts.controller_epoch)))
     else:
         path = znodes.state_path(topic.name, index)
-        operations.append(Set(path, _encoded(facts, state), version))
+        operations.append(Set(path, _encoded(state, facts.controller_epoch), version))
     orders: list[tuple[BrokerId, Order]] = []
     if told:
         after = topic if node is None else replace(topic, node=node)
@@ -152,9 +153,10 @@ def _new_partition(
 ) -> list[Operation]:
     return [
         Create(znodes.partition_path(name, index), b""),
-        Create(znodes.state_path(name, index), _encoded(facts, state)),
+        Create(znodes.state_path(name, index), _encoded(state, facts.controller_epoch)),
     ]
 
 
-def _encoded(facts: ClusterFacts, state: PartitionState) -> bytes:
-    return znodes.encode_state(replace(state, controller_epoch=facts.controller_epoch))
+@lru_cache(maxsize=16)  # a start gives most partitions the same state
+def _encoded(state: PartitionState, controller_epoch: int) -> bytes:
+    return znodes.encode_state(replace(state, controller_epoch=controller_epoch))
