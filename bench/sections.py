@@ -206,13 +206,14 @@ def truncate(logs: int) -> Callable[[Sequence[Subject], int], Found]:
     return measure
 
 
-def load(records: int) -> Callable[[Sequence[Subject], int], Found]:
+def measured_by_checkout(
+    module: str, *arguments: object
+) -> Callable[[Sequence[Subject], int], Found]:
+    """Make a section of `bench.<module>.measure`, run by each checkout's own code."""
+
     def measure(subjects: Sequence[Subject], rounds: int) -> Found:
-        """How long a broker's coordinators take to load, and the loop meanwhile."""
         for number in range(rounds):
-            for subject, found in in_checkouts(
-                subjects, number, "loading", "measure", COORDINATORS, records
-            ):
+            for subject, found in in_checkouts(subjects, number, module, "measure", *arguments):
                 yield subject.name, found or {}
 
     return measure
@@ -226,16 +227,6 @@ def create(topics: int) -> Callable[[Sequence[Subject], int], Found]:
                     cpu = broker.cpu_seconds()
                     seconds = partitions.create_at_once(broker, topics)
                     yield subject.name, {"s": seconds, "CPU s": broker.cpu_seconds() - cpu}
-
-    return measure
-
-
-def change_leaders(count: int) -> Callable[[Sequence[Subject], int], Found]:
-    def measure(subjects: Sequence[Subject], rounds: int) -> Found:
-        """What a broker does when another one has gone, and the loop meanwhile."""
-        for number in range(rounds):
-            for subject, found in in_checkouts(subjects, number, "leadership", "measure", count):
-                yield subject.name, found or {}
 
     return measure
 
@@ -267,7 +258,7 @@ def _loop_sections(scale: float) -> list[Section]:
         ),
         Section(
             f"{COORDINATORS} coordinators of {count(50_000 * scale)} records loaded at once",
-            load(int(50_000 * scale)),
+            measured_by_checkout("loading", COORDINATORS, int(50_000 * scale)),
             seconds_max=600,
             # How late the loop is tells of the neighbours too, where others use the machine.
             ceilings={"its own work, most: ms": Goal(most=20)},
@@ -280,7 +271,7 @@ def _loop_sections(scale: float) -> list[Section]:
         ),
         Section(
             f"leaders of {count(changed)} partitions change",
-            change_leaders(changed),
+            measured_by_checkout("leadership", changed),
             seconds_max=120,
             ceilings={"CPU s": Goal(most=0.3), "its own work in a turn, most: ms": Goal(most=20)},
         ),

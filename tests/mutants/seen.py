@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -109,10 +109,7 @@ class Seen:
         loose = self.loose.get(file, {})
         if not _union(loose, range(first, last + 1)):
             return []
-        own: Counter[str] = Counter()
-        for line, groups in self.lines.get(file, {}).items():
-            if line not in loose:
-                own.update(test for group in groups for test in group)
+        own = self._runs(file, but=loose.keys())
         return sorted(own, key=lambda test: (-own[test], self.seconds[test], test))
 
     def _around(self, file: str, first: int, last: int) -> tuple[set[str], Counter[str]]:
@@ -121,10 +118,16 @@ class Seen:
         Where some of them run any, only those.
         """
         covering = _union(self.loose.get(file, {}), range(first, last + 1))
-        own: Counter[str] = Counter()
-        for groups in self.lines.get(file, {}).values():
-            own.update(test for group in groups for test in group)
+        own = self._runs(file)
         return covering.intersection(own) or covering, own
+
+    def _runs(self, file: str, but: Collection[int] = ()) -> Counter[str]:
+        """Count how many lines of `file` each test runs, `but` those."""
+        own: Counter[str] = Counter()
+        for line, groups in self.lines.get(file, {}).items():
+            if line not in but:
+                own.update(test for group in groups for test in group)
+        return own
 
     def _from_each_file(self, tests: set[str]) -> list[str]:
         by_file: defaultdict[str, list[str]] = defaultdict(list)
