@@ -279,50 +279,6 @@ def test_every_producer_is_given_an_id_of_its_own_at_epoch_0(tmp_path: Path, ver
     tell(tmp_path, story)
 
 
-def test_describe_topic_partitions_pages_through_everything_once(tmp_path: Path) -> None:
-    async def story(here: Room) -> None:
-        sizes = {"a": 3, "b": 1, "c": 4}
-        await here.controller.create_topics([NewTopic(name, size) for name, size in sizes.items()])
-        seen: list[tuple[str, int]] = []
-        cursor = None
-        pages = 0
-        while True:
-            answer = await ask(
-                here, served(describe_topic_partitions), 0, topics=(), response_partition_limit=2,
-                cursor=cursor,
-            )  # fmt: skip
-            pages += 1
-            for topic in answer.topics:
-                seen += [(topic.name, one.partition_index) for one in topic.partitions]
-                assert all(one.eligible_leader_replicas == () for one in topic.partitions)
-            if answer.next_cursor is None:
-                break
-            cursor = nested(
-                served(describe_topic_partitions), 0, "Cursor",
-                topic_name=answer.next_cursor.topic_name,
-                partition_index=answer.next_cursor.partition_index,
-            )  # fmt: skip
-        assert seen == [(name, at) for name, size in sizes.items() for at in range(size)]
-        assert pages == 4
-        asked = tuple(
-            nested(served(describe_topic_partitions), 0, "TopicRequest", name=name)
-            for name in ("b", "nope", "a/b")
-        )
-        answer = await ask(
-            here, served(describe_topic_partitions), 0, topics=asked, response_partition_limit=2000,
-            cursor=None,
-        )  # fmt: skip
-        expected = {
-            "a/b": "INVALID_TOPIC_EXCEPTION",
-            "b": "NONE",
-            "nope": "UNKNOWN_TOPIC_OR_PARTITION",
-        }
-        names = [topic.name for topic in answer.topics]
-        assert dict(zip(names, codes(answer.topics), strict=True)) == expected
-
-    tell(tmp_path, story)
-
-
 @pytest.mark.parametrize("version", versions(served(delete_records)))
 def test_deleted_records_do_not_come_back_after_a_kill(tmp_path: Path, version: int) -> None:
     disk = SimDisk()

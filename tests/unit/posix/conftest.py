@@ -1,12 +1,22 @@
-"""What tests of the room share: calls that flush, noted, and descriptors that must be closed."""
+"""What tests of the room share: a real disk, calls that flush, noted, and descriptors that must be closed."""
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from headrace.posix.disk import RealDisk
 from headrace.posix.flush_strategies import Syncfs
+from headrace.posix.threads import Workers
+
+
+@pytest.fixture
+def disk() -> Iterator[RealDisk]:
+    loop = asyncio.new_event_loop()
+    yield RealDisk(Workers(loop))
+    loop.close()
 
 
 @pytest.fixture

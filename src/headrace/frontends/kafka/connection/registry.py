@@ -172,7 +172,7 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_admin_entities.py"
         "::test_what_has_settings_is_listed_by_kind"),
     Api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, "metadata", 0, 0, proof=
-        "tests/unit/frontends/test_admin_apis.py"
+        "tests/unit/frontends/test_describe_topic_partitions.py"
         "::test_describe_topic_partitions_pages_through_everything_once"),
     Api(ApiKey.CONSUMER_GROUP_HEARTBEAT, "groups", 0, 1, proof=
         "tests/unit/frontends/test_consumer_group_apis.py"

@@ -1,9 +1,10 @@
 """DescribeTopicPartitions (key 75, v0): topics page by page, however many partitions there are.
 
 Java's admin client asks this before Metadata. Topics come sorted by name; a page ends after so many
-partitions, and `next_cursor` says where the next one begins. The lists of KIP-966's eligible
-leaders are empty, never null: Java clients cannot bear that, and the store has no such thing. What
-may be done to a topic is told unasked, of one that is not there too.
+partitions, and `next_cursor` says where the next one begins; topics that the client may not see
+come last. The lists of KIP-966's eligible leaders are empty, never null: Java clients cannot bear
+that, and the store has no such thing. What may be done to a topic is told unasked, of one that is
+not there too.
 """
 
 from collections.abc import Iterable
@@ -32,19 +33,14 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     left = max(1, min(most, request.response_partition_limit))
     start, first = "", 0
     if request.cursor is not None:
-        start, first = request.cursor.topic_name, max(0, request.cursor.partition_index)
+        start, first = request.cursor.topic_name, request.cursor.partition_index
     names: Iterable[str] = {topic.name for topic in request.topics} or image.topics
     hidden = refused(context, DESCRIBE_TOPIC, names)
-    if not request.topics:
-        names = [name for name in names if name not in hidden]
+    if first < 0 or (request.cursor is not None and request.topics and start not in names):
+        return _refusal(make, names if request.topics else ())
     topics: list[Entity] = []
     cursor = None
-    for name in sorted(name for name in names if name >= start):
-        if name in hidden:
-            topics.append(
-                _told(make, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, OPERATIONS_UNKNOWN)
-            )
-            continue
+    for name in sorted(name for name in names if name >= start and name not in hidden):
         may = operations(context, ResourceType.TOPIC, name)
         topic = image.topics.get(name)
         if topic is None:
@@ -60,7 +56,19 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         if begin + len(page) < len(topic.partitions):
             cursor = make("Cursor", topic_name=name, partition_index=begin + len(page))
             break
+    if request.topics:
+        topics.extend(
+            _told(make, name, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            for name in sorted(hidden)
+            if name >= start
+        )
     return make(None, topics=tuple(topics), next_cursor=cursor)
+
+
+def _refusal(make: Make, names: Iterable[str]) -> Entity:
+    """Refuse a cursor that no answer to this request had: a topic not asked for, or below 0."""
+    topics = tuple(_told(make, name, ErrorCode.INVALID_REQUEST) for name in sorted(names))
+    return make(None, topics=topics, next_cursor=None)
 
 
 def _absent(make: Make, name: str, may: int) -> Entity:
