@@ -1,4 +1,4 @@
-"""What tests of the room share: a real disk, calls that flush, noted, and descriptors that must be closed."""
+"""What tests of the room share: a real disk, calls that flush, descriptors that must be closed."""
 
 import asyncio
 import os
