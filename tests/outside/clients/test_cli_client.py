@@ -171,6 +171,8 @@ def test_a_fetch_connection_gives_whole_batches_in_one_buffer(broker: BrokerProc
             connection.send([Wanted(topic, metadata.topic_id, 0, position)], max_wait_ms=0)
         (empty,) = connection.receive()
         assert len(empty.records) == 0
+        assert not connection.closed
+    assert connection.closed
 
 
 def read_by_librdkafka(bootstrap: str, topic: str, partitions: int) -> Counter[int]:
