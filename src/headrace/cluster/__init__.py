@@ -1,6 +1,7 @@
 """The cluster: who is alive, which topics there are, who leads them, how all is configured.
 
-    controller        what a broker asks of the controller, and its own part in being it
+    controller_port   what the rest of a broker may ask of the controller, wherever that is
+    controller        a broker's own part in being it, which answers the port
     controller_term   one broker's time as the controller: facts, decisions, orders
     decide            what follows from an event (pure): `events` in, `changes` and orders out
     elections, reassignment   who leads a partition, and how its replicas become others (pure)

@@ -16,6 +16,7 @@ from headrace.broker.metadata_image import Endpoint, ImageDelta, TopicInfo
 from headrace.cluster import znodes
 from headrace.cluster.applier import Applier
 from headrace.cluster.catalog import Catalog
+from headrace.cluster.controller_port import Spend, freely
 from headrace.cluster.controller_term import ControllerTerm, Peers, Result
 from headrace.cluster.events import Event, TopicGrown, TopicsCreated, TopicsDeleted
 from headrace.cluster.orders import OrderTaker
@@ -35,20 +36,16 @@ from headrace.ports.store import SessionEvents, Store, StoreError
 
 _logger = logging.getLogger(__name__)
 
-Spend = Callable[[int], None]
-"""Told how many partitions are about to be created or deleted; ApiError refuses (a quota)."""
-
-
-def _freely(partitions: int) -> None:
-    """Count nothing."""
-
 
 def _nobody(broker: BrokerId) -> None:
     """Do nothing: there is no way to another broker."""
 
 
 class Controller:
-    """This broker's part in deciding. Every method runs on the deciding thread."""
+    """This broker's part in deciding: `controller_port.ControllerPort`, and what the broker asks.
+
+    Every method runs on the deciding thread.
+    """
 
     def __init__(
         self,
@@ -227,7 +224,7 @@ class Controller:
     # --- topics --------------------------------------------------------------------------------
 
     async def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, spend: Spend = _freely
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, spend: Spend = freely
     ) -> list[TopicInfo | ApiError]:
         """Create topics, each for itself; the answers in the order asked.
 
@@ -277,7 +274,7 @@ class Controller:
         return failed | {key.topic: ApiError(code, pending) for key, code in result.refused.items()}
 
     async def delete_topics(
-        self, names: Sequence[str], *, spend: Spend = _freely
+        self, names: Sequence[str], *, spend: Spend = freely
     ) -> dict[str, ApiError | None]:
         """Delete topics, each for itself: they are gone for clients, and for good, on return."""
         return await asyncio.shield(self._delete_topics(names, spend))
@@ -315,7 +312,7 @@ class Controller:
         assignments: Sequence[Sequence[int]] | None = None,
         *,
         validate_only: bool = False,
-        spend: Spend = _freely,
+        spend: Spend = freely,
     ) -> None:
         """Grow topic `name` to `count` partitions in all; ApiError."""
         growing = self._create_partitions(name, count, assignments, validate_only, spend)
@@ -344,7 +341,7 @@ class Controller:
                 raise ApiError(code)
 
     async def auto_create(
-        self, names: Iterable[str], *, spend: Spend = _freely
+        self, names: Iterable[str], *, spend: Spend = freely
     ) -> dict[str, ApiError | None]:
         """Create topics that clients ask about, as configured; None: it is there now.
 
@@ -372,7 +369,7 @@ class Controller:
         invariant(name in INTERNAL_TOPICS, f"{name} is no internal topic")
         return await self._create_or_find(internal_topics.new_topic(name, self.broker))
 
-    async def _create_or_find(self, wanted: NewTopic, spend: Spend = _freely) -> TopicInfo:
+    async def _create_or_find(self, wanted: NewTopic, spend: Spend = freely) -> TopicInfo:
         found = self.broker.image.topics.get(wanted.name)
         if found is not None:
             return found

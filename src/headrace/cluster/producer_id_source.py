@@ -7,20 +7,22 @@ from headrace.model.errors import ApiError
 from headrace.ports.callbacks import Done
 
 if TYPE_CHECKING:
-    from headrace.cluster.controller import Controller
+    from headrace.broker.producer_ids import ProducerIds
+    from headrace.cluster.controller_port import ControllerPort
 
 
 class ProducerIdSource:
     """Gives producer ids to those who cannot await them."""
 
-    def __init__(self, controller: "Controller") -> None:
-        """`controller` reserves the blocks."""
+    def __init__(self, ids: "ProducerIds", controller: "ControllerPort") -> None:
+        """`ids` are the block at hand; `controller` reserves the next."""
+        self._ids = ids
         self._controller = controller
         self._tasks: set[asyncio.Task[None]] = set()
 
     def new_producer_id(self, give: Done[int | ApiError]) -> None:
-        """Give one at once out of the block at hand; a new block is asked of the store."""
-        taken = self._controller.broker.producer_ids.take()
+        """Give one at once out of the block at hand; a new block is asked for."""
+        taken = self._ids.take()
         if taken is not None:
             give(taken)
             return

@@ -233,7 +233,7 @@ class Server:
             )
 
     async def _join(self) -> None:
-        self.producer_id_source = ProducerIdSource(self.controller)
+        self.producer_id_source = ProducerIdSource(self.broker.producer_ids, self.controller)
         self.coordinators = Coordinators(self.broker, self.producer_id_source.new_producer_id)
         self.dispatcher = Dispatcher(
             self.broker,

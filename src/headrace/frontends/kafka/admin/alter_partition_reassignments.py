@@ -1,8 +1,11 @@
 """AlterPartitionReassignments (key 45, v0-v1): replicas stay where they are, on the one broker.
 
+Asked elsewhere than at the controller, the whole is answered NOT_CONTROLLER, as by Kafka.
+
 v1 allow replication factor change
 """
 
+from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, error_fields, maker
@@ -13,10 +16,11 @@ def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with one result for each partition, in the order asked."""
     make = maker(context)
     forbidden = refusal(context, ALTER_CLUSTER)
+    elsewhere = None if forbidden else not_controller(context)
     return make(
         None,
         allow_replication_factor_change=getattr(request, "allow_replication_factor_change", True),
-        **error_fields(forbidden),
+        **error_fields(forbidden or elsewhere),
         responses=tuple(
             make(
                 "ReassignableTopicResponse",
@@ -26,7 +30,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
                     for partition in topic.partitions
                 ),
             )
-            for topic in request.topics
+            for topic in (() if elsewhere else request.topics)
         ),
     )
 

@@ -1,5 +1,6 @@
 """CreateTopics (key 19, v2-v7): a topic answered for can be written to at once.
 
+* The controller alone creates topics: other brokers answer NOT_CONTROLLER for each.
 * Each topic for itself; a name that is there twice is refused, both of them.
 * Partitions -1, replication factor -1: the broker's defaults, in every version. KIP-464 names v4,
   but a Kafka 4.3 takes them in v2 and v3 too, and KafkaJS sends them in v3. A manual assignment
@@ -15,8 +16,10 @@ import asyncio
 from uuid import UUID
 
 from headrace.broker.metadata_image import TopicInfo
+from headrace.cluster.controller_port import Spend
 from headrace.cluster.settings.config_descriptions import ConfigEntry
 from headrace.cluster.topic_creation import NewTopic, duplicates
+from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
@@ -45,6 +48,23 @@ STRICT_SINCE = 6
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Create what can be; one result per topic, in the order asked."""
     make = maker(context)
+    quota = mutations(context, STRICT_SINCE)
+    refusal = not_controller(context)
+    if refusal is None:
+        outcome = await _create(context, request, quota.spend)
+    else:
+        outcome = dict.fromkeys((topic.name for topic in request.topics), refusal)
+    described: dict[tuple[tuple[str, str], ...], tuple[Entity, ...]] = {}
+    topics = tuple(
+        _result(context, make, name, topic_outcome, described)
+        for name, topic_outcome in outcome.items()
+    )
+    return make(None, throttle_time=throttled(context, quota), topics=topics)
+
+
+async def _create(
+    context: RequestContext, request: Entity, spend: Spend
+) -> dict[str, TopicInfo | ApiError]:
     outcome: dict[str, TopicInfo | ApiError] = {}
     twice = duplicates([topic.name for topic in request.topics])
     wanted: list[NewTopic] = []
@@ -58,9 +78,8 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
             wanted.append(_wanted(topic))
         except ApiError as error:
             outcome[topic.name] = error
-    quota = mutations(context, STRICT_SINCE)
     creating = context.controller.create_topics(
-        wanted, validate_only=request.validate_only, spend=quota.spend
+        wanted, validate_only=request.validate_only, spend=spend
     )
     try:
         results = await asyncio.wait_for(creating, timeout_seconds(request))
@@ -68,12 +87,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     except TimeoutError:
         late = ApiError(ErrorCode.REQUEST_TIMED_OUT, "still being created")
         outcome |= dict.fromkeys((topic.name for topic in wanted), late)
-    described: dict[tuple[tuple[str, str], ...], tuple[Entity, ...]] = {}
-    topics = tuple(
-        _result(context, make, name, topic_outcome, described)
-        for name, topic_outcome in outcome.items()
-    )
-    return make(None, throttle_time=throttled(context, quota), topics=topics)
+    return outcome
 
 
 def _forbidden(context: RequestContext, request: Entity) -> frozenset[str]:

@@ -1,15 +1,18 @@
 """DeleteTopics (key 20, v1-v6): gone for clients, and for good, when answered.
 
+The controller alone deletes topics: other brokers answer NOT_CONTROLLER for each.
 Internal topics go like others. The files stay, renamed, for `file.delete.delay.ms`.
 controller_mutation_rate counts the partitions (KIP-599): over it they are refused from v5 on.
 v3 TOPIC_DELETION_DISABLED where `delete.topic.enable` is off · v4 flexible · v5 messages · v6 by id
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from uuid import UUID
 
+from headrace.cluster.controller_port import Spend
 from headrace.cluster.topic_creation import duplicates
+from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import (
     DELETE_CLUSTER,
     DELETE_TOPIC,
@@ -43,14 +46,11 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     """Delete what there is; one result per topic asked for."""
     make = maker(context)
     quota = mutations(context, STRICT_SINCE)
-    if not context.broker.config.delete_topic_enable:
-        code = ErrorCode.TOPIC_DELETION_DISABLED
-        if context.version < DISABLED_SINCE:
-            code = ErrorCode.INVALID_REQUEST
-        refusal = ApiError(code, "delete.topic.enable is false")
-        results: list[_Outcome] = [(*topic, refusal) for topic in _asked(context, request)]
-    else:
+    refusal = not_controller(context) or _disabled(context)
+    if refusal is None:
         results = await _delete(context, request, quota.spend)
+    else:
+        results = [(*topic, refusal) for topic in _asked(context, request)]
     responses = tuple(
         make(
             "DeletableTopicResult",
@@ -63,9 +63,15 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     return make(None, throttle_time=throttled(context, quota), responses=responses)
 
 
-async def _delete(
-    context: RequestContext, request: Entity, spend: Callable[[int], None]
-) -> list[_Outcome]:
+def _disabled(context: RequestContext) -> ApiError | None:
+    if context.broker.config.delete_topic_enable:
+        return None
+    known = context.version >= DISABLED_SINCE
+    code = ErrorCode.TOPIC_DELETION_DISABLED if known else ErrorCode.INVALID_REQUEST
+    return ApiError(code, "delete.topic.enable is false")
+
+
+async def _delete(context: RequestContext, request: Entity, spend: Spend) -> list[_Outcome]:
     image = context.broker.image
     results: list[_Outcome] = []
     going: dict[str, UUID] = {}

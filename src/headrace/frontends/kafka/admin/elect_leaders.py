@@ -2,13 +2,14 @@
 
 Each partition has one replica here. It leads, and no election is needed; or its log could not be
 opened, and nobody else could lead. Asked about all partitions (null), only those are named that
-still need a leader, as Kafka's controller does.
+still need a leader, as Kafka's controller does. Other brokers answer NOT_CONTROLLER for each.
 v1 election types (KIP-460) · v2 flexible
 """
 
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, error_fields, maker
@@ -74,6 +75,9 @@ def _forbidden(make: Make, request: Entity, error: ApiError) -> Entity:
 
 
 def _elect(context: RequestContext, kind: ElectionType, name: str, index: int) -> ApiError:
+    elsewhere = not_controller(context)
+    if elsewhere is not None:
+        return elsewhere
     topic = context.broker.image.topics.get(name)
     if topic is None:
         return ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")

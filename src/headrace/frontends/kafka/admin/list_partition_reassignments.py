@@ -1,5 +1,9 @@
-"""ListPartitionReassignments (key 46, v0): no replica is on its way: there is one broker."""
+"""ListPartitionReassignments (key 46, v0): no replica is on its way: there is one broker.
 
+Only the controller knows: other brokers answer NOT_CONTROLLER.
+"""
+
+from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
@@ -7,4 +11,5 @@ from headrace.frontends.kafka.connection.response_entities import Entity, error_
 
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Name nothing."""
-    return maker(context)(None, **error_fields(refusal(context, DESCRIBE_CLUSTER)), topics=())
+    error = refusal(context, DESCRIBE_CLUSTER) or not_controller(context)
+    return maker(context)(None, **error_fields(error), topics=())

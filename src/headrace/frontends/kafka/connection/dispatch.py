@@ -36,7 +36,7 @@ from headrace.wire.kafka.frame import parse_request
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.gathered_writes import GatheredWrites
-    from headrace.cluster.controller import Controller
+    from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
     from headrace.net.connection import Connection
 
@@ -56,7 +56,7 @@ class Dispatcher:
         self,
         broker: "Broker",
         coordinators: "Coordinators",
-        controller: "Controller",
+        controller: "ControllerPort",
         apis: Iterable[Api],
         metrics: Metrics,
         writes: "GatheredWrites | None" = None,

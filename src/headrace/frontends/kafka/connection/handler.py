@@ -28,7 +28,7 @@ from headrace.wire.kafka.api import ApiKey
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.cluster.controller import Controller
+    from headrace.cluster.controller_port import ControllerPort
     from headrace.coordination.coordinators import Coordinators
     from headrace.frontends.kafka.connection.api import Api
     from headrace.frontends.kafka.connection.hot_state import Shared
@@ -56,7 +56,7 @@ class RequestContext:
 
     broker: "Broker"
     coordinators: "Coordinators"
-    controller: "Controller"
+    controller: "ControllerPort"
     api_key: ApiKey
     version: int
     client_id: str | None

@@ -6,6 +6,7 @@
 * What is created counts in the client's controller_mutation_rate, as with CreateTopics. Over it the
   topic is not there (UNKNOWN_TOPIC_OR_PARTITION), and the client may ask again.
 * The same question gets the answer made before, while no topic of it has changed.
+* Where the controller cannot be reached the topic is not there either, as in Kafka.
 
 v4 allow creation · v8 authorized operations · v10 topic ids · v12 asked by id · v13 top-level error
 """
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 
 _NO_ID = bytes(16)
 _FAILED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+_NOT_THERE_YET = frozenset({ErrorCode.THROTTLING_QUOTA_EXCEEDED, ErrorCode.NOT_CONTROLLER})
+"""Why a topic could not be created that may be when the client asks again."""
 
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
@@ -108,7 +111,7 @@ async def _answer_created(
         failed = failed | {
             name: error.code
             for name, error in outcome.items()
-            if error is not None and error.code is not ErrorCode.THROTTLING_QUOTA_EXCEEDED
+            if error is not None and error.code not in _NOT_THERE_YET
         }
         response = _response(context, request, failed)
         pending.resolve(encode_response(context.version, response))

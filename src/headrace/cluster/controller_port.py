@@ -1,0 +1,134 @@
+"""What the rest of a broker may ask of the cluster's controller, wherever that is.
+
+Frontends know these protocols and not `Controller`, which answers them on the broker itself. What
+may have to cross brokers is a coroutine; only what each broker knows of itself is answered at once.
+
+* Topics are created and deleted by the controller alone. Clients that ask for it are to ask the
+  broker that `is_controller`; the others refuse with NOT_CONTROLLER.
+* What clients ask for without naming it (`auto_create`, `ensure_internal_topic`) any broker is
+  asked: it is for the port to reach the controller.
+* Settings and quotas are written to the store by whichever broker was asked, as in Kafka with
+  ZooKeeper.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from headrace.broker.metadata_image import TopicInfo
+from headrace.cluster.settings.config_descriptions import Change, ConfigEntry
+from headrace.cluster.settings.quota_settings import Alteration
+from headrace.cluster.topic_creation import NewTopic
+from headrace.model.errors import ApiError
+
+Spend = Callable[[int], None]
+"""Told how many partitions are about to be created or deleted; ApiError refuses (a quota).
+
+Called on the broker that was asked, before anything is changed.
+"""
+
+
+def freely(partitions: int) -> None:
+    """Count nothing: a `Spend` of who has no quota."""
+
+
+class EntitySettingsPort(Protocol):
+    """Settings of one kind of named things: of groups, or of client metrics subscriptions."""
+
+    def names(self) -> list[str]:
+        """Return the names of all that has settings, sorted."""
+
+    def describe(self, name: str) -> list[ConfigEntry]:
+        """Return all settings of `name`; ApiError."""
+
+    async def alter(self, name: str, change: Change, *, validate_only: bool = False) -> None:
+        """Change the settings of `name`, or replace all (a mapping); ApiError."""
+
+
+class QuotaSettingsPort(Protocol):
+    """Quotas of users, clients and addresses."""
+
+    async def alter(
+        self, alterations: Sequence[Alteration], *, validate_only: bool = False
+    ) -> list[ApiError | None]:
+        """Change quotas, each entity for itself; the outcomes in the same order."""
+
+
+class SettingsPort(Protocol):
+    """Settings, as this broker knows them and has them written."""
+
+    @property
+    def groups(self) -> EntitySettingsPort:
+        """Those of groups."""
+
+    @property
+    def client_metrics(self) -> EntitySettingsPort:
+        """Those of client metrics subscriptions."""
+
+    @property
+    def quotas(self) -> QuotaSettingsPort:
+        """Quotas."""
+
+    def describe_topic(self, name: str) -> list[ConfigEntry]:
+        """Return all settings of a topic; ApiError UNKNOWN_TOPIC_OR_PARTITION."""
+
+    def describe_planned(self, overrides: Mapping[str, str]) -> list[ConfigEntry]:
+        """Return all settings that a topic with these overrides has or would have."""
+
+    def describe_broker(self, name: str) -> list[ConfigEntry]:
+        """Return all settings of this broker, or those altered for all of them (""); ApiError."""
+
+    async def alter_topic(self, name: str, change: Change, *, validate_only: bool = False) -> None:
+        """Change a topic's own settings, or replace all (a mapping); ApiError."""
+
+    async def alter_broker(self, name: str, change: Change, *, validate_only: bool = False) -> None:
+        """Change what this broker, or every broker (""), is told at run time; ApiError."""
+
+
+class ControllerPort(Protocol):
+    """The cluster's controller, as one broker can reach it."""
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker is the controller, as far as it knows."""
+
+    @property
+    def settings(self) -> SettingsPort:
+        """Settings of topics, brokers, groups and clients."""
+
+    async def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, spend: Spend = freely
+    ) -> list[TopicInfo | ApiError]:
+        """Create topics, each for itself; the answers in the order asked.
+
+        NOT_CONTROLLER for each where another broker decides. Names must not repeat.
+        """
+
+    async def delete_topics(
+        self, names: Sequence[str], *, spend: Spend = freely
+    ) -> dict[str, ApiError | None]:
+        """Delete topics, each for itself; NOT_CONTROLLER for each where another broker decides."""
+
+    async def create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        *,
+        validate_only: bool = False,
+        spend: Spend = freely,
+    ) -> None:
+        """Grow topic `name` to `count` partitions in all; ApiError, NOT_CONTROLLER among them."""
+
+    async def auto_create(
+        self, names: Iterable[str], *, spend: Spend = freely
+    ) -> dict[str, ApiError | None]:
+        """Create topics that clients ask about; None: this broker's picture shows it now."""
+
+    async def ensure_internal_topic(self, name: str) -> TopicInfo:
+        """Create the internal topic where it is missing; this broker's picture shows it on return.
+
+        ApiError.
+        """
+
+    async def next_producer_id(self) -> int:
+        """Return a producer id that was never given before, in the whole cluster; ApiError."""
