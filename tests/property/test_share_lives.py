@@ -27,7 +27,7 @@ from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
 from tests.support.broker import Room, play, room, until
-from tests.support.share_room import loaded
+from tests.support.share_room import kept, loaded
 
 GROUP, TOPIC = "g", "t"
 MEMBERS = ("a", "b")
@@ -104,7 +104,7 @@ class Story:
             assert answer.error is ErrorCode.NONE, answer
         share = here.coordinators.share
         topic_id = here.broker.image.topics[TOPIC].topic_id
-        await until(lambda: share.states.read(ShareKey(GROUP, topic_id, 0)) is not None)
+        await until(lambda: kept(share.states, ShareKey(GROUP, topic_id, 0)) is not None)
 
     async def heartbeat(self, member: str) -> HeartbeatAnswer[Assigned]:
         """Join, or be in the group already."""

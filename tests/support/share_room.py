@@ -14,6 +14,8 @@ from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.acknowledgements import Ack, AckKind
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.share_partition import SharePartition
+from headrace.coordination.share.share_states import ShareStates
+from headrace.coordination.share.state_shard import KeptState
 from headrace.log.segment.batch_reader import ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
@@ -36,6 +38,11 @@ async def loaded(here: Room) -> None:
     leds = (here.coordinators.groups.led, here.coordinators.share.states.led)
     await until(lambda: all(led.at(0) is not None for led in leds))
     await until(lambda: all(shard.state is ShardState.ACTIVE for led in leds for shard in led))
+
+
+def kept(states: ShareStates, key: ShareKey) -> KeptState | None:
+    """What the shard that has `key` keeps of it."""
+    return states.led.of(key.coordinated_by).read(key)
 
 
 class ShareRoom:
@@ -80,7 +87,7 @@ class ShareRoom:
         """Have members, and the state of the topic's partitions."""
         for member in members:
             assert (await self.beat(member)).error is ErrorCode.NONE
-        await until(lambda: self.share.states.read(self.key(0)) is not None)
+        await until(lambda: self.kept() is not None)
 
     def members(self) -> list[str]:
         """Who is in the group."""
@@ -93,9 +100,13 @@ class ShareRoom:
 
     def state_epoch(self) -> int:
         """Of what is kept of the first partition."""
-        kept = self.share.states.read(self.key(0))
-        assert kept is not None
-        return kept.state_epoch
+        found = self.kept()
+        assert found is not None
+        return found.state_epoch
+
+    def kept(self, index: int = 0) -> KeptState | None:
+        """What is kept of a partition."""
+        return kept(self.share.states, self.key(index))
 
     async def partition(self, index: int = 0) -> SharePartition:
         """The share partition, loaded."""

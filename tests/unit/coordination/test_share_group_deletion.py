@@ -13,6 +13,7 @@ from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey
 from tests.support.broker import Room, play, room, until
 from tests.support.client import FrameClient
+from tests.support.share_room import kept
 
 GROUP, TOPIC = "g", "t"
 
@@ -31,7 +32,7 @@ async def join(here: Room) -> None:
 def has_state(here: Room) -> bool:
     key = ShareKey(GROUP, here.broker.image.topics[TOPIC].topic_id, 0)
     try:
-        return here.coordinators.share.states.read(key) is not None
+        return kept(here.coordinators.share.states, key) is not None
     except ApiError as error:
         if error.code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             raise

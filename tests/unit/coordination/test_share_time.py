@@ -173,7 +173,7 @@ def test_members_who_come_within_an_interval_share_the_first_assignment(tmp_path
             first = await share.beat("a")
             assert first.assigned == frozenset()
             assert first.interval_ms <= 1000, "it is to come soon"
-            await until(lambda: share.share.states.read(share.key(1)) is not None)
+            await until(lambda: share.kept(1) is not None)
             await share.advance(0.5)
             assert (await share.beat("b")).assigned == frozenset()
             await share.advance(0.5 - MOMENT)
@@ -322,10 +322,10 @@ def test_state_that_could_not_be_made_is_made_after_the_next_heartbeat(
                 patch.setattr(share.share.states, "make", lambda keys, epoch, done: done(error))
                 first = await share.beat("a")
                 assert first.error is ErrorCode.NONE
-            assert share.share.states.read(share.key(0)) is None
+            assert share.kept(0) is None
             again = await share.beat("a", first.epoch)
             assert (again.error, again.interval_ms) == (ErrorCode.NONE, 1000)
-            await until(lambda: share.share.states.read(share.key(0)) is not None)
+            await until(lambda: share.kept(0) is not None)
             await until(lambda: share.share.describe(GROUP).group.target["a"])  # type: ignore[union-attr]
             told = await share.beat("a", again.epoch)
             assert told.assigned is not None

@@ -5,7 +5,8 @@ the group is in each partition lives in `__share_group_state`; both in Kafka's o
 out with whom is known to the partition's leader alone, and comes back if that forgets it.
 
     share_service      the facade: what frontends call, what the broker tells
-    share_states       what is kept, by share partition · state_shard: one partition of the topic
+    state_port         what is asked of where state is kept, on whichever broker that is
+    share_states       what is kept here · state_shard: one partition of the topic
     keys               what it is filed under
     share_partitions   all share partitions served here
     share_partition    one of them: cursor, log and kept state together

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.coordination.groups.share.settings import GroupSettings
     from headrace.coordination.share.counts import ShareCounts
-    from headrace.coordination.share.share_states import ShareStates
+    from headrace.coordination.share.state_port import ShareStatePort, StateRead
     from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
     from headrace.log.segment.transaction_index import AbortedTransaction
     from headrace.ports.deadlines import Deadlines
@@ -66,7 +66,7 @@ class SharePartition(Watched):
         key: ShareKey,
         partition: "Partition",
         *,
-        states: "ShareStates",
+        states: "ShareStatePort",
         settings: "GroupSettings",
         deadlines: "Deadlines",
         disk: "Disk",
@@ -97,7 +97,7 @@ class SharePartition(Watched):
 
     def load(self) -> None:
         """Find out what is kept; `when_loaded` tells when that is done."""
-        self._states.when_loaded(self.key, self._load)
+        self._states.read(self.key, self._load)
 
     def when_loaded(self, done: Done[ApiError | None]) -> None:
         """Call `done(None)` once records can be had, `done(error)` where they cannot."""
@@ -117,13 +117,11 @@ class SharePartition(Watched):
         self._tell_loaded()
         self._wake()
 
-    def _load(self) -> None:
+    def _load(self, kept: "StateRead | ApiError | None") -> None:
         if self.state is not SharePartitionState.LOADING:
-            return
-        try:
-            kept = self._states.read(self.key)
-        except ApiError as error:
-            self.end(error)
+            return  # it has ended while its state was read
+        if isinstance(kept, ApiError):
+            self.end(kept)
             return
         if kept is None:
             self.end(ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the group has no state there"))
@@ -138,12 +136,12 @@ class SharePartition(Watched):
             # The log lost its tail: what comes there now is new, whoever had what was there.
             self._states.initialize([(self.key, end)], self._state_epoch, self._reloaded)
             return
-        known = CursorState(kept.known.start, _below(kept.known.batches(), end))
+        known = CursorState(kept.known.start, _below(kept.known.batches, end))
         self._serve(Cursor.restored(known))
 
     def _reloaded(self, error: ErrorCode | None) -> None:
         if error is None:
-            self._load()
+            self.load()
         else:
             self.end(ApiError(error))
 

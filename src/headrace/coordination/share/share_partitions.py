@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.coordination.groups.share.settings import GroupSettings
     from headrace.coordination.share.sessions import TopicPart
-    from headrace.coordination.share.share_states import ShareStates
+    from headrace.coordination.share.state_port import ShareStatePort
     from headrace.ports.clock import Clock
     from headrace.ports.disk import Disk
 
@@ -31,7 +31,7 @@ class SharePartitions:
         *,
         clock: "Clock",
         disk: "Disk",
-        states: "ShareStates",
+        states: "ShareStatePort",
         settings: "GroupSettings",
         find: FindPartition,
     ) -> None:

@@ -165,10 +165,18 @@ class ShareService:
         admin_offsets.delete_group(shard, self._offsets, group_id, done)
 
     def describe_offsets(
-        self, group_id: str, wanted: Sequence[tuple[str, Sequence[int]]] | None
-    ) -> list[admin_offsets.TopicSeen]:
-        """Answer DescribeShareGroupOffsets, for one group. ApiError."""
-        return admin_offsets.describe(self._shard(group_id), self._offsets, group_id, wanted)
+        self,
+        group_id: str,
+        wanted: Sequence[tuple[str, Sequence[int]]] | None,
+        done: Done[list[admin_offsets.TopicSeen] | ApiError],
+    ) -> None:
+        """Answer DescribeShareGroupOffsets, for one group."""
+        try:
+            shard = self._shard(group_id)
+        except ApiError as error:
+            done(error)
+            return
+        admin_offsets.describe(shard, self._offsets, group_id, wanted, done)
 
     def alter_offsets(
         self,

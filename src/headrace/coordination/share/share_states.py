@@ -1,6 +1,6 @@
 """Where share groups' state is kept: all partitions of `__share_group_state` led here.
 
-Kafka's brokers ask each other for this (InitializeShareGroupState and its like); here it is a call.
+This is `state_port.ShareStatePort` on one broker: what is asked is answered by what it leads.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,8 @@ from headrace.coordination.groups.share.limits import ShareLimits
 from headrace.coordination.runtime.led_shards import LedShards
 from headrace.coordination.runtime.shard import ShardPartition, ShardState, World
 from headrace.coordination.share.keys import ShareKey
-from headrace.coordination.share.state_shard import KeptState, StateShard
+from headrace.coordination.share.state_port import StateRead, StateSummary
+from headrace.coordination.share.state_shard import StateShard
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.ports.callbacks import Done, first_error
@@ -50,20 +51,38 @@ class ShareStates:
         """Return the partition that keeps the state of `key`."""
         return self.led.partition_for(key.coordinated_by)
 
-    def read(self, key: ShareKey) -> KeptState | None:
-        """Return what is kept of `key`; not to be changed.
-
-        ApiError: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
-        """
-        return self.led.of(key.coordinated_by).read(key)
-
-    def when_loaded(self, key: ShareKey, done: Callable[[], None]) -> None:
-        """Call back once the state of `key` is no longer being loaded: now if it is not."""
+    def read(self, key: ShareKey, done: Done[StateRead | ApiError | None]) -> None:
+        """Tell what is kept of `key`; waits while it is being loaded."""
         shard = self.led.at(self.partition_for(key))
         if shard is not None and shard.state is ShardState.LOADING:
-            shard.when_loaded(done)
+            shard.when_loaded(lambda: self._read(key, done))
         else:
-            done()
+            self._read(key, done)
+
+    def _read(self, key: ShareKey, done: Done[StateRead | ApiError | None]) -> None:
+        try:
+            kept = self.led.of(key.coordinated_by).read(key)
+        except ApiError as error:
+            done(error)
+            return
+        if kept is None:
+            done(None)
+            return
+        known = CursorState(kept.known.start, kept.known.batches())
+        done(StateRead(kept.state_epoch, known))
+
+    def read_summary(self, key: ShareKey, done: Done[StateSummary | ApiError | None]) -> None:
+        """Tell how far `key` is; an error while it is being loaded."""
+        try:
+            kept = self.led.of(key.coordinated_by).read(key)
+        except ApiError as error:
+            done(error)
+            return
+        if kept is None:
+            done(None)
+            return
+        start, complete = kept.known.start, kept.complete
+        done(StateSummary(kept.state_epoch, kept.leader_epoch, start, complete))
 
     def make(
         self, keys: Sequence[ShareKey], state_epoch: int, done: Done[ErrorCode | None]

@@ -6,23 +6,26 @@ settle them in a state that is no more.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.metadata_image import MetadataImage, TopicInfo
 from headrace.coordination.groups.context import ShardContext
 from headrace.coordination.groups.modern.changes import GroupEpoch
 from headrace.coordination.groups.modern.ending import bury
+from headrace.coordination.groups.modern.group import INITIAL_EPOCH
 from headrace.coordination.groups.modern.group_change import Turn
 from headrace.coordination.groups.share.group import ShareGroup, with_parts
 from headrace.coordination.groups.share.model import StatePartitions, TopicState
 from headrace.coordination.share.keys import NOT_SET, ShareKey
+from headrace.coordination.share.state_port import StateSummary
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, gather
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.coordination.share.share_partitions import SharePartitions
-    from headrace.coordination.share.share_states import ShareStates
+    from headrace.coordination.share.state_port import ShareStatePort
 
 NO_LAG = -1
 
@@ -55,15 +58,25 @@ class TopicOutcome(NamedTuple):
     partitions: Mapping[int, ErrorCode] = {}
 
 
+Summary = StateSummary | ApiError | None
+"""How far a share partition is, why that is not known, or None where nothing is kept."""
 Outcomes = tuple[ApiError | None, list[TopicOutcome]]
 """Why nothing was done, and what became of each topic otherwise."""
+
+
+class _Begin(NamedTuple):
+    """Where a share partition is to begin; its topic's name."""
+
+    name: str
+    key: ShareKey
+    start: int
 
 
 @dataclass(slots=True)
 class OffsetsContext:
     """What is asked beside the shard that the group lives in."""
 
-    states: "ShareStates"
+    states: "ShareStatePort"
     partitions: "SharePartitions"
     image: Callable[[], MetadataImage]
     find: "Callable[[bytes, int], Partition]"
@@ -74,47 +87,70 @@ def describe(
     context: OffsetsContext,
     group_id: str,
     wanted: Sequence[tuple[str, Sequence[int]]] | None,
-) -> list[TopicSeen]:
+    done: Done[list[TopicSeen] | ApiError],
+) -> None:
     """Answer DescribeShareGroupOffsets for one group; `wanted` None: all it keeps state of.
 
     ApiError: GROUP_ID_NOT_FOUND where all is wanted of a group that is not there.
     """
+    asked: list[tuple[str, bytes | None, Sequence[int]]]
     if wanted is None:
-        group = _group(shard, group_id)
-        return [
-            TopicSeen(
-                state.name,
-                topic_id,
-                [_seen(context, ShareKey(group_id, topic_id, at)) for at in state.partitions],
-            )
-            for topic_id, state in group.initialized.items()
-        ]
-    found = []
-    for name, indexes in wanted:
-        topic = context.image().topics.get(name)
-        if topic is None:
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            found.append(TopicSeen(name, None, [OffsetSeen(at, error=unknown) for at in indexes]))
-        else:
-            keys = [ShareKey(group_id, topic.topic_id, at) for at in indexes]
-            found.append(TopicSeen(name, topic.topic_id, [_seen(context, key) for key in keys]))
-    return found
+        group = shard.modern.find(ShareGroup, group_id)
+        if group is None:
+            done(_not_found(group_id))
+            return
+        asked = [(state.name, at, state.partitions) for at, state in group.initialized.items()]
+    else:
+        topics = context.image().topics
+        asked = [(name, _id(topics.get(name)), indexes) for name, indexes in wanted]
+    keys = [
+        ShareKey(group_id, topic_id, at)
+        for _, topic_id, indexes in asked
+        if topic_id is not None
+        for at in indexes
+    ]
+
+    def read(kept: Mapping[ShareKey, Summary]) -> None:
+        done([_topic_seen(context, group_id, topic, kept) for topic in asked])
+
+    _read_all(context, keys, read)
 
 
-def _seen(context: OffsetsContext, key: ShareKey) -> OffsetSeen:
-    try:
-        kept = context.states.read(key)
-    except ApiError as error:
-        return OffsetSeen(key.partition, error=error.code)
-    if kept is None or kept.known.start == NOT_SET:
+def _read_all(
+    context: OffsetsContext, keys: Sequence[ShareKey], done: Done[dict[ShareKey, Summary]]
+) -> None:
+    """Read how far each of `keys` is, all at once."""
+    answered = gather(len(keys), done)
+    for key in keys:
+        context.states.read_summary(key, partial(answered, key))
+
+
+def _topic_seen(
+    context: OffsetsContext,
+    group_id: str,
+    topic: tuple[str, bytes | None, Sequence[int]],
+    kept: Mapping[ShareKey, Summary],
+) -> TopicSeen:
+    name, topic_id, indexes = topic
+    if topic_id is None:
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return TopicSeen(name, None, [OffsetSeen(at, error=unknown) for at in indexes])
+    keys = [ShareKey(group_id, topic_id, at) for at in indexes]
+    return TopicSeen(name, topic_id, [_seen(context, key, kept[key]) for key in keys])
+
+
+def _seen(context: OffsetsContext, key: ShareKey, kept: Summary) -> OffsetSeen:
+    if isinstance(kept, ApiError):
+        return OffsetSeen(key.partition, error=kept.code)
+    if kept is None or kept.start == NOT_SET:
         return OffsetSeen(key.partition)
     lag = NO_LAG
     try:
         end = context.find(key.topic_id, key.partition).high_watermark
-        lag = max(end - kept.known.start - kept.complete, 0)
+        lag = max(end - kept.start - kept.complete, 0)
     except ApiError:
         pass  # led elsewhere: how far the log goes is not known here
-    return OffsetSeen(key.partition, kept.known.start, max(kept.leader_epoch, 0), lag)
+    return OffsetSeen(key.partition, kept.start, max(kept.leader_epoch, 0), lag)
 
 
 def alter(
@@ -125,18 +161,13 @@ def alter(
     done: Done[Outcomes],
 ) -> None:
     """Answer AlterShareGroupOffsets: begin again at the offsets given, by topic and partition."""
-    group = shard.modern.find(ShareGroup, group_id)
     try:
-        if group is None and (group_id in shard.groups or group_id in shard.modern):
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-        group = group or ShareGroup(group_id)
-        _check_empty(group)
+        _alterable(shard, group_id)
     except ApiError as error:
         done((error, []))
         return
     outcomes: list[TopicOutcome] = []
-    begins: list[tuple[ShareKey, int]] = []
-    initialized = dict(group.initialized)
+    begins: list[_Begin] = []
     for name, offsets in wanted:
         topic = context.image().topics.get(name)
         count = len(topic.partitions) if topic is not None else 0
@@ -147,28 +178,96 @@ def alter(
         outcomes.append(TopicOutcome(name, _id(topic), partitions=codes))
         if topic is not None:
             good = [at for at in offsets if codes[at] is ErrorCode.NONE]
-            begins += [(ShareKey(group_id, topic.topic_id, at), offsets[at]) for at in good]
-            initialized = with_parts(initialized, name, topic.topic_id, good)
-    if not begins:
-        done((None, outcomes))
+            begins += [
+                _Begin(name, ShareKey(group_id, topic.topic_id, at), offsets[at]) for at in good
+            ]
+
+    def begun(error: ApiError | None) -> None:
+        done((error, outcomes if error is None else []))
+
+    if begins:
+        keys = [begin.key for begin in begins]
+        _read_all(context, keys, lambda kept: _begin(shard, context, begins, kept, begun))
+    else:
+        begun(None)
+
+
+def _begin(
+    shard: ShardContext,
+    context: OffsetsContext,
+    begins: Sequence[_Begin],
+    kept: Mapping[ShareKey, Summary],
+    done: Done[ApiError | None],
+) -> None:
+    """Have state begin anew behind what is kept; the group may be another than when that was asked.
+
+    Whoever joined meanwhile keeps what it shares.
+    """
+    group_id = begins[0].key.group
+    failed = [summary for summary in kept.values() if isinstance(summary, ApiError)]
+    try:
+        group = _alterable(shard, group_id)
+        if failed:
+            raise failed[0]
+    except ApiError as error:
+        done(error)
         return
+    founded = group_id not in shard.modern
     shard.modern[group_id] = group
-    for key, _ in begins:
-        context.partitions.forget(key)
-    kept = [context.states.read(key) for key, _ in begins]
-    epoch = max([group.epoch, *(state.state_epoch + 1 for state in kept if state is not None)])
+    for begin in begins:
+        context.partitions.forget(begin.key)
+    known = [summary for summary in kept.values() if isinstance(summary, StateSummary)]
+    epoch = max([group.epoch, *(summary.state_epoch + 1 for summary in known)])
 
-    def begun(error: ErrorCode | None) -> None:
-        if error is not None:
-            done((ApiError(error), []))
-            return
-        group.dropped.difference_update((key.topic_id, key.partition) for key, _ in begins)
-        turn = Turn(shard, group)
-        turn.change(GroupEpoch(group.epoch, group.metadata_hash))
-        turn.change(StatePartitions(initialized))
-        turn.finish(lambda failed: done((_as_error(failed), outcomes)))
+    context.states.initialize(
+        [(begin.key, begin.start) for begin in begins],
+        epoch,
+        partial(_begun, shard, group, begins, founded, done),
+    )
 
-    context.states.initialize(begins, epoch, begun)
+
+def _begun(
+    shard: ShardContext,
+    group: ShareGroup,
+    begins: Sequence[_Begin],
+    founded: bool,
+    done: Done[ApiError | None],
+    error: ErrorCode | None,
+) -> None:
+    """Have the group know its state, which has begun anew or failed to."""
+    present = shard.modern.get(group.group_id) is group
+    if error is not None:
+        if founded and present and group.epoch == INITIAL_EPOCH and not group.initialized:
+            del shard.modern[group.group_id]  # nobody has come, and nothing of it is written
+        done(ApiError(error))
+        return
+    if not present:
+        done(_not_found(group.group_id))  # it was deleted meanwhile
+        return
+    parts: dict[tuple[str, bytes], list[int]] = {}
+    for name, key, _ in begins:
+        parts.setdefault((name, key.topic_id), []).append(key.partition)
+    initialized = group.initialized
+    for (name, topic_id), indexes in parts.items():
+        initialized = with_parts(initialized, name, topic_id, indexes)
+    group.dropped.difference_update((key.topic_id, key.partition) for _, key, _ in begins)
+    turn = Turn(shard, group)
+    turn.change(GroupEpoch(group.epoch, group.metadata_hash))
+    turn.change(StatePartitions(initialized))
+    turn.finish(lambda failed: done(_as_error(failed)))
+
+
+def _alterable(shard: ShardContext, group_id: str) -> ShareGroup:
+    """Return the group, or a new one where there is none of that name.
+
+    ApiError: GROUP_ID_NOT_FOUND where that is no share group, NON_EMPTY_GROUP.
+    """
+    group = shard.modern.find(ShareGroup, group_id)
+    if group is None and (group_id in shard.groups or group_id in shard.modern):
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+    group = group or ShareGroup(group_id)
+    _check_empty(group)
+    return group
 
 
 def delete(
@@ -278,8 +377,12 @@ def _id(topic: TopicInfo | None) -> bytes | None:
 def _group(shard: ShardContext, group_id: str) -> ShareGroup:
     group = shard.modern.find(ShareGroup, group_id)
     if group is None:
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
+        raise _not_found(group_id)
     return group
+
+
+def _not_found(group_id: str) -> ApiError:
+    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
 
 
 def _check_empty(group: ShareGroup) -> None:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from headrace.coordination.share.share_states import ShareStates
+    from headrace.coordination.share.state_port import ShareStatePort
 
 
 @dataclass(slots=True)
 class ShareContext:
     """What the verbs need beside the shard that the group lives in."""
 
-    states: "ShareStates"
+    states: "ShareStatePort"
     members_max: Callable[[], int]

@@ -5,6 +5,8 @@
 v1 lag (KIP-1226)
 """
 
+from functools import partial
+
 from headrace.coordination.groups.share.admin_offsets import OffsetSeen, TopicSeen
 from headrace.frontends.kafka.connection.authorisation import (
     DESCRIBE_GROUP,
@@ -15,10 +17,11 @@ from headrace.frontends.kafka.connection.authorisation import (
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker, uuid_of
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.posix.awaiting import called_back
 
 
-def handle(context: RequestContext, request: Entity) -> Entity:
-    """Answer at once; each group for itself."""
+async def handle(context: RequestContext, request: Entity) -> Entity:
+    """Answer for each group, in the order asked."""
     make = maker(context)
     groups = []
     for group in request.groups:
@@ -33,7 +36,8 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             ]
         try:
             require(context, DESCRIBE_GROUP, group.group_id)
-            seen = context.coordinators.share.describe_offsets(group.group_id, wanted)
+            ask = partial(context.coordinators.share.describe_offsets, group.group_id, wanted)
+            seen = await called_back(ask)
             if topics is None:
                 hidden = refused(context, DESCRIBE_TOPIC, (topic.name for topic in seen))
                 seen = [topic for topic in seen if topic.name not in hidden]
