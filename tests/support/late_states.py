@@ -64,7 +64,7 @@ class LateStates:
         self._states.write(key, state_epoch, leader_epoch, change, done)
 
     def delete(self, keys: Sequence[ShareKey], done: Done[ErrorCode | None]) -> None:
-        self._states.delete(keys, done)
+        self._states.delete(keys, lambda error: self.held.append(lambda: done(error)))
 
     def when_settled(self, key: ShareKey, done: Callable[[], None]) -> None:
         self._states.when_settled(key, done)

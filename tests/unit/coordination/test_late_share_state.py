@@ -13,7 +13,7 @@ from headrace.coordination.share.share_partition import SharePartition, SharePar
 from headrace.coordination.share.share_partitions import SharePartitions
 from headrace.coordination.share.state_port import StateRead, StateSummary
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import SHARE_STATE_TOPIC
+from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from tests.support.broker import play, until
 from tests.support.late_states import LateStates
 from tests.support.share_room import GROUP, TOPIC, ShareRoom, share_room
@@ -52,11 +52,18 @@ class Afar:
         admin_offsets.describe(self._shard, self._context, GROUP, wanted, told.append)
         return told
 
-    def delete_group(self) -> list[ErrorCode]:
-        """The same, of DeleteGroups."""
-        told: list[ErrorCode] = []
-        admin_offsets.delete_group(self._shard, self._context, GROUP, told.append)
+    def delete(self) -> list[Any]:
+        """The same, of DeleteShareGroupOffsets."""
+        told: list[Any] = []
+        admin_offsets.delete(self._shard, self._context, GROUP, [TOPIC], told.append)
         return told
+
+    async def delete_group(self) -> None:
+        """Delete the group at once, whatever waits."""
+        told: list[ErrorCode] = []
+        self.share.share.delete_group(GROUP, told.append)
+        await until(lambda: told)
+        assert told == [E.NONE]
 
     async def answer(self) -> None:
         """Let go what waits, or will."""
@@ -245,13 +252,31 @@ def test_a_group_deleted_while_its_state_begins_anew_stays_deleted(tmp_path: Pat
     async def story(afar: Afar) -> None:
         told = afar.alter({0: 1})
         await afar.answer()
-        deleted = afar.delete_group()
-        await until(lambda: deleted)
-        assert deleted == [E.NONE]
+        await afar.delete_group()
         await afar.answer()
         ((error, outcomes),) = told
         assert (error.code, outcomes) == (E.GROUP_ID_NOT_FOUND, [])
         assert not afar.share.share.is_share_group(GROUP)
+
+    tell(tmp_path, story)
+
+
+def test_a_group_deleted_while_its_offsets_are_deleted_is_not_written_again(tmp_path: Path) -> None:
+    async def story(afar: Afar) -> None:
+        altered = afar.alter({0: 1})
+        await afar.answer()
+        await afar.answer()
+        await until(lambda: altered)
+        told = afar.delete()
+        await until(lambda: afar.states.held)
+        await afar.delete_group()
+        log = afar.share.here.broker.partition(OFFSETS_TOPIC, 0).log
+        end = log.end_offset
+        afar.states.answer()
+        await afar.share.advance(1)
+        ((error, outcomes),) = told
+        assert (error.code, outcomes) == (E.GROUP_ID_NOT_FOUND, [])
+        assert log.end_offset == end
 
     tell(tmp_path, story)
 

@@ -301,6 +301,9 @@ def delete(
         if error is not None:
             done((ApiError(error), []))
             return
+        if shard.modern.get(group_id) is not group:
+            done((_not_found(group_id), []))  # it was deleted meanwhile
+            return
         gone = {key.topic_id for key in keys}
         turn = Turn(shard, group)
         if gone:
