@@ -11,14 +11,15 @@ come or go. A new leader or in-sync replica leaves `structure` as it is.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from types import MappingProxyType
+from typing import NamedTuple
 
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
 NO_LEADER = BrokerId(-1)
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(NamedTuple):
     """Where a broker is reached through one listener (the advertised address)."""
 
     listener: str
@@ -28,8 +29,7 @@ class Endpoint:
     """Security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerInfo:
+class BrokerInfo(NamedTuple):
     """One live broker."""
 
     broker_id: BrokerId
@@ -71,15 +71,14 @@ class TopicInfo:
     """Topic-level settings as given (Kafka's names); never changed in place."""
 
 
-@dataclass(frozen=True, slots=True)
-class ImageDelta:
+class ImageDelta(NamedTuple):
     """What is to change in the picture, all of it at once."""
 
     topics: Sequence[TopicInfo] = ()
     """Added, or shown anew as a whole: grown, configured otherwise. Each name once."""
     removed: Sequence[str] = ()
     """Topics that go, before `topics` come; unknown names are ignored."""
-    partitions: Mapping[str, Sequence[PartitionInfo]] = field(default_factory=dict)
+    partitions: Mapping[str, Sequence[PartitionInfo]] = MappingProxyType({})
     """Partitions with another leader, epoch, ISR or replicas, by topic; unknown ones are ignored.
     Applied after `topics`."""
     brokers: Sequence[BrokerInfo] | None = None
@@ -237,8 +236,8 @@ def with_offline(
             continue
         found = changed[index] if index in changed or shown is None else shown.partitions[index]
         partitions.setdefault(name, {})[index] = _offline(found, broker_id)
-    return replace(
-        delta, partitions={name: list(changed.values()) for name, changed in partitions.items()}
+    return delta._replace(
+        partitions={name: list(changed.values()) for name, changed in partitions.items()}
     )
 
 

@@ -66,7 +66,7 @@ async def identify(facts: ClusterFacts, writer: Writer, new_id: Callable[[], byt
     nameless = [topic for topic in facts.topics.values() if topic.node.topic_id is None]
     await _write(
         writer,
-        [changes.node_change(topic, replace(topic.node, topic_id=new_id())) for topic in nameless],
+        [changes.node_change(topic, topic.node._replace(topic_id=new_id())) for topic in nameless],
     )
 
 

@@ -40,7 +40,7 @@ def growth(
 ) -> Change:
     """Return the change that adds partitions to a topic; `added` are their replicas."""
     more = dict(enumerate(added, len(topic.node.partitions)))
-    node = replace(topic.node, partitions={**topic.node.partitions, **more})
+    node = topic.node._replace(partitions={**topic.node.partitions, **more})
     states = tuple((index, first_state(replicas)) for index, replicas in more.items())
     operations = [_put_node(topic, node)]
     grown = replace(topic, node=node)
@@ -159,4 +159,4 @@ def _new_partition(
 
 @lru_cache(maxsize=16)  # a start gives most partitions the same state
 def _encoded(state: PartitionState, controller_epoch: int) -> bytes:
-    return znodes.encode_state(replace(state, controller_epoch=controller_epoch))
+    return znodes.encode_state(state._replace(controller_epoch=controller_epoch))

@@ -1,7 +1,8 @@
 """What the controller knows of the store: topics, the versions they were read at, who is alive."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import NamedTuple
 
 from headrace.broker.metadata_image import BrokerInfo, ImageDelta, PartitionInfo, TopicInfo
 from headrace.cluster.orders import Order
@@ -12,8 +13,7 @@ from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import Operation
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One change of one topic: written whole or not at all, and what holds once it is."""
 
     topic: str
@@ -32,12 +32,11 @@ class Change:
     orders: tuple[tuple[BrokerId, Order], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """What follows from an event."""
 
     changes: tuple[Change, ...] = ()
-    refused: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    refused: Mapping[TopicPartition, ErrorCode] = MappingProxyType({})
     """Partitions that nothing is done about, though it was asked for."""
 
 

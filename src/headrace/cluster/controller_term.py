@@ -7,7 +7,7 @@ orders' end. Events come one at a time.
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER, ImageDelta
@@ -141,7 +141,7 @@ class ControllerTerm:
         known = by_broker.keys() - (joined or ())
         delta = facts.delta(taken) if known else ImageDelta()
         if joined is not None:
-            delta = replace(delta, brokers=list(facts.brokers.values()), controller_id=me)
+            delta = delta._replace(brokers=list(facts.brokers.values()), controller_id=me)
         whole = facts.everything(me) if joined else delta
         messages = {
             broker: Orders(

@@ -1,7 +1,5 @@
 """Who leads a partition next. Pure: asks the facts, changes nothing."""
 
-from dataclasses import replace
-
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.cluster.cluster_facts import ClusterFacts
 from headrace.cluster.stored_topic import NEVER_LED, StoredTopic
@@ -31,10 +29,10 @@ def elected(
         leader = candidates[0]
         members = replicas if state is NEVER_LED else isr
         served = tuple(broker for broker in members if facts.serves(broker, partition))
-        return replace(state, leader=leader, leader_epoch=epoch, isr=served)
+        return state._replace(leader=leader, leader_epoch=epoch, isr=served)
     if able and (facts.unclean(topic) if unclean is None else unclean):
-        return replace(state, leader=able[0], leader_epoch=epoch, isr=(able[0],))
-    return replace(state, leader=NO_LEADER, leader_epoch=epoch, isr=isr or state.isr)
+        return state._replace(leader=able[0], leader_epoch=epoch, isr=(able[0],))
+    return state._replace(leader=NO_LEADER, leader_epoch=epoch, isr=isr or state.isr)
 
 
 def without(
@@ -50,7 +48,7 @@ def without(
     isr = tuple(broker for broker in state.isr if broker not in gone)
     if state.leader == NO_LEADER or len(isr) == len(state.isr):  # a leader stays in it
         return None
-    return replace(state, isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+    return state._replace(isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
 
 
 def moved_from(
@@ -66,7 +64,7 @@ def moved_from(
     if leaving not in state.isr or not others:
         return None
     if state.leader != leaving:
-        return replace(state, isr=others, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+        return state._replace(isr=others, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
     order = topic.node.partitions[index]
     heirs = [
         replica for replica in order if replica in others and facts.may_lead(replica, partition)
@@ -75,7 +73,7 @@ def moved_from(
         return None
     served = tuple(broker for broker in others if facts.serves(broker, partition))
     epoch = LeaderEpoch(state.leader_epoch + 1)
-    return replace(state, leader=heirs[0], leader_epoch=epoch, isr=served)
+    return state._replace(leader=heirs[0], leader_epoch=epoch, isr=served)
 
 
 def preferred(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
@@ -87,4 +85,4 @@ def preferred(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionS
     state = topic.states.get(index, NEVER_LED)
     if first not in state.isr or not facts.may_lead(first, TopicPartition(topic.name, index)):
         return None
-    return replace(state, leader=first, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+    return state._replace(leader=first, leader_epoch=LeaderEpoch(state.leader_epoch + 1))

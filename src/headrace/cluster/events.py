@@ -1,7 +1,6 @@
 """What happens to a cluster, and the controller has to decide about."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -16,22 +15,19 @@ class ElectionType(IntEnum):
     UNCLEAN = 1
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsCreated:
+class TopicsCreated(NamedTuple):
     """Planned topics are to be."""
 
     topics: Sequence[StoredTopic]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsDeleted:
+class TopicsDeleted(NamedTuple):
     """Topics are to go."""
 
     names: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicGrown:
+class TopicGrown(NamedTuple):
     """A topic of `present` partitions is to have more; `added` are their replicas."""
 
     name: str
@@ -39,8 +35,7 @@ class TopicGrown:
     added: Sequence[tuple[BrokerId, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class BrokersJoined:
+class BrokersJoined(NamedTuple):
     """Brokers are alive that were not. The facts say so already."""
 
     brokers: Sequence[BrokerId]
@@ -48,46 +43,40 @@ class BrokersJoined:
     """Whether a missing log is made: nobody else uses the store, its word is all there is."""
 
 
-@dataclass(frozen=True, slots=True)
-class BrokersLeft:
+class BrokersLeft(NamedTuple):
     """Brokers are alive no longer. The facts say so already."""
 
     brokers: Sequence[BrokerId]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicasFailed:
+class ReplicasFailed(NamedTuple):
     """A broker cannot serve replicas: their directory failed. The facts say so already."""
 
     broker: BrokerId
     partitions: Sequence[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownAsked:
+class ShutdownAsked(NamedTuple):
     """A broker is about to leave, and hands over what it leads. The facts say so already."""
 
     broker: BrokerId
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionAsked:
+class ElectionAsked(NamedTuple):
     """Somebody wants leaders elected."""
 
     kind: ElectionType
     partitions: Sequence[TopicPartition]
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignmentAsked:
+class ReassignmentAsked(NamedTuple):
     """A partition is to be held by these replicas; None: a running reassignment is called off."""
 
     partition: TopicPartition
     target: tuple[BrokerId, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReassignmentAdvanced:
+class ReassignmentAdvanced(NamedTuple):
     """Partitions on their way to other replicas have another ISR: some may have arrived."""
 
     partitions: Sequence[TopicPartition]
@@ -102,8 +91,7 @@ class AskedIsr(NamedTuple):
     isr: tuple[BrokerId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class IsrAsked:
+class IsrAsked(NamedTuple):
     """A leader asks for other ISRs (AlterPartition)."""
 
     broker: BrokerId

@@ -1,16 +1,15 @@
 """What the controller tells brokers to do with their replicas, however it reaches them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from headrace.broker.metadata_image import ImageDelta
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
-class Replication:
+class Replication(NamedTuple):
     """Who holds a partition, as its state in the store says."""
 
     topic_partition: TopicPartition
@@ -25,8 +24,7 @@ class Replication:
     """Nobody has led it before: a missing log is made, not missed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
+class Lead(NamedTuple):
     """Lead the partition."""
 
     replication: Replication
@@ -34,13 +32,15 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Hold a replica: of its leader, or of nobody's while there is none."""
+    """Hold a replica: of its leader, or of nobody's while there is none.
+
+    A dataclass: a named tuple would equal a `Lead` of the same.
+    """
 
     replication: Replication
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """Hold the partition no longer."""
 
     topic_partition: TopicPartition
@@ -53,15 +53,14 @@ class Stop:
 Order = Lead | Follow | Stop
 
 
-@dataclass(frozen=True, slots=True)
-class Orders:
+class Orders(NamedTuple):
     """One message of a controller to a broker."""
 
     controller_epoch: int
     broker_epoch: int
     """Of the registration it is meant for; -1: of whichever, from the same process."""
     orders: Sequence[Order] = ()
-    delta: ImageDelta = field(default_factory=ImageDelta)
+    delta: ImageDelta = ImageDelta()
 
 
 class OrderTaker(Protocol):

@@ -85,10 +85,10 @@ def _step(
         _with(node.adding, index, adding),
         _with(node.removing, index, removing),
     )
-    after = replace(state, isr=members, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+    after = state._replace(isr=members, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
     if state.leader not in replicas:
         moved = replace(
-            topic, node=changed, states={**topic.states, index: replace(state, isr=members)}
+            topic, node=changed, states={**topic.states, index: state._replace(isr=members)}
         )
         after = elected(facts, moved, index, unclean=False)
         if after.leader == NO_LEADER != state.leader:

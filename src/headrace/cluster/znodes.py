@@ -6,8 +6,8 @@ write. Unknown fields of a payload are ignored when read.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from headrace.broker.metadata_image import BrokerInfo, Endpoint
@@ -58,22 +58,20 @@ class BadPayload(HeadraceError):
     """A node holds what Kafka would not have written: names the path."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicNode:
+class TopicNode(NamedTuple):
     """What `/brokers/topics/NAME` holds."""
 
     partitions: Mapping[int, tuple[BrokerId, ...]]
     """Replicas of each partition, preferred leader first."""
     topic_id: bytes | None
     """None in nodes that old tools wrote."""
-    adding: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=dict)
+    adding: Mapping[int, tuple[BrokerId, ...]] = MappingProxyType({})
     """Of partitions that are being reassigned: replicas that are not to have been there before."""
-    removing: Mapping[int, tuple[BrokerId, ...]] = field(default_factory=dict)
+    removing: Mapping[int, tuple[BrokerId, ...]] = MappingProxyType({})
     """Of partitions that are being reassigned: replicas that go once the others are in sync."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """What `/brokers/topics/NAME/partitions/N/state` holds."""
 
     leader: BrokerId
@@ -82,8 +80,7 @@ class PartitionState:
     controller_epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ProducerIdBlock:
+class ProducerIdBlock(NamedTuple):
     """What `/latest_producer_id_block` holds; both ends inclusive."""
 
     broker: BrokerId
@@ -91,14 +88,13 @@ class ProducerIdBlock:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(NamedTuple):
     """What `/brokers/ids/N` holds."""
 
     endpoints: tuple[Endpoint, ...]
     rack: str | None = None
     timestamp_ms: int = 0
-    features: Mapping[str, Any] = field(default_factory=dict)
+    features: Mapping[str, Any] = MappingProxyType({})
 
 
 def topic_path(name: str) -> str:

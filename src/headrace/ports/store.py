@@ -6,7 +6,7 @@ One node's store is embedded (`cluster/embedded`), a cluster's is a ZooKeeper en
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headrace.model.errors import HeadraceError
 
@@ -37,8 +37,7 @@ class SessionLost(StoreError):
     """The store cannot be reached, or has ended our session: ephemeral nodes are gone."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A node's content and its versions."""
 
     value: bytes
@@ -50,16 +49,14 @@ class Node:
     """Session of an ephemeral node, 0 for a persistent one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Create:
+class Create(NamedTuple):
     path: str
     value: bytes
     ephemeral: bool = False
     sequential: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Set:
+class Set(NamedTuple):
     path: str
     value: bytes
     version: int = ANY_VERSION
@@ -67,12 +64,13 @@ class Set:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """A dataclass: a named tuple would equal a `Check` of the same."""
+
     path: str
     version: int = ANY_VERSION
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     path: str
     version: int
 
