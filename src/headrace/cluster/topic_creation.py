@@ -5,8 +5,9 @@ Codes are those of Kafka 4.3's controller (ReplicationControlManager, Controller
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
 
 from headrace.broker.metadata_image import MetadataImage, folded
 from headrace.cluster.settings.config_descriptions import check_topic_config
@@ -20,20 +21,18 @@ Assignment = Mapping[int, Sequence[int]]
 """Replicas by partition number."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewTopic:
+class NewTopic(NamedTuple):
     """A topic as somebody wants it."""
 
     name: str
     partitions: int = USE_DEFAULT
     replication_factor: int = USE_DEFAULT
-    assignment: Assignment = field(default_factory=dict)
+    assignment: Assignment = MappingProxyType({})
     """Not empty: the two numbers must be -1."""
-    config: Mapping[str, str | None] = field(default_factory=dict)
+    config: Mapping[str, str | None] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(NamedTuple):
     """A topic that may be created, settled in all but its id."""
 
     name: str

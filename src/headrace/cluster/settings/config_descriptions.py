@@ -6,8 +6,8 @@ and a topic's own. Orders and sources are Kafka 4.3's (ConfigHelper, DynamicBrok
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from headrace.config.broker import BrokerConfig, Source
@@ -53,8 +53,7 @@ class Synonym(NamedTuple):
     source: ConfigSource
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class ConfigEntry(NamedTuple):
     """One key as DescribeConfigs answers it. Sensitive values are None."""
 
     definition: Definition
@@ -81,14 +80,13 @@ Change = Sequence[Alteration] | Mapping[str, str | None]
 """Incremental changes, or all settings there shall be."""
 
 
-@dataclass(frozen=True, slots=True)
-class DynamicConfig:
+class DynamicConfig(NamedTuple):
     """The broker's configuration at run time: as started, and what was altered since."""
 
     static: BrokerConfig
-    shared: Mapping[str, str] = field(default_factory=dict)
+    shared: Mapping[str, str] = MappingProxyType({})
     """Altered for all brokers."""
-    own: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, str] = MappingProxyType({})
     """Altered for this broker: wins."""
     broker_id: int = -1
     """The id this broker goes by, whether or not somebody configured it."""
@@ -123,8 +121,7 @@ class DynamicConfig:
             for name in sorted(shared)
         ]
         return [
-            replace(
-                entry,
+            entry._replace(
                 value=shared[entry.name] if entry.value is not None else None,
                 source=ConfigSource.DYNAMIC_DEFAULT_BROKER,
                 synonyms=tuple(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.broker.broker import Broker
 from headrace.cluster import znodes
@@ -29,8 +29,7 @@ Check = Callable[[Mapping[str, str], BrokerConfig], None]
 """Refuses settings that cannot be, taken as a whole: ApiError."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(NamedTuple):
     """One kind of named things that have settings."""
 
     word: str

@@ -1,7 +1,5 @@
 """The settings that internal topics are made with, as Kafka's coordinators give them."""
 
-from dataclasses import replace
-
 from headrace.broker.broker import Broker
 from headrace.cluster.topic_creation import USE_DEFAULT, NewTopic
 from headrace.config.broker import BrokerConfig
@@ -50,7 +48,7 @@ def completed(wanted: NewTopic, broker: Broker) -> NewTopic:
     if wanted.name not in INTERNAL_TOPICS:
         return wanted
     needed = new_topic(wanted.name, broker).config
-    return replace(wanted, config={**needed, **wanted.config})
+    return wanted._replace(config={**needed, **wanted.config})
 
 
 def new_topic(name: str, broker: Broker) -> NewTopic:

@@ -4,7 +4,6 @@ import asyncio
 import ipaddress
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from headrace.broker.broker import Broker
@@ -36,8 +35,7 @@ class QuotaChange(NamedTuple):
     value: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Alteration:
+class Alteration(NamedTuple):
     """What is to be different for one entity. `entity`: names by type; None: the default one."""
 
     entity: Sequence[tuple[str, str | None]]

@@ -50,7 +50,7 @@ class Settings:
     async def load(self) -> None:
         """Take up what was altered before the start."""
         shared, own = await self._catalog.broker_configs(self._broker.broker_id)
-        self._dynamic = replace(self._dynamic, shared=shared, own=own)
+        self._dynamic = self._dynamic._replace(shared=shared, own=own)
         self._broker.reconfigure(self._dynamic.effective())
         await self.groups.load()
         await self.client_metrics.load()
@@ -168,7 +168,7 @@ class Settings:
             path = znodes.broker_config_path(name or znodes.CLUSTER_DEFAULT)
             await self._put_config(path, wanted)
             self._dynamic = (
-                replace(dynamic, own=wanted) if name else replace(dynamic, shared=wanted)
+                dynamic._replace(own=wanted) if name else dynamic._replace(shared=wanted)
             )
             self._reconfigure(self._dynamic.effective())
 
