@@ -1,7 +1,6 @@
 """Each kind of mistake a log can make is planted once; the enumeration must find it."""
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 
 import pytest
 
@@ -113,7 +112,7 @@ def test_a_clean_stop_that_was_none_is_found(monkeypatch: pytest.MonkeyPatch) ->
     honest = DirectoryLoader._known
 
     def believed(self: DirectoryLoader, partition: TopicPartition) -> Known:
-        return replace(honest(self, partition), clean=True)
+        return honest(self, partition)._replace(clean=True)
 
     monkeypatch.setattr(DirectoryLoader, "_known", believed)
     assert findings(stories.rolls)

@@ -5,7 +5,6 @@ index, once, and only where a topic sets a compaction lag.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +21,7 @@ GROUP_SEGMENTS_MAX = 64
 has no such bound; where there are more, the next compaction joins the results."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cleanable:
+class Cleanable(NamedTuple):
     """A log that may be compacted, and why it should be."""
 
     log: "Log"

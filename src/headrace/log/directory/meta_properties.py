@@ -1,6 +1,6 @@
 """`meta.properties`: whose log directory this is."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.log import file_names, text_files
 from headrace.log.text_files import read_file
@@ -8,8 +8,7 @@ from headrace.model.errors import ConfigError
 from headrace.ports.disk import Disk
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """What `meta.properties` says. Version 0 is a ZooKeeper-mode broker's, 1 a KRaft one's."""
 
     version: int = 0

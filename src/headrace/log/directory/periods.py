@@ -1,10 +1,9 @@
 """How often the duties of a log directory are done."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Periods:
+class Periods(NamedTuple):
     """How often what is done, and how long what is kept; milliseconds (Kafka's names beside)."""
 
     checkpoint_ms: int = 5_000

@@ -1,14 +1,13 @@
 """What a directory knows of a log before it is opened."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.model.nouns import Offset
 
 _START = Offset(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What the directory's checkpoints say of one log."""
 
     clean: bool

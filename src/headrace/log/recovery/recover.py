@@ -9,7 +9,6 @@ is read to the last byte: indexes, `.txnindex`, epochs and producers are built a
 """
 
 import logging
-from dataclasses import replace
 
 from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
@@ -69,7 +68,7 @@ def _load(log: Log, known: Known, present: list[str]) -> None:
     context, directory = log.context, log.directory
     if not known.clean:
         said = context.events.published_end(log.topic_id, log.topic_partition.partition)
-        known = replace(known, published=said)
+        known = known._replace(published=said)
     segments = _segments(log, present)
     log.segments.replace(segments)
     gaps.check_whole(log, known)
