@@ -1,7 +1,7 @@
 """Accepting connections."""
 
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from headrace.net.connection import Connection
 from headrace.net.table import ConnectionTable
@@ -10,8 +10,7 @@ from headrace.ports.network import Listening, ListenOptions, Network
 _DEFAULT = ListenOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """Where to listen: a listener's name, host and port (0: any free one; host "": everywhere)."""
 
     name: str

@@ -4,8 +4,7 @@ Both ends are asyncio's: a factory makes a protocol, whose `connection_made` is 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 P = TypeVar("P")
 
@@ -13,8 +12,7 @@ BACKLOG_MAX = (1 << 31) - 1
 """The system takes its own limit for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListenOptions:
+class ListenOptions(NamedTuple):
     """How an address is listened on."""
 
     backlog: int = BACKLOG_MAX

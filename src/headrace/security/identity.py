@@ -1,6 +1,5 @@
 """Who asks: the same for every frontend, and what authorisation and quotas are about."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 USER = "User"
@@ -20,8 +19,7 @@ ANONYMOUS = Principal(USER, "ANONYMOUS")
 """Whoever is not authenticated, as Kafka calls him."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(NamedTuple):
     """The other end of one connection, as the broker knows it and not as it says of itself."""
 
     host: str

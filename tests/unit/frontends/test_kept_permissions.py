@@ -1,7 +1,6 @@
 """What skips a handler asks who may do what anew when that has changed, and for each who asks."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -214,7 +213,7 @@ def test_a_kept_metadata_answer_is_for_who_asked_and_for_as_long_as_he_may(tmp_p
         assert await seen(ALICE) == [0]
         rules = here.broker.authorizer = Rules(DESCRIBE_TOPIC, to=BOB)
         assert [await seen(ALICE), await seen(BOB), await seen(ALICE)] == [[0], [], [0]]
-        elsewhere = replace(ALICE, host="10.0.0.9")
+        elsewhere = ALICE._replace(host="10.0.0.9")
         rules.to = elsewhere
         rules.change(DESCRIBE_TOPIC)
         assert [await seen(ALICE), await seen(elsewhere), await seen(BOB)] == [[0], [], [0]]

@@ -1,12 +1,11 @@
 """What one served API is."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from headrace.wire.kafka.api import ApiKey
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
+class Api(NamedTuple):
     """One served API: its key and the versions served (inclusive).
 
     The code that answers is `handle` in the module of `folder` named as the key is, in lower case.
