@@ -214,14 +214,14 @@ def test_a_job_says_what_the_log_the_topic_and_the_broker_say() -> None:
     )
     first, second, _ = log.segments
     made = job_of(result, prepare(result), CleanerSettings(keys), 99)
-    assert astuple(made) == (
+    assert tuple(made) == (
         "/data/t-0", "t-0", ((0, first.size), (4, second.size)), 0, 5,
         ((7, 0, 1, 2),), ((7, 0, 3), (8, 3, 1)),
         99, 77, 900, 4000, 150, 1111, 0.5, 1111, 333.0, 444_444,
     )  # fmt: skip
     assert keys_max(made, 100) == 5
-    assert keys_max(replace(made, map_bytes=10), 100) == 1
-    assert keys_max(replace(made, map_bytes=2400, load_factor=0.25)) == 25
+    assert keys_max(made._replace(map_bytes=10), 100) == 1
+    assert keys_max(made._replace(map_bytes=2400, load_factor=0.25)) == 25
     tiny = LogKeys(log_cleaner_io_buffer_size=1, log_cleaner_enable=False)
     assert CleanerSettings(tiny).io_buffer_bytes == 1
     assert not CleanerSettings(tiny).enabled
@@ -261,7 +261,7 @@ def big(world: World, size: int) -> Log:
 @pytest.mark.parametrize("size", [1 << 19, (1 << 19) - 1])
 def test_a_compaction_stops_to_breathe_at_each_mebibyte_read_or_written(size: int) -> None:
     world = World(config=LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=1 << 30))
-    job = replace(made_job(big(world, size)), io_buffer_bytes=1 << 30)
+    job = made_job(big(world, size))._replace(io_buffer_bytes=1 << 30)
     steps = list(compact(job, world.disk, PlainRecords(1000)))
     said = [step for step in steps if isinstance(step, int)]
     if size == 1 << 19:
@@ -279,7 +279,7 @@ def test_what_is_written_leaves_in_parts_of_the_buffers_size_and_each_counts() -
     size = 1 << 19
     log = big(world, size)
     for buffer, read_first in ((2 * size, 2), (2 * size + 1, 3)):
-        job = replace(made_job(log), io_buffer_bytes=buffer)
+        job = made_job(log)._replace(io_buffer_bytes=buffer)
         steps = compact(job, world.disk, PlainRecords(1000))
         said = [step for step in steps if isinstance(step, int)]
         assert said[:2] == [2 * size] * 2, "the first pass writes nothing"

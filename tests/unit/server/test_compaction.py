@@ -4,7 +4,6 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -86,7 +85,7 @@ def test_what_the_disk_says_no_to_is_told_and_the_process_goes_on(tmp_path: Path
         worker = ProcessWorker()
         wanted = job(tmp_path)
         told: Told = []
-        worker.start(replace(wanted, directory=str(tmp_path / "gone")), told.append)
+        worker.start(wanted._replace(directory=str(tmp_path / "gone")), told.append)
         (failed,) = await ended(told)
         assert isinstance(failed, Stopped)
         assert "FileNotFoundError" in failed.reason
@@ -124,7 +123,7 @@ def test_damage_is_told_with_file_and_position(tmp_path: Path) -> None:
 def test_one_that_is_stopped_is_dead_and_the_next_job_gets_another(tmp_path: Path) -> None:
     async def scenario() -> None:
         worker = ProcessWorker()
-        slow = replace(job(tmp_path, 20_000), io_bytes_per_second=1000.0)
+        slow = job(tmp_path, 20_000)._replace(io_bytes_per_second=1000.0)
         told: Told = []
         worker.start(slow, told.append)
         await until(lambda: worker.pid is not None)

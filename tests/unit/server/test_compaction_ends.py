@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -25,7 +24,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def slow(directory: Path) -> Job:
     """A job that takes longer than any test."""
-    return replace(job(directory, 20_000), io_bytes_per_second=1000.0)
+    return job(directory, 20_000)._replace(io_bytes_per_second=1000.0)
 
 
 def test_a_job_that_comes_while_the_process_rests_keeps_it_from_ending(tmp_path: Path) -> None:
@@ -129,7 +128,7 @@ def test_the_process_answers_each_line_with_what_became_of_it(
     served: Callable[[bytes], list[object]], tmp_path: Path
 ) -> None:
     wanted = job(tmp_path)
-    gone = replace(wanted, directory=str(tmp_path / "gone"))
+    gone = wanted._replace(directory=str(tmp_path / "gone"))
     cleaned, done, failed = served(write(wanted) + write(gone))
     assert isinstance(cleaned, Cleaned)
     assert isinstance(done, Done)
@@ -152,7 +151,7 @@ def test_each_answer_is_flushed_at_once(monkeypatch: pytest.MonkeyPatch, tmp_pat
             flushed.append(self.tell())
 
     out = Out()
-    lines = [write(job(tmp_path)), write(replace(job(tmp_path), directory=str(tmp_path / "gone")))]
+    lines = [write(job(tmp_path)), write(job(tmp_path)._replace(directory=str(tmp_path / "gone")))]
     monkeypatch.setattr(sys, "stdin", _Stream(b"".join(lines)))
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=out))
     compaction_worker.serve(os.getppid())

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 Sources = tuple[tuple[int, int], ...]
 """Segments as (base offset, size in bytes), in order."""
@@ -11,8 +11,7 @@ Aborted = tuple[tuple[int, int, int, int], ...]
 """`.txnindex` entries: producer id, first and last offset, last stable offset."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """One log to be compacted. Offsets and sizes as they were when it was given."""
 
     directory: str
@@ -53,8 +52,7 @@ class Counts:
     map_records: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Cleaned:
+class Cleaned(NamedTuple):
     """A segment was made, complete and flushed, under `.cleaned` names."""
 
     base_offset: int
@@ -65,16 +63,14 @@ class Cleaned:
     """The segments it takes the place of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """All is made. Everything below `end` is clean once the last segment is swapped in."""
 
     end: int
     counts: Counts
 
 
-@dataclass(frozen=True, slots=True)
-class Damaged:
+class Damaged(NamedTuple):
     """The log cannot be compacted: what is wrong, with file and position."""
 
     reason: str
@@ -82,7 +78,10 @@ class Damaged:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The work has ended early and nobody works on it any more: asked to, failed, or killed."""
+    """The work has ended early and nobody works on it any more: asked to, failed, or killed.
+
+    A dataclass: a named tuple would equal a `Damaged` of the same reason.
+    """
 
     reason: str
 
@@ -95,7 +94,9 @@ _KINDS: dict[str, type[Any]] = {
 
 def write(message: Event | Stopped | Job) -> bytes:
     """Return one line of JSON."""
-    return json.dumps({"kind": type(message).__name__} | asdict(message)).encode() + b"\n"
+    values = asdict(message) if isinstance(message, Stopped) else message._asdict()
+    line = json.dumps({"kind": type(message).__name__} | values, default=asdict)  # Done's counts
+    return line.encode() + b"\n"
 
 
 def read(line: bytes) -> Event | Stopped | Job:
