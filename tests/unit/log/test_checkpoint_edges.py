@@ -156,11 +156,11 @@ def test_a_log_that_is_gone_is_remembered_until_the_duties_begin(wanted: bool) -
 
 def test_starts_and_high_watermarks_of_a_lost_log_count_as_recovery_points_do() -> None:
     world = World()
-    for name, offset in ((file_names.RECOVERY_POINTS, 0), (file_names.HIGH_WATERMARKS, 7)):
+    for name, offset in ((file_names.RECOVERY_POINTS, 0), (file_names.HIGH_WATERMARKS, 1)):
         world.disk.replace(f"/data/{name}", text_files.write_offsets({OTHER: Offset(offset)}))
     world.directory.close(clean=False)
     world.start()
-    assert world.directory.missing == {OTHER: 7}
+    assert world.directory.missing == {OTHER: 1}
     world.close()
 
 
@@ -185,6 +185,22 @@ def test_no_file_is_cut_before_the_lower_read_bounds_are_durable() -> None:
     synced = [op for at, op in since if (op.kind, op.node) == ("sync", bounds) and at < cut]
     assert synced
     assert synced[-1].number > lowered[-1]
+    world.close()
+
+
+def test_lower_read_bounds_are_durable_before_the_checkpoints_of_a_truncation_are_begun() -> None:
+    world = World()
+    flushed(world, 3)
+    world.directory.bounds.sync()
+    done: list[BaseException | None] = []
+    world.directory.truncate_logs([(world.log(), Offset(1))], done.append, unclean=True)
+    assert not world.directory.checkpoints.writing
+    while not world.directory.checkpoints.writing:
+        assert world.disk.settle(steps=1) or world.clock.turn()
+    assert world.directory.published_end(TOPIC_ID, PLACE.partition) == 1
+    assert not world.directory.bounds.changed
+    world.settle()
+    assert done == [None]
     world.close()
 
 

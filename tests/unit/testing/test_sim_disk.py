@@ -106,7 +106,8 @@ def test_syncs_of_directories_and_of_all_count_and_fail_as_those_of_files_do(syn
 def test_syncs_of_files_are_counted_good_and_bad() -> None:
     disk = SimDisk()
     file, other = made(disk, "/f"), made(disk, "/g")
-    assert disk.syncs == 0
+    assert (disk.syncs, disk.passes_handed_over) == (0, 0)
+    assert disk.counts == {"write": 0, "sync": 0}
     disk.fail_syncs()
     refused(file.sync)
     disk.flush([file, other], lambda _: None)
