@@ -113,6 +113,8 @@ def _gaps(mending: Mending, path: str, gaps: Gaps) -> None:
     witness = f"{path}/{unchanged_logs.FILE_NAME}"
     if mending.disk.exists(witness):
         mending.disk.remove(witness)
+        # Else a power cut brings it back, and the next start misses what was given up here.
+        mending.disk.sync_directory(path)
 
 
 def _bounds(mending: Mending, path: str, told: Report) -> None:
