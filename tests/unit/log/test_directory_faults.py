@@ -1,4 +1,4 @@
-"""Disks that fail in the middle of a directory's work, and power cuts behind what counts as done."""
+"""Disks that fail in the middle of a directory's work, power cuts behind what counts as done."""
 
 import errno
 
@@ -181,10 +181,7 @@ def test_what_a_failed_append_wrote_in_part_is_cut_off_again(follows: bool) -> N
     before = content(world.disk, path)
     world.disk.fail_writes(partial=20, sticky=False)
     with pytest.raises(StorageError):
-        if follows:
-            append_as_follower(log, fetched(1), NOW_MS)
-        else:
-            append(log, b"torn")
+        append_as_follower(log, fetched(1), NOW_MS) if follows else append(log, b"torn")
     assert content(world.disk, path) == before
     assert log.end_offset == 1
     assert world.directory.fenced
