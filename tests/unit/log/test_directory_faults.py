@@ -24,6 +24,7 @@ from tests.support.log import (
     append,
     append_marker,
     content,
+    overwrite,
     truncate_to,
     values,
 )
@@ -115,7 +116,7 @@ def test_a_cut_within_a_gap_is_noted_durably_before_any_file_is_cut() -> None:
     world.directory.gaps.forget(PLACE)
     world.disk.remove(NOTED)
     world.disk.sync_directory("/data")
-    began = len(world.disk.ops)
+    began, opened = len(world.disk.ops), world.disk.open_files
     truncate_to(log, Offset(4))
     assert log.end_offset == 4
     for cut in range(began, len(world.disk.ops) + 1):
@@ -123,7 +124,22 @@ def test_a_cut_within_a_gap_is_noted_durably_before_any_file_is_cut() -> None:
         if len(content(found, f"/data/{PLACE}/{0:020d}.log")) < 200:
             assert text_files.read_offsets(content(found, NOTED), NOTED) == {PLACE: 4}
     assert len(content(left(world), f"/data/{PLACE}/{0:020d}.log")) < 200
-    assert world.disk.open_files < 12
+    assert world.disk.open_files == opened
+    world.close()
+
+
+def test_a_noted_gap_is_durable_where_no_checkpoint_has_to_be_written() -> None:
+    world = World()
+    log = filled(world, 2)
+    world.directory.checkpoint()
+    world.settle()
+    append_as_follower(log, fetched(2, 5), NOW_MS)
+    world.directory.gaps.forget(PLACE)
+    world.disk.remove(NOTED)
+    overwrite(world.disk, f"{NOTED}.tmp", b"left over by a kill, and longer than what is written")
+    world.disk.sync_directory("/data")
+    truncate_to(log, Offset(4))
+    assert text_files.read_offsets(content(left(world), NOTED), NOTED) == {PLACE: 4}
     world.close()
 
 
