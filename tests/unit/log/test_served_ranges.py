@@ -10,7 +10,13 @@ from headrace.config.log_config import LogConfig
 from headrace.log import file_names
 from headrace.log.log import Log
 from headrace.log.segment.scan import BadBatch, NotCached
-from headrace.log.segment.served_ranges import COLD_BYTES, BatchRange, Stretch, stretch_from
+from headrace.log.segment.served_ranges import (
+    COLD_BYTES,
+    RANGE_BYTES_MIN,
+    BatchRange,
+    Stretch,
+    stretch_from,
+)
 from headrace.model.nouns import Offset
 from headrace.ports.disk import Buffer
 from headrace.ports.file_ranges import RangeLost
@@ -259,5 +265,5 @@ def test_a_file_shorter_than_what_was_appended_is_damage() -> None:
     with pytest.raises(BadBatch, match="shorter"):
         take_all(world, found, 1000)
     assert world.directory.context.damaged == 1
-    assert COLD_BYTES == 1 << 20
+    assert (RANGE_BYTES_MIN, COLD_BYTES) == (131_072, 1_048_576)
     world.close()
