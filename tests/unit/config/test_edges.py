@@ -127,6 +127,7 @@ def test_a_coarser_key_stands_in_in_its_unit_and_minus_one_stays() -> None:
     assert stand_in(retention, unset | {hours: 2}) == 7_200_000
     assert stand_in(retention, {minutes: 3, hours: 2}) == 180_000
     assert stand_in(retention, unset | {minutes: 0}) == 0
+    assert stand_in(retention, unset | {minutes: 1}) == 60_000
     assert stand_in(retention, unset | {minutes: -1}) == -1
     assert stand_in(retention, unset | {minutes: 1 << 61}) == (1 << 63) - 1
 

@@ -1,57 +1,159 @@
-"""How long requests waited for the disk is told once for all of a group."""
+"""Produce requests that wait together: one answer, one latency, one deadline; who is told what."""
 
+import struct
 from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import dataclass, field
+from typing import Any
 
-from headrace.frontends.kafka.produce.commit_group import CommitGroup
-from headrace.model.errors import ApiError
-from headrace.model.nouns import Offset
+import pytest
+
+from headrace.frontends.kafka.produce.commit_group import REQUESTS_MAX, CommitGroup
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import Offset, TopicPartition
+from headrace.net.pending import Body
 from headrace.observe.metrics import ApiStats
 from headrace.ports.deadlines import Deadlines
+from headrace.testing.clock import SimClock
+from headrace.wire.kafka.hot.produce import decode_response
 
-Told = Callable[[ApiError | None], None]
-
-
-class Committing:
-    """A partition that says so when it is told to."""
-
-    def __init__(self) -> None:
-        self.told: list[Told] = []
-
-    def when_committed(self, _: Offset, told: Told) -> None:
-        self.told.append(told)
+VERSION = 9
 
 
-class Plain:
-    """A route that only counts."""
+@dataclass
+class Route:
+    """A route that puts the length and the correlation id before a body."""
 
-    version = 9
+    version: int = VERSION
+    stats: ApiStats = field(default_factory=ApiStats)
 
-    def __init__(self) -> None:
-        self.stats = ApiStats()
-
-    def framed(self, _: int, body: Any) -> Any:
-        return body
-
-
-class NoDeadlines(Deadlines):
-    """Nobody's time is up here."""
-
-    def __init__(self) -> None:
-        """Have no clock."""
-
-    def add(self, *_: object) -> None:
-        pass
+    def framed(self, correlation_id: int, body: Body) -> Body:
+        assert isinstance(body, bytes)
+        return struct.pack(">ii", len(body) + 4, correlation_id) + body
 
 
-def test_the_wait_is_counted_from_the_groups_beginning() -> None:
-    now, partition, route = [10.0], Committing(), Plain()
-    group = CommitGroup(lambda: now[0])
+@dataclass(eq=False)
+class Partition:
+    """A partition that commits when the test says so."""
+
+    index: int
+    waiting: list[tuple[int, Callable[[ApiError | None], None]]] = field(default_factory=list)
+    high_watermark: int = 0
+    topic_id: bytes = bytes(16)
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition("t", self.index)
+
+    @property
+    def log(self) -> "Partition":
+        return self
+
+    def when_committed(self, offset: Offset, told: Callable[[ApiError | None], None]) -> None:
+        self.waiting.append((int(offset), told))
+
+    def commit(self, error: ApiError | None = None) -> None:
+        for offset, told in self.waiting:
+            self.high_watermark = self.high_watermark if error else offset
+            told(error)
+
+
+class Pass:
+    """One group with two partitions: the first has two requests, the second one."""
+
+    def __init__(self, timeout_ms: int = 5000) -> None:
+        self.clock = SimClock()
+        self.deadlines = Deadlines(self.clock)
+        self.clock.advance(7)
+        self.group = CommitGroup(self.clock.monotonic)
+        self.route = Route()
+        self.first, self.second = Partition(0), Partition(1)
+        assert self.group.fits(self.route)
+        for number, (partition, offset) in enumerate(
+            [(self.first, 5), (self.second, 3), (self.first, 4)]
+        ):
+            anyone: Any = partition
+            wait = timeout_ms if number == 1 else timeout_ms + 1000
+            self.group.take(anyone, Offset(offset), wait, b"body")
+            self.group.answers.append(struct.pack(">ii", 4, 70 + number))
+        self.group.watch(self.deadlines)
+
+    def codes(self) -> list[tuple[int, int, int]]:
+        """Of each answer its correlation id, partition and error; 0: it is what was prepared."""
+        body, found = self.group.body, []
+        assert isinstance(body, bytes)
+        while body:
+            length, correlation_id = struct.unpack_from(">ii", body)
+            payload, body = body[8 : 4 + length], body[4 + length :]
+            if not payload:
+                found.append((correlation_id, -1, 0))
+                continue
+            (topic,) = decode_response(VERSION, memoryview(payload)).topics
+            (result,) = topic.partitions
+            found.append((correlation_id, result[0], int(result.error_code)))
+        return found
+
+
+def test_the_answer_comes_once_all_hold_and_took_as_long_as_it_did() -> None:
+    made = Pass()
+    assert [offset for offset, _ in made.first.waiting] == [5], "the greatest of its requests"
+    made.clock.advance(2)
+    made.first.commit()
+    assert not made.group.done
+    made.clock.advance(1)
+    made.second.commit()
+    assert made.group.done
+    assert made.codes() == [(70, -1, 0), (71, -1, 0), (72, -1, 0)]
+    latency = made.route.stats.latency
+    assert (latency.count, latency.seconds) == (1, pytest.approx(3.0))
+    made.clock.advance(10)
+    assert latency.count == 1
+
+
+def test_only_requests_of_the_partition_that_failed_are_told_so() -> None:
+    made = Pass()
+    made.first.commit(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert not made.group.done
+    made.second.commit()
+    failed = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    assert made.codes() == [(70, 0, failed), (71, -1, 0), (72, 0, failed)]
+
+
+def test_at_the_shortest_timeout_what_does_not_hold_yet_is_told_and_the_rest_as_it_is() -> None:
+    made = Pass(timeout_ms=2000)
+    made.second.commit()
+    made.clock.advance(1.9)
+    assert not made.group.done
+    made.clock.advance(0.2)
+    assert made.group.done
+    late = int(ErrorCode.REQUEST_TIMED_OUT)
+    assert made.codes() == [(70, 0, late), (71, -1, 0), (72, 0, late)]
+    assert made.route.stats.latency.count == 1
+    made.first.commit()
+    assert made.route.stats.latency.count == 1, "it was answered before"
+
+
+def test_what_reached_its_offset_by_the_timeout_is_not_late() -> None:
+    made = Pass(timeout_ms=2000)
+    made.first.high_watermark = 5
+    made.second.high_watermark = 2
+    made.clock.advance(2.2)
+    late = int(ErrorCode.REQUEST_TIMED_OUT)
+    assert made.codes() == [(70, -1, 0), (71, 1, late), (72, -1, 0)]
+
+
+def test_a_group_takes_a_thousand_requests_of_one_version() -> None:
+    group = CommitGroup(lambda: 0.0)
+    route = Route()
     assert group.fits(route)
-    group.take(cast("Any", partition), Offset(3), 1000, b"body")
-    group.answers.append(b"answer")
-    group.watch(NoDeadlines())
-    now[0] = 10.25
-    assert route.stats.latency.count == 0
-    partition.told[0](None)
-    assert (route.stats.latency.count, route.stats.latency.seconds) == (1, 0.25)
+    assert not group.fits(Route())
+    partition: Any = Partition(0)
+    assert group.room == REQUESTS_MAX == 1000
+    group.take_run([partition] * 999, {partition: Offset(4)}, 100, [bytes(8)] * 999)
+    assert (group.room, group.fits(route)) == (1, True)
+    group.take_run([partition], {partition: Offset(3)}, 200, [bytes(8)])
+    assert (group.room, group.fits(route)) == (0, False)
+    clock = SimClock()
+    group.watch(Deadlines(clock))
+    assert [offset for offset, _ in partition.waiting] == [4]
+    clock.advance(0.2)
+    assert group.done, "the shorter of the two"

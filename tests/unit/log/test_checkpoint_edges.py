@@ -1,5 +1,7 @@
 """Checkpoints: which of two writers has the last word, what is forgotten, what comes first."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from headrace.log import file_names, text_files
@@ -9,6 +11,9 @@ from headrace.log.directory.unchanged_logs import FILE_NAME
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.testing.disk import SimDisk, SimFile
 from tests.support.log import PLACE, TOPIC_ID, World, append, content, values
+
+if TYPE_CHECKING:
+    from headrace.log.log import Log
 
 OTHER = TopicPartition("other", 1)
 
@@ -22,6 +27,11 @@ def node(disk: SimDisk, path: str) -> int:
     assert isinstance(file, SimFile)
     file.close()
     return file.node
+
+
+def writing(world: World) -> bool:
+    """Whether checkpoints are being written now."""
+    return world.directory.checkpoints.writing
 
 
 def flushed(world: World, count: int, place: TopicPartition = PLACE) -> None:
@@ -39,16 +49,16 @@ def test_what_is_written_at_once_is_not_overwritten_by_an_older_picture() -> Non
     flushed(world, 2)
     checkpoints = world.directory.checkpoints
     checkpoints.write_soon(world.directory.logs)
-    assert checkpoints.writing
-    flushed_since = {}
-    checkpoints.write_now(flushed_since)
+    assert writing(world)
+    none: dict[TopicPartition, Log] = {}
+    checkpoints.write_now(none)
     world.settle()
-    assert not checkpoints.writing
+    assert not writing(world)
     assert said(world) == {}
     checkpoints.write_soon(world.directory.logs)
     world.settle()
     assert said(world) == {PLACE: 2}, "nobody takes the older one for written"
-    checkpoints.write_soon(flushed_since)
+    checkpoints.write_soon(none)
     world.settle()
     assert said(world) == {}
     world.close()
@@ -64,10 +74,10 @@ def test_who_asks_while_files_are_written_is_answered_once_they_say_what_holds_t
     append(log, b"more")
     log.flushed(log.flush_work())
     directory.checkpoint(lambda done: heard.append((f"second {done}", said(world))))
-    assert directory.writing
+    assert writing(world)
     world.settle()
     assert heard == [("first True", {PLACE: 2}), ("second True", {PLACE: 2})]
-    assert not directory.writing
+    assert not writing(world)
     world.close()
 
 
@@ -194,8 +204,8 @@ def test_lower_read_bounds_are_durable_before_the_checkpoints_of_a_truncation_ar
     world.directory.bounds.sync()
     done: list[BaseException | None] = []
     world.directory.truncate_logs([(world.log(), Offset(1))], done.append, unclean=True)
-    assert not world.directory.checkpoints.writing
-    while not world.directory.checkpoints.writing:
+    assert not writing(world)
+    while not writing(world):
         assert world.disk.settle(steps=1) or world.clock.turn()
     assert world.directory.published_end(TOPIC_ID, PLACE.partition) == 1
     assert not world.directory.bounds.changed
