@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from headrace.observe.logs import LOGGER_LEVELS
-from headrace.observe.metrics import ApiStats, bucket_end
+from headrace.observe.metrics import API_KEYS_MAX, LABELS_MAX, ApiStats, Metrics, bucket_end
 
 
 def test_the_levels_are_those_that_kafkas_tools_know() -> None:
@@ -58,3 +58,13 @@ def test_sums_per_octave_grow_to_the_count_and_hold_what_took_longest() -> None:
     ends = [end for end, _ in found]
     assert ends == sorted(set(ends))
     assert len(found) == 36
+
+
+def test_apis_are_counted_by_their_keys_up_to_the_last_one_there_is_room_for() -> None:
+    metrics = Metrics()
+    found = [metrics.api(key) for key in range(API_KEYS_MAX)]
+    assert len({id(stats) for stats in found}) == API_KEYS_MAX
+    others = metrics.api(API_KEYS_MAX)
+    assert others is metrics.api(API_KEYS_MAX + 1) is metrics.api(-1)
+    assert others not in found
+    assert (API_KEYS_MAX, LABELS_MAX) == (128, 1000)
