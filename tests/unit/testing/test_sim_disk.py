@@ -152,6 +152,7 @@ def test_a_flush_covers_what_was_written_before_it_was_asked_for_and_not_a_byte_
     assert heard == [None]
     assert isinstance(file, SimFile)
     assert disk.synced_until(file.node) == asked
+    assert disk.synced_until(0) == 0, "the root was never synced"
     disk.fail_syncs()
     disk.flush([file], heard.append)
     disk.settle()

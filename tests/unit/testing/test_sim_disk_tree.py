@@ -253,6 +253,7 @@ def test_of_what_was_not_synced_whole_sectors_are_there_or_not() -> None:
             holes += bool(sector) and not any(sector)
     assert len(lengths) > 10, "any length between the old and the new one"
     assert 20 < holes < 200
+    assert SECTOR_BYTES == 512
 
 
 def test_names_of_a_directory_come_in_the_order_they_were_made_and_directories_differ() -> None:
