@@ -1,6 +1,7 @@
 """SyncGroup: everybody hears what the leader said, once it is committed and never before."""
 
 from headrace.coordination.groups.classic.states import GroupState
+from headrace.coordination.groups.messages import Leaver
 from headrace.model.errors import ErrorCode
 from tests.support.groups_kit import Room
 
@@ -93,6 +94,14 @@ def test_members_that_never_sync_are_out_after_the_rebalance_timeout() -> None:
     room.clock.advance(20.1)
     assert silent not in room.group().members
     assert room.beat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_member_that_leaves_is_waited_for_no_longer() -> None:
+    room = Room()
+    leader, follower, _ = two_joined(room)
+    assert list(room.group().pending_syncs) == [leader, follower]
+    room.groups.leave("g", [Leaver(leader, None)])
+    assert list(room.group().pending_syncs) == [follower]
 
 
 def test_everybody_synced_so_the_rebalance_timeout_takes_nobody_out() -> None:

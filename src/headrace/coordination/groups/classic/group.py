@@ -225,6 +225,7 @@ class ClassicGroup:
             self.answer_sync(member, SyncAnswer(member_gone))
         if self.leader == member_id:
             self.leader = next(iter(self.members), None)
+        self.pending_syncs.pop(member_id, None)
         self.forget_pending_join(member_id)
 
     def replace_static(self, instance_id: str, old_id: str, new_member: Member) -> None:
