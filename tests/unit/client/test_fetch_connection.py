@@ -219,7 +219,6 @@ def test_time_that_is_over_is_not_read_in(pair: Pair) -> None:
 def test_a_request_that_cannot_be_sent_is_told_as_the_end_of_the_connection(pair: Pair) -> None:
     connection, theirs = pair
     theirs.close()
-    with pytest.raises(ConnectionLost, match="127.0.0.1:9: connection lost"):
-        for _ in range(3):
-            connection.send([WANTED])
+    with pytest.raises(ConnectionLost, match=r"127\.0\.0\.1:9: connection lost: "):
+        connection.send([WANTED])
     assert connection.closed
