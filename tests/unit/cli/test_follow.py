@@ -1,0 +1,272 @@
+"""Shipping a growing file: where it goes on, when the place is noted, and what ends it."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.cli import follow
+from headrace.cli.broker_options import BrokerOptions
+from headrace.cli.failure import EXIT_FAILED, CommandError
+from headrace.cli.follow import Shipper, ship
+from headrace.cli.record_sending import Records
+from headrace.cli.tail import Mark
+from headrace.client.transport import ConnectionLost
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.testing import BrokerThread
+
+
+class Place:
+    """A file, where its place is noted, and a broker."""
+
+    def __init__(self, directory: Path, broker: BrokerThread) -> None:
+        self.broker = broker
+        self.file = directory / "access.log"
+        self.state = directory / "access.log.t.headrace"
+        self.cluster = BrokerOptions(bootstrap=broker.bootstrap)
+
+    def write(self, text: str) -> None:
+        with self.file.open("a") as file:
+            file.write(text)
+
+    def shipper(self, *, from_end: bool = False) -> Shipper:
+        return Shipper(self.cluster, "t", self.file, self.state, Records(), from_end=from_end)
+
+    def stored(self) -> list[str]:
+        """The values in the topic."""
+        return [record.value.decode() for record in self.broker.records("t")]
+
+    def noted(self) -> dict[str, object]:
+        found: dict[str, object] = json.loads(self.state.read_text())
+        return found
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with BrokerThread() as broker:
+        yield Place(tmp_path, broker)
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
+    """Have what is done in the pauses of a shipper, one after another; then it is stopped."""
+
+    def begin(shipper: Shipper, *steps: Callable[[], object]) -> list[float]:
+        left, slept = list(steps), []
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if left:
+                left.pop(0)()
+            else:
+                shipper.stop()
+
+        monkeypatch.setattr(follow.time, "sleep", sleep)
+        return slept
+
+    return begin
+
+
+Turns = Callable[..., list[float]]
+
+
+def test_what_is_added_is_sent_and_the_place_behind_it_is_noted(place: Place, turns: Turns) -> None:
+    place.write("one\n")
+    shipper = place.shipper()
+    slept = turns(shipper, lambda: place.write("two\nthr"), lambda: place.write("ee\n"))
+    shipper.run()
+    assert place.stored() == ["one", "two", "three"]
+    status = place.file.stat()
+    noted = place.noted()
+    assert (noted["version"], noted["position"]) == (1, 14)
+    assert (noted["device"], noted["inode"]) == (status.st_dev, status.st_ino)
+    assert slept == [follow.POLL_SECONDS] * 3
+    assert shipper._client.retry_seconds == 0.0, "who is to stop waits for nobody"
+
+
+def test_a_new_start_goes_on_behind_what_was_acknowledged(place: Place, turns: Turns) -> None:
+    place.write("one\ntwo\n")
+    first = place.shipper()
+    turns(first)
+    first.run()
+    place.write("three\n")
+    second = place.shipper()
+    turns(second)
+    second.run()
+    assert place.stored() == ["one", "two", "three"]
+
+
+def test_the_end_of_the_file_is_where_a_first_start_may_begin(place: Place, turns: Turns) -> None:
+    place.write("old\n")
+    shipper = place.shipper(from_end=True)
+    turns(shipper, lambda: place.write("new\n"))
+    shipper.run()
+    assert place.stored() == ["new"]
+
+
+def test_which_file_was_begun_is_noted_before_anything_is_sent(place: Place) -> None:
+    place.write("one\n")
+    shipper = place.shipper()
+    assert not place.state.exists()
+    shipper._turn()
+    assert place.noted()["position"] == 0
+    assert shipper._unsaved == 4
+    place.state.unlink()
+    place.write("two\n")
+    shipper._turn()
+    assert not place.state.exists(), "the file is known, and 8 bytes are too few to be noted"
+    shipper._save()
+    assert place.noted()["position"] == 8
+    assert shipper._unsaved == 0
+    shipper._tail.close()
+    shipper._client.close()
+
+
+@pytest.mark.parametrize(("bytes_max", "noted"), [(8, 8), (9, 0)])
+def test_the_place_is_noted_after_so_many_bytes_with_the_ends_of_their_lines(
+    place: Place, monkeypatch: pytest.MonkeyPatch, bytes_max: int, noted: int
+) -> None:
+    assert follow.SAVE_BYTES == 4 << 20
+    monkeypatch.setattr(follow, "SAVE_BYTES", bytes_max)
+    place.write("one\ntwo\n")
+    shipper = place.shipper()
+    shipper._turn()
+    assert place.noted()["position"] == noted
+    shipper._client.close()
+    shipper._tail.close()
+
+
+def test_a_place_that_is_noted_already_is_not_written_again(place: Place, turns: Turns) -> None:
+    place.write("one\n")
+    shipper = place.shipper()
+    turns(shipper, lambda: None, place.state.unlink)
+    shipper.run()
+    assert not place.state.exists()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ],
+)
+def test_a_broker_that_forgot_the_producer_gets_everything_since_the_note_from_a_new_one(
+    place: Place,
+    turns: Turns,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    code: ErrorCode,
+) -> None:
+    place.write("one\n")
+    shipper = place.shipper()
+    before = shipper._producer
+    turns(shipper)
+
+    async def forgotten() -> None:
+        raise ApiError(code)
+
+    monkeypatch.setattr(before, "dispatch", forgotten)
+    shipper.run()
+    assert place.stored() == ["one"]
+    assert shipper._producer is not before
+    assert (shipper._producer.acks, shipper._producer.compression) == (
+        before.acks,
+        before.compression,
+    )
+    assert f"forgotten this producer ({code.name}); again" in capsys.readouterr().err
+
+
+def test_another_error_of_the_broker_ends_the_work(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.write("one\n")
+    shipper = place.shipper()
+
+    async def refused() -> None:
+        raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(shipper._producer, "dispatch", refused)
+    with pytest.raises(ApiError) as raised:
+        shipper.run()
+    assert raised.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert shipper._tail.mark() is None, "the file is closed"
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_a_lost_broker_ends_the_work_with_an_error_unless_it_was_to_end(
+    place: Place, monkeypatch: pytest.MonkeyPatch, stopping: bool
+) -> None:
+    place.write("one\n")
+    shipper = place.shipper()
+
+    async def lost() -> None:
+        if stopping:
+            shipper.stop()
+        raise ConnectionLost("lost")
+
+    monkeypatch.setattr(shipper._producer, "dispatch", lost)
+    monkeypatch.setattr(shipper._producer, "flush", lost)
+    if stopping:
+        shipper.run()
+    else:
+        with pytest.raises(ConnectionLost):
+            shipper.run()
+    assert place.noted()["position"] == 0
+
+
+def test_a_note_is_read_back(tmp_path: Path) -> None:
+    noted = Mark(1, 2, 3, 4, "five")
+    follow._store(tmp_path / "n", noted)
+    assert follow._load(tmp_path / "n") == noted
+    assert follow._load(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 2}', '{"version": 1}', "\x00"])
+def test_a_damaged_note_is_said_with_what_to_do(tmp_path: Path, text: str) -> None:
+    (tmp_path / "n").write_text(text)
+    with pytest.raises(CommandError, match="remove it to ship the file from its beginning") as told:
+        follow._load(tmp_path / "n")
+    assert told.value.code == EXIT_FAILED
+
+
+def test_a_file_is_shipped_by_one_process_and_till_a_signal_comes(
+    place: Place, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Shipper] = []
+    refused: list[str] = []
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+
+    def again() -> None:
+        with pytest.raises(CommandError) as told:
+            ship(place.cluster, "t", place.file, None, Records(), from_end=False)
+        refused.append(str(told.value))
+
+    def run(shipper: Shipper) -> None:
+        made.append(shipper)
+        turns(shipper, again, lambda: signal.raise_signal(signal.SIGTERM))
+        usual(shipper)
+
+    usual = Shipper.run
+    monkeypatch.setattr(Shipper, "run", run)
+    place.write("one\n")
+    ship(place.cluster, "t", place.file, None, Records(), from_end=False)
+    assert refused == [f"{place.state}: another process ships with this position"]
+    assert place.stored() == ["one"]
+    assert made[0].stopping
+    assert place.noted()["position"] == 4
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+
+
+def test_a_second_signal_ends_the_work_at_once(place: Place) -> None:
+    shipper = place.shipper()
+    with follow._stopped_by_signals(shipper):
+        signal.raise_signal(signal.SIGINT)
+        assert shipper.stopping
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    shipper._client.close()
