@@ -79,9 +79,12 @@ def test_of_what_came_back_no_more_goes_out_than_asked_for(limit: int) -> None:
     cursor = with_all_out(6)
     cursor.settle("a", 0, 1, Outcome.RELEASE)
     cursor.settle("a", 3, 5, Outcome.RELEASE)
-    expected = [0, 1, 3, 4, 5, 6][:limit]
-    acquired = cursor.acquire(0, 6, "b", now=0.0, limit=limit)
-    assert [at for first, last, _ in acquired for at in range(first, last + 1)] == expected
+    expected = [Acquired(0, min(limit, 2) - 1, 2)]
+    if limit > 2:
+        expected.append(Acquired(3, min(limit, 5), 2))
+    if limit > 5:
+        expected.append(Acquired(6, 6, 1))
+    assert cursor.acquire(0, 6, "b", now=0.0, limit=limit) == expected
     assert cursor.holds("b") == limit
     assert cursor.holds("a") == 1
     assert cursor.out == limit + 1
@@ -137,6 +140,10 @@ def test_what_is_returned_was_not_delivered() -> None:
     assert cursor.out == 3
     assert cursor.take_change() is None, "nothing that must be kept"
     assert cursor.acquire(2, 4, "b", now=0.0) == [Acquired(2, 4, 1)]
+    cursor.settle("b", 2, 4, Outcome.RELEASE)
+    cursor.acquire(2, 4, "b", now=0.0)
+    (done_again,) = cursor.settle("b", 2, 4, Outcome.RETURN)
+    assert (done_again.state, done_again.tries) == (RecordState.AVAILABLE, 1)
 
 
 def test_a_renewal_of_what_is_not_held_throughout_changes_nothing() -> None:
@@ -194,6 +201,36 @@ def test_a_record_is_archived_with_its_last_delivery(tries: int, state: str) -> 
     assert cursor.settled == (state == "ARCHIVED")
 
 
+def test_the_soonest_of_several_delays_is_next_and_what_is_over_is_handed_out() -> None:
+    cursor = with_all_out(6)
+    for offset, ready_at in ((1, 7.0), (3, 5.0), (5, 9.0)):
+        cursor.settle("a", offset, offset, Outcome.RELEASE, ready_at=ready_at)
+    assert cursor.next_deadline() == 5.0
+    cursor.archive(3, 3)
+    assert cursor.next_deadline() == 7.0
+    assert cursor.acquire(0, 5, "b", now=6.9) == []
+    assert cursor.acquire(0, 5, "b", now=9.0) == [Acquired(1, 1, 2), Acquired(5, 5, 2)]
+
+
+def test_a_renewal_of_several_runs_is_of_all_of_them() -> None:
+    cursor = with_all_out(6, deadline=5.0)
+    cursor.settle("a", 2, 2, Outcome.RELEASE)
+    cursor.acquire(2, 2, "a", now=0.0, deadline=5.0)
+    cursor.renew("a", 0, 5, 9.0)
+    assert cursor.expire(8.9) == []
+    assert [tuple(done)[:2] for done in cursor.expire(9.0)] == [(0, 1), (2, 2), (3, 5)]
+    assert (cursor.out, cursor.holds("a")) == (0, 0)
+
+
+def test_what_a_holder_that_went_had_for_the_last_time_is_behind_the_start() -> None:
+    cursor = Cursor(0, deliveries_max=1, window=2)
+    cursor.acquire(0, 4, "a", now=0.0)
+    assert cursor.room == 0, "more are out than the window has"
+    assert cursor.release_holder("b") == []
+    assert cursor.release_holder("a") == [StateBatch(0, 4, RecordState.ARCHIVED, 1)]
+    assert (cursor.start, cursor.settled, cursor.room) == (5, 0, 2)
+
+
 # What is done without a holder
 
 
@@ -220,6 +257,8 @@ def test_what_lies_ahead_is_archived_with_what_is_between_left_to_be_handed_out(
     assert cursor.end == 10
     cursor.archive(10, 10)
     assert cursor.end == 11
+    cursor.archive(12, 11)
+    assert cursor.end == 11, "there is nothing between 12 and 11"
 
 
 def test_what_is_below_the_start_is_not_archived_again() -> None:
@@ -244,6 +283,32 @@ def test_what_the_log_forgot_is_counted_out() -> None:
 
 
 # What is kept
+
+
+def test_all_that_is_kept_are_ranges_of_what_is_settled_and_what_was_out() -> None:
+    cursor = with_all_out(6)
+    cursor.archive(8, 9)
+    cursor.settle("a", 2, 4, Outcome.ACCEPT)
+    assert cursor.state() == CursorState(
+        0,
+        (
+            StateBatch(0, 1, RecordState.AVAILABLE, 1),
+            StateBatch(2, 4, RecordState.ACKNOWLEDGED, 0),
+            StateBatch(5, 5, RecordState.AVAILABLE, 1),
+            StateBatch(8, 9, RecordState.ARCHIVED, 0),
+        ),
+        5,
+    )
+    cursor.take_change()
+    cursor.settle("a", 0, 1, Outcome.RELEASE)
+    cursor.take_change()
+    cursor.archive(0, 1)
+    assert cursor.start == 5
+    assert cursor.take_change() == CursorState(5, (), 2)
+    cursor.archive(6, 7)
+    change = cursor.take_change()
+    assert change is not None
+    assert change.batches == (StateBatch(6, 7, RecordState.ARCHIVED, 0),)
 
 
 def test_a_cursor_restored_has_what_was_between_and_what_was_settled() -> None:
