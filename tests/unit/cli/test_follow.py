@@ -36,7 +36,7 @@ class Place:
 
     def stored(self) -> list[str]:
         """The values in the topic."""
-        return [record.value.decode() for record in self.broker.records("t")]
+        return [(record.value or b"").decode() for record in self.broker.records("t")]
 
     def noted(self) -> dict[str, object]:
         found: dict[str, object] = json.loads(self.state.read_text())
@@ -63,7 +63,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
             else:
                 shipper.stop()
 
-        monkeypatch.setattr(follow.time, "sleep", sleep)
+        monkeypatch.setattr("headrace.cli.follow.time.sleep", sleep)
         return slept
 
     return begin

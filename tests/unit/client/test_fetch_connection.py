@@ -117,8 +117,9 @@ def test_a_connection_is_closed_once_it_is_left_and_not_before(
     ours, theirs = opened(monkeypatch, framed(VERSIONS))
     with theirs:
         with FetchConnection(ADDRESS, timeout_seconds=10.0) as connection:
-            assert not connection.closed
-        assert connection.closed
+            closed = [connection.closed]
+        closed.append(connection.closed)
+        assert closed == [False, True]
         assert ours.fileno() == -1
 
 
