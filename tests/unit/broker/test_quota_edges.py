@@ -271,3 +271,13 @@ def test_as_many_are_remembered_as_may_be(monkeypatch: pytest.MonkeyPatch) -> No
         spending = quotas.mutations("u", client, strict=False)
         spending.spend(0)
         assert spending.wait_seconds() > 0
+
+
+def test_what_is_taken_back_is_counted_in_the_window_of_its_time() -> None:
+    time = Time()
+    bucket = Bucket(10.0, Rate(3, 2000), time)
+    bucket.add(60)
+    time.seconds += 2
+    bucket.take_back(60)
+    time.seconds += 4.5
+    assert bucket.add(60) == 0.0, "what was added is over for longer than what was taken back"

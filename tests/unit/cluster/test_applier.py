@@ -36,12 +36,14 @@ class HandBroker:
         return key in self.replicas
 
     def prepare_partitions(self, logs: Sequence[NewLog], done: Callable[[Any], None]) -> None:
+        assert all(log.topic_id == ID for log in logs)
         self.done.append(("prepare", [log.topic_partition.partition for log in logs]))
         done(None)
 
     def lead_partition(self, new: NewLog, epoch: LeaderEpoch) -> None:
         if new.topic_partition in self.offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        assert new.topic_id == ID
         self.done.append(("lead", new.topic_partition.partition, epoch))
 
     def follow_partition(self, topic: str, index: int) -> None:
