@@ -1,6 +1,7 @@
 """A member of a group: when it is told to join again, and what it says of lost commits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from headrace.client.client import Client
 from headrace.client.groups import Committed
 from headrace.client.member import Member
 from headrace.client.sync import connect, run
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
 
@@ -69,3 +71,68 @@ def test_a_static_member_that_leaves_keeps_its_place(client: Client) -> None:
         assert await member.heartbeat()
 
     run(story())
+
+
+@pytest.mark.parametrize(
+    ("code", "stays"),
+    [
+        (ErrorCode.UNKNOWN_MEMBER_ID, False),
+        (ErrorCode.ILLEGAL_GENERATION, True),
+        (ErrorCode.REBALANCE_IN_PROGRESS, True),
+    ],
+)
+def test_a_member_that_is_not_told_what_to_read_joins_again(
+    client: Client, monkeypatch: pytest.MonkeyPatch, code: ErrorCode, stays: bool
+) -> None:
+    async def story() -> None:
+        member = Member(client, "g", ["t"], session_seconds=10)
+        usual = member._ask_sync
+        ids: list[str] = []
+
+        async def sync(joined: Any, shares: Mapping[str, bytes]) -> Sequence[TopicPartition]:
+            ids.append(member.member_id)
+            if len(ids) == 1:
+                raise ApiError(code)
+            return await usual(joined, shares)
+
+        monkeypatch.setattr(member, "_ask_sync", sync)
+        joined = await member.join() if stays else await joined_anew(member)
+        assert len(joined) == 2
+        assert len(ids) == 2
+        assert (ids[0] == ids[1]) == stays
+
+    async def joined_anew(member: Member) -> Sequence[TopicPartition]:
+        """Join while the coordinator forgets whom it knew first."""
+        await put_out_later(member)
+        return await member.join()
+
+    async def put_out_later(member: Member) -> None:
+        usual = member._ask_join
+
+        async def ask() -> Any:
+            if not member.member_id and forgotten:
+                member.member_id = forgotten.pop()
+                await put_out(member)
+                member.member_id = ""
+            joined = await usual()
+            forgotten.append(member.member_id)
+            return joined
+
+        forgotten: list[str] = []
+        monkeypatch.setattr(member, "_ask_join", ask)
+
+    run(story())
+
+
+def test_a_refusal_that_lasts_ends_the_joining(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = Member(client, "g", ["t"])
+
+    async def refused(*_: object) -> None:
+        raise ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(member, "_ask_sync", refused)
+    with pytest.raises(ApiError) as raised:
+        run(member.join())
+    assert raised.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED

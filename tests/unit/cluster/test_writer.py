@@ -111,6 +111,7 @@ def test_a_topic_that_is_there_is_refused_and_the_others_are_made() -> None:
         ((500, 501), [500, 501]),
         ((1000, 1), [1000, 1]),
         ((1500, 1, 2), [1500, 3]),
+        ((600, 600, 400), [600, 1000]),
         ((1, 1500), [1, 1500]),
         ((), []),
     ],
@@ -150,7 +151,27 @@ def test_who_was_slower_reads_what_the_other_wrote_and_tells_its_replicas() -> N
         assert all(isinstance(order, Lead) and order.replication.is_new for _, order in orders)
         more = Outcome()
         await here.writer.carry_out(TopicsCreated([topic("b")]), more)
-        assert [change.topic for change in more.taken] == ["b"], "what was read is not in doubt"
+        assert [change.topic for change in more.taken] == ["b"]
+        assert not here.writer._uncertain, "what was read is not in doubt"
+
+    play(story)
+
+
+def test_what_was_written_before_another_was_faster_is_not_refused_as_there() -> None:
+    async def story(here: Here) -> None:
+        async def nothing() -> None:
+            return
+
+        async def changed() -> None:
+            raise BadVersion("/brokers/topics/b")
+
+        here.store.before += [nothing, changed]
+        outcome = Outcome()
+        large = [topic("a", 500), topic("b", 500, 2)]
+        await here.writer.carry_out(TopicsCreated(large), outcome)
+        assert [change.topic for change in outcome.taken] == ["a", "b"]
+        assert outcome.refused == {}
+        assert len(here.store.sizes) == 3
 
     play(story)
 
