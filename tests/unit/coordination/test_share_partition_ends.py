@@ -1,5 +1,6 @@
 """How a share partition comes to be, and what ends it, whatever keeps its state."""
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,13 @@ from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.share.acknowledgements import Ack, AckKind
 from headrace.coordination.share.counts import ShareCounts
 from headrace.coordination.share.keys import NOT_SET, ShareKey
-from headrace.coordination.share.share_partition import SharePartition, SharePartitionState
+from headrace.coordination.share.share_partition import Look, SharePartition, SharePartitionState
 from headrace.coordination.share.state_shard import KeptState
+from headrace.log.segment.batch_reader import ReadResult
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import Offset
 from headrace.ports.deadlines import Deadlines
+from headrace.record.batch import Record, build
 from headrace.testing.clock import SimClock
 from headrace.testing.disk import SimDisk
 
@@ -75,6 +79,15 @@ class HandSettings:
     def renews(self, group: str) -> bool:
         return True
 
+    def window(self, group: str) -> int:
+        return 5
+
+    def deliveries_max(self, group: str) -> int:
+        return 5
+
+    def read_committed(self, group: str) -> bool:
+        return False
+
 
 class HandLog:
     """Of the partition: it ends at 100."""
@@ -90,6 +103,18 @@ class HandPartition:
     high_watermark = 90
     leader_epoch = 3
 
+    def __init__(self) -> None:
+        self.asked: list[tuple[object, ...]] = []
+
+    def readable_end(self, committed: bool) -> int:
+        return 90
+
+    def read(
+        self, offset: int, size: int, *, read_committed: bool, at_least_one: bool
+    ) -> ReadResult:
+        self.asked.append((offset, size, read_committed, at_least_one))
+        return ReadResult(b"", Offset(offset))
+
 
 class Here:
     """A share partition whose state is kept by hand."""
@@ -100,7 +125,8 @@ class Here:
         self.ended: list[SharePartition] = []
         self.loaded: list[ApiError | None] = []
         self.woken: list[SharePartitionState] = []
-        parts: Any = (HandPartition(), self.states, HandSettings())
+        self.partition = HandPartition()
+        parts: Any = (self.partition, self.states, HandSettings())
         self.shared = SharePartition(
             KEY,
             parts[0],
@@ -244,3 +270,64 @@ def test_a_lock_that_is_out_of_time_after_the_end_is_no_matter() -> None:
     here.clock.advance(31)
     assert here.states.written == []
     assert here.shared.out == 5
+
+
+def batches_at(*offsets: int) -> bytes:
+    """Batches of three records, the first at each of `offsets`."""
+    data = build([Record(at, 1, None, b"v", ()) for at in range(3)])
+    return b"".join(struct.pack(">q", offset) + data[8:] for offset in offsets)
+
+
+def taken_of(offsets: tuple[int, ...], records_max: int, *, exactly: bool) -> list[int]:
+    """The offsets handed out of such batches, whose bytes are those that are sent."""
+    here = Here(CursorState(10))
+    here.load()
+    data = batches_at(*offsets)
+    read = ReadResult(data, Offset(offsets[-1] + 3))
+    taken = here.shared.take(
+        Look(10, 90, read), read, "a", records_max=records_max, exactly=exactly
+    )
+    given = [at for first, last, _ in taken.acquired for at in range(first, last + 1)]
+    sent = b"".join(map(bytes, taken.records))
+    assert sent == batches_at(*(offset for offset in offsets if offset in given))
+    assert here.shared.out == len(given)
+    assert here.shared._counts.acquired == len(given)
+    assert here.shared._cursor.next_offset(0.0) == given[-1] + 1, "gaps are nobody's"
+    return given
+
+
+@pytest.mark.parametrize("exactly", [False, True])
+@pytest.mark.parametrize("records_max", range(1, 12))
+@pytest.mark.parametrize("offsets", [(10, 13, 16), (10, 14, 18)])
+def test_as_many_are_handed_out_as_asked_for_or_up_to_the_end_of_a_batch(
+    offsets: tuple[int, ...], records_max: int, exactly: bool
+) -> None:
+    there = [at for offset in offsets for at in range(offset, offset + 3)]
+    whole = -(-records_max // 3) * 3
+    given = taken_of(offsets, records_max, exactly=exactly)
+    assert given == there[: records_max if exactly else whole]
+
+
+def test_what_is_read_is_for_about_as_many_records_as_were_asked_for() -> None:
+    here = Here(CursorState(10))
+    here.load()
+    assert here.shared.bytes_wanted(1 << 20, 1) == 1 << 16
+    assert here.shared.bytes_wanted(100, 500) == 100
+    assert here.shared.bytes_wanted(1 << 20, 500) == 2 * 500 * 256
+    look = here.shared.look(1 << 20, 500, at_least_one=True)
+    assert look is not None
+    assert look[:2] == (10, 90)
+    assert here.partition.asked == [(10, 256_000, False, True)]
+
+
+def test_nothing_is_looked_for_where_nothing_may_go_out() -> None:
+    here = Here(CursorState(10))
+    here.load()
+    here.shared._cursor.acquire(10, 14, "a", now=0.0)
+    assert here.shared.look(1, 1, at_least_one=False) is None, "the window is full"
+    here.shared._cursor.release_holder("a")
+    here.shared._cursor.acquire(10, 12, "a", now=0.0)
+    look = here.shared.look(1, 1, at_least_one=False)
+    assert look is not None
+    assert look.at == 13
+    assert here.partition.asked == [(13, 1, False, False)]
