@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from headrace.coordination.delivery.cursor_state import CursorState, StateMap
+from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.share.acknowledgements import Ack, AckKind
 from headrace.coordination.share.counts import ShareCounts
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.share_partition import Look, SharePartition, SharePartitionState
-from headrace.coordination.share.state_shard import KeptState
+from headrace.coordination.share.state_port import StateRead
 from headrace.log.segment.batch_reader import ReadResult
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
@@ -34,17 +34,12 @@ class HandStates:
         self.answers: list[Callable[[ErrorCode | None], None]] = []
         self.begun: list[int] = []
 
-    def when_loaded(self, key: ShareKey, done: Callable[[], None]) -> None:
+    def read(self, key: ShareKey, done: Callable[[StateRead | ApiError | None], None]) -> None:
         assert key == KEY
-        done()
-
-    def read(self, key: ShareKey) -> KeptState | None:
-        assert key == KEY
-        if self.error is not None:
-            raise self.error
-        if self.known is None:
-            return None
-        return KeptState(StateMap(self.known), 7, 0, 0, 0, 0, 0)
+        if self.error is not None or self.known is None:
+            done(self.error)
+        else:
+            done(StateRead(7, self.known))
 
     def initialize(
         self, wanted: list[tuple[ShareKey, int]], epoch: int, done: Callable[[Any], None]
