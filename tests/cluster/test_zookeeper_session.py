@@ -122,7 +122,7 @@ def test_a_session_ends_when_its_event_loop_stands_still_and_never_before_its_le
     stores: list[ZooKeeperStore] = []
     standing = asyncio.Event()
 
-    async def mind(told: Callable[[], None]) -> None:
+    async def mind(told: Callable[[], object]) -> None:
         store = opened(server, SessionEvents())
         await store.create("/mind", b"", ephemeral=True)
         stores.append(store)
@@ -197,7 +197,7 @@ def test_what_was_asked_in_a_session_that_is_over_is_not_done_in_the_next(
         deadline = time.monotonic() + WAIT_SECONDS_MAX
         while (store._client.client_id or (former,))[0] == former:
             assert time.monotonic() < deadline
-            time.sleep(0.01)  # the loop stands still meanwhile: it knows of nothing
+            time.sleep(0.01)  # noqa: ASYNC251 - the loop stands still meanwhile: it knows of nothing
         with pytest.raises(SessionLost):
             await store.create("/late", b"", ephemeral=True)
         await until(lambda: heard.words == ["lost", "expired"])

@@ -67,7 +67,7 @@ class DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]
         """Start no threads."""
 
     def stop(self) -> None:
-        """There are no threads."""
+        """End no threads."""
 
     def dispatch_callback(self, callback: Any) -> None:
         """Call back."""

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from kazoo.protocol.states import KazooState
@@ -32,7 +33,6 @@ from headrace.posix.clock import boot_seconds
 from headrace.posix.zookeeper.access import access
 from headrace.posix.zookeeper.connection import Client, Pulse
 from headrace.posix.zookeeper.translation import (
-    Result,
     add_operation,
     node_of,
     results_of,
@@ -202,14 +202,15 @@ class ZooKeeperStore(Store):
             return
         self._closed = True
         self._next_beat.cancel()
-        ended = self._loop.create_future()
+        ended = asyncio.Event()
 
         def end() -> None:
             self._end()
-            self._hand_over(lambda: ended.done() or ended.set_result(None))
+            self._hand_over(ended.set)
 
         self._client.handler.spawn(end)
-        await asyncio.wait([ended], timeout=CLOSE_SECONDS_MAX)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), CLOSE_SECONDS_MAX)
 
     def _end(self) -> None:
         """End the session and the connection; blocks."""
@@ -279,7 +280,7 @@ class ZooKeeperStore(Store):
             return []
         _check_sizes(wanted)
 
-        def begin(client: Client) -> Any:  # noqa: ANN401 - kazoo has no types
+        def begin(client: Client) -> Any:
             transaction = client.transaction()
             for operation in wanted:
                 add_operation(transaction, operation, set_acl=self._settings.set_acl)
@@ -288,7 +289,7 @@ class ZooKeeperStore(Store):
         found = await self._ask(wanted[0].path, begin)
         return results_of(wanted, found)
 
-    async def _ask(self, path: str, begin: Callable[[Client], Any]) -> Any:  # noqa: ANN401
+    async def _ask(self, path: str, begin: Callable[[Client], Any]) -> Any:
         """Ask something once there are not too many questions; StoreError."""
         async with self._free:
             if self._closed:
@@ -297,8 +298,8 @@ class ZooKeeperStore(Store):
                 raise SessionLost(f"ZooKeeper is not heard of: {path}")
             answered: asyncio.Future[Any] = self._loop.create_future()
 
-            def take(answer: Any) -> None:  # noqa: ANN401
-                self._hand_over(lambda: answered.done() or answered.set_result(answer))
+            def take(answer: Any) -> None:
+                self._hand_over(partial(_answer, answered, answer))
 
             begin(self._client).rawlink(take)
             answer = await answered
@@ -308,6 +309,12 @@ class ZooKeeperStore(Store):
 
     def watch(self, path: str, changed: Callable[[str], None]) -> Callable[[], None]:
         return self._watches.add(path, changed)
+
+
+def _answer(answered: "asyncio.Future[Any]", answer: Any) -> None:
+    """Let who asked go on, unless he has given up."""
+    if not answered.done():
+        answered.set_result(answer)
 
 
 def _check_sizes(operations: Sequence[Operation]) -> None:
