@@ -18,9 +18,7 @@ from headrace.config.log_config import IN_USE
 from headrace.config.value_types import Definition
 
 
-class BrokerKeys(
-    NetworkKeys, ZooKeeperKeys, LogKeys, TransactionKeys, GroupKeys, ShareKeys
-):
+class BrokerKeys(NetworkKeys, ZooKeeperKeys, LogKeys, TransactionKeys, GroupKeys, ShareKeys):
     """Every key of the broker as an attribute."""
 
 
