@@ -57,6 +57,7 @@ class Catalog:
         """Make the persistent paths that are missing, all of them as one change."""
         wanted = {path: b"" for root in znodes.ROOTS for path in _with_parents(root)}
         wanted[znodes.CONTROLLER_EPOCH] = b"0"
+        wanted[znodes.FEATURE] = znodes.NO_FEATURES
         while True:
             found = await self.store.get_all(list(wanted))
             missing = [
@@ -296,7 +297,8 @@ class Catalog:
             except NoNode:
                 first, version = 0, None
             else:
-                first, version = znodes.decode_producer_ids(node.value).last + 1, node.version
+                first = znodes.decode_producer_ids(node.value).last + 1 if node.value else 0
+                version = node.version
             if first <= above:
                 first = (above // size + 1) * size
             block = ProducerIdBlock(broker, first, first + size - 1)

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from typing import cast
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint
@@ -18,7 +19,7 @@ from headrace.log import file_names
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.text_files import read_file
 from headrace.model.errors import ConfigError
-from headrace.ports.store import BadVersion, Node, NodeExists, NoNode, Store
+from headrace.ports.store import BadVersion, Create, Node, NodeExists, NoNode, Set, Store
 from headrace.posix.awaiting import called_back
 
 _logger = logging.getLogger(__name__)
@@ -49,13 +50,16 @@ class OwnRegistration:
             await self._keep(self._store.session)
         value = znodes.encode_registration(self._registration)
         try:
-            await self._store.create(self._path, value, ephemeral=True)
+            # In two, as Kafka does: the answer to the second tells the epoch.
+            _, node = await self._store.multi(
+                [Create(self._path, b"", ephemeral=True), Set(self._path, value, 0)]
+            )
         except NodeExists:
             raise ConfigError(
                 f"broker.id={self._broker.broker_id}: a broker with this id is running"
                 f"{await self._where()}; stop it, or set another id"
             ) from None
-        return (await self._store.get(self._path)).created
+        return cast("Node", node).created
 
     async def epoch(self) -> int | None:
         """Return the broker's epoch; None: it is not registered by our session."""
