@@ -73,6 +73,10 @@ compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node c
 compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we serve theirs (Java, Maven)
 	@$(PY) -m tests.outside.kafka_reads_our_files $(ARGS)
 
+.PHONY: cluster-test
+cluster-test: setup-dev ## Brokers and their store on a real ZooKeeper, alone and in an ensemble (Java, Maven)
+	@$(PY) -m pytest $(or $(ARGS),tests/cluster)
+
 .PHONY: soak
 soak: setup-dev ## Everything at once for ten minutes (SOAK_SECONDS=): nothing lost, nothing that grows
 	@$(PY) -m tests.soak.run --seconds $(or $(SOAK_SECONDS),600) $(ARGS)

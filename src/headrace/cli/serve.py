@@ -41,6 +41,13 @@ class ServeOptions:
     broker_id: Annotated[
         str | None, Parameter(name=flags_of("broker.id"), help="This broker's number.")
     ] = None
+    zookeeper: Annotated[
+        str | None,
+        Parameter(
+            name=flags_of("zookeeper.connect"),
+            help="The ZooKeeper of its cluster, as host:port,host:port/chroot.",
+        ),
+    ] = None
     metrics: Annotated[
         str | None,
         Parameter(
@@ -60,6 +67,7 @@ class ServeOptions:
             "advertised.listeners": self.advertised,
             "log.dirs": self.log_dirs,
             "broker.id": self.broker_id,
+            "zookeeper.connect": self.zookeeper,
             "metrics.listener": self.metrics,
             "log.level": self.log_level,
             "insecure.listeners": "true" if self.insecure else None,

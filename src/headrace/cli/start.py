@@ -24,6 +24,7 @@ KEYS = {
     "--data": "log.dirs",
     "--broker-id": "broker.id",
     "--node-id": "broker.id",
+    "--zookeeper": "zookeeper.connect",
     "--metrics": "metrics.listener",
     "--log-level": "log.level",
 }

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.cluster import znodes
 from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.znodes import ProducerIdBlock, Registration
+from headrace.cluster.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import (
@@ -57,6 +57,7 @@ class Catalog:
         """Make the persistent paths that are missing, all of them as one change."""
         wanted = {path: b"" for root in znodes.ROOTS for path in _with_parents(root)}
         wanted[znodes.CONTROLLER_EPOCH] = b"0"
+        wanted[znodes.FEATURE] = znodes.NO_FEATURES
         while True:
             found = await self.store.get_all(list(wanted))
             missing = [
@@ -88,23 +89,6 @@ class Catalog:
         """Return the cluster whose store this is; None where it is new."""
         node = await self._get(znodes.CLUSTER_ID)
         return None if node is None else znodes.decode_cluster_id(node.value)
-
-    async def register(self, broker: BrokerId, registration: Registration) -> int:
-        """Announce a live broker; returns its epoch. ConfigError where its id is taken."""
-        path = znodes.broker_path(broker)
-        value = znodes.encode_registration(registration)
-        try:
-            await self.store.create(path, value, ephemeral=True)
-        except NodeExists:
-            raise ConfigError(
-                f"broker.id={broker}: a broker with this id is running; stop it, or set another id"
-            ) from None
-        return (await self.store.get(path)).created
-
-    async def broker_epoch(self, broker: BrokerId) -> int | None:
-        """Return the epoch of a live broker; None: it is not registered."""
-        node = await self._get(znodes.broker_path(broker))
-        return None if node is None else node.created
 
     async def holds_controller(self) -> bool:
         """Tell whether `/controller` is our session's."""
@@ -313,7 +297,8 @@ class Catalog:
             except NoNode:
                 first, version = 0, None
             else:
-                first, version = znodes.decode_producer_ids(node.value).last + 1, node.version
+                first = znodes.decode_producer_ids(node.value).last + 1 if node.value else 0
+                version = node.version
             if first <= above:
                 first = (above // size + 1) * size
             block = ProducerIdBlock(broker, first, first + size - 1)

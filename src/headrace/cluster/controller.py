@@ -20,6 +20,7 @@ from headrace.cluster.controller_port import Spend, freely
 from headrace.cluster.controller_term import ControllerTerm, Peers, Result
 from headrace.cluster.events import Event, TopicGrown, TopicsCreated, TopicsDeleted
 from headrace.cluster.orders import OrderTaker
+from headrace.cluster.own_registration import OwnRegistration
 from headrace.cluster.producer_id_blocks import ProducerIdBlocks
 from headrace.cluster.settings import internal_topics
 from headrace.cluster.settings.entity_settings import store_failed
@@ -27,7 +28,6 @@ from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.stored_topic import StoredTopic
 from headrace.cluster.topic_creation import NewTopic, TopicPlanner
-from headrace.cluster.znodes import Registration
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.invariant import invariant
@@ -69,7 +69,7 @@ class Controller:
         """Where orders for this broker go, whoever the controller is."""
         self._peers = peers
         self._term: ControllerTerm | None = None
-        self._registration = Registration(())
+        self._registration = OwnRegistration(broker, store)
         self._producer_ids = ProducerIdBlocks(broker, self._catalog)
         self._unwatch: list[Callable[[], None]] = []
         self._reaction: asyncio.Task[None] | None = None
@@ -110,9 +110,7 @@ class Controller:
         broker, catalog = self.broker, self._catalog
         await catalog.prepare()
         await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
-        rack, now_ms = broker.config.broker_rack, broker.clock.wall_ms()
-        self._registration = Registration(tuple(endpoints), rack, now_ms)
-        self.applier.broker_epoch = await catalog.register(broker.broker_id, self._registration)
+        self.applier.broker_epoch = await self._registration.announce(endpoints)
         await self.settings.load()
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
@@ -176,13 +174,12 @@ class Controller:
             self._reaction = None
 
     async def _look(self) -> None:
-        me, catalog = self.broker.broker_id, self._catalog
-        epoch = await catalog.broker_epoch(me)
+        epoch = await self._registration.epoch()
         if epoch is None:  # our session has expired: whoever led in its name must not
             self._resign()
-            epoch = await catalog.register(me, self._registration)
+            epoch = await self._registration.announce_again()
         self.applier.broker_epoch = epoch
-        if self._term is not None and await catalog.holds_controller():
+        if self._term is not None and await self._catalog.holds_controller():
             await self._term.brokers_changed()
             return
         self._resign()

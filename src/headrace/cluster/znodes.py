@@ -31,6 +31,9 @@ IP_CONFIGS = "/config/ips"
 CONFIG_CHANGES = "/config/changes"
 DELETE_TOPICS = "/admin/delete_topics"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
+FEATURE = "/feature"
+NO_FEATURES = b'{"features":{},"version":2,"status":1}'
+"""What `/feature` holds: feature versions may be finalized, and none are."""
 CLUSTER_DEFAULT = "<default>"
 """Name of the node that holds what all brokers share (entity name empty in the protocol)."""
 
@@ -50,6 +53,7 @@ ROOTS = (
     DELETE_TOPICS,
     "/isr_change_notification",
     "/log_dir_event_notification",
+    PRODUCER_ID_BLOCK,
 )
 """Made at every start where they are missing, as Kafka makes its persistent paths."""
 

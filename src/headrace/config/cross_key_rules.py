@@ -57,17 +57,18 @@ def combine(values: Mapping[str, Value]) -> Combined:
         standing_in = stand_in(definition, values) if values[name] is None else None
         if standing_in is not None:
             combined.attributes[attribute(name)] = standing_in
-    for rule in (_identity, _directories, _bounds, _listeners, _metrics):
+    for rule in (_identity, _zookeeper, _directories, _bounds, _listeners, _metrics):
         rule(values, combined)
     return combined
 
 
 def doubtful(values: Mapping[str, Value]) -> list[str]:
     """Tell what is allowed and may not be what was meant, a line each."""
+    alone = values["zookeeper.connect"] is None
     warnings = [
         problem_line(name, str(values[name]), reason)
         for name, is_doubtful, reason in _DOUBTFUL
-        if is_doubtful(_int(values[name]))
+        if is_doubtful(_int(values[name])) and (alone or name != "default.replication.factor")
     ]
     if _words(values["controller.listener.names"]):
         warnings.append(
@@ -89,6 +90,24 @@ def _identity(values: Mapping[str, Value], combined: Combined) -> None:
             combined.problems.append(
                 problem_line("node.id", str(node_id), f"but broker.id={broker_id}")
             )
+
+
+def _zookeeper(values: Mapping[str, Value], combined: Combined) -> None:
+    if values["zookeeper.connect"] is None:
+        return
+    if values["zookeeper.set.acl"] and not values["zookeeper.digest.credentials"]:
+        reason = "nobody could be told from others: set zookeeper.digest.credentials"
+        combined.problems.append(problem_line("zookeeper.set.acl", "true", reason))
+    broker_id = _int(values["broker.id"] if values["node.id"] is None else values["node.id"])
+    reserved = _int(values["reserved.broker.max.id"])
+    reason = ""
+    if values["broker.id.generation.enable"]:
+        if broker_id > reserved:
+            reason = f"more than reserved.broker.max.id={reserved}: ZooKeeper may give it to others"
+    elif broker_id < 0:
+        reason = "give it a number, or set broker.id.generation.enable=true"
+    if reason:
+        combined.problems.append(problem_line("broker.id", str(broker_id), reason))
 
 
 def _directories(values: Mapping[str, Value], combined: Combined) -> None:

@@ -13,11 +13,12 @@ from headrace.config.keys.share import ShareKeys
 from headrace.config.keys.topic import WITHOUT_EFFECT
 from headrace.config.keys.transactions import TransactionKeys
 from headrace.config.keys.unused import unused_definition
+from headrace.config.keys.zookeeper import ZooKeeperKeys
 from headrace.config.log_config import IN_USE
 from headrace.config.value_types import Definition
 
 
-class BrokerKeys(NetworkKeys, LogKeys, TransactionKeys, GroupKeys, ShareKeys):
+class BrokerKeys(NetworkKeys, ZooKeeperKeys, LogKeys, TransactionKeys, GroupKeys, ShareKeys):
     """Every key of the broker as an attribute."""
 
 

@@ -32,6 +32,9 @@ CLEANER_OFFSETS = "cleaner-offset-checkpoint"
 BOOT_ID = "headrace-boot-id"
 """Ours, which Kafka leaves alone: the boot of the machine that wrote last."""
 
+SESSION = "headrace-session"
+"""Ours: the session at the cluster's store under which this directory's broker was registered."""
+
 KRAFT_METADATA = "__cluster_metadata-0"
 """A KRaft broker's own log beside the topics: left untouched and hidden."""
 

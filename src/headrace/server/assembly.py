@@ -126,12 +126,7 @@ class Server:
 
     async def _open_directories(self) -> None:
         config, world = self.config, self.world
-        broker_id, cluster_id = identity.in_directories(config, self.disk)
-        if not cluster_id:
-            cluster_id = encode_uuid(world.random.uuid())
-            if world.store_exists():
-                self._store = world.open_store(self._session)
-                cluster_id = await identity.in_store(self._store, cluster_id)
+        broker_id, cluster_id = await self._identity()
         for path in config.log_dirs:
             try:
                 directory = LogDirectory.open(
@@ -164,6 +159,18 @@ class Server:
             cluster_id=cluster_id,
             authorizer=self._authorizer,
         )
+
+    async def _identity(self) -> tuple[int, str]:
+        """Return the ids of the broker and of its cluster: known, or given now."""
+        world = self.world
+        broker_id, cluster_id = identity.in_directories(self.config, self.disk)
+        if (broker_id < 0 or not cluster_id) and world.store_exists():
+            self._store = world.open_store(self._session)
+            new = cluster_id or encode_uuid(world.random.uuid())
+            cluster_id = cluster_id or await identity.in_store(self._store, new)
+            if broker_id < 0:
+                broker_id = await identity.new_broker_id(self._store, self.config)
+        return max(broker_id, 0), cluster_id or encode_uuid(world.random.uuid())
 
     def _make_cleaner(self) -> None:
         self.cleaner = LogCleaner(

@@ -6,13 +6,13 @@ from headrace.config.broker import BrokerConfig
 from headrace.log.directory.log_directory import read_identity
 from headrace.model.errors import ConfigError
 from headrace.ports.disk import BrokerDisk
-from headrace.ports.store import NodeExists, Store
+from headrace.ports.store import NodeExists, NoNode, Store
 
 
 def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
-    """Return the broker's id, as configured or in the directories, and the cluster's ("": unknown).
+    """Return the broker's id, as configured or in the directories, and the cluster's.
 
-    ConfigError: a directory is named twice, or cannot be read.
+    -1 and "" where neither says. ConfigError: a directory is named twice, or cannot be read.
     """
     broker_id, cluster_id = config.broker_id, ""
     named: dict[str, str] = {}
@@ -29,7 +29,21 @@ def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
         if found is not None:
             cluster_id = cluster_id or found.cluster_id
             broker_id = found.broker_id if broker_id < 0 else broker_id
-    return max(broker_id, 0), cluster_id
+    return broker_id, cluster_id
+
+
+async def new_broker_id(store: Store, config: BrokerConfig) -> int:
+    """Return an id for a broker that has none: one that no other was given; 0 where it is alone."""
+    if not store.shared:
+        return 0
+    while True:
+        try:
+            # Kafka's way: how often this node was written to is a number that nobody had before.
+            number = (await store.set(znodes.BROKER_SEQUENCE, b"")).version
+        except NoNode:
+            await Catalog(store).prepare()
+        else:
+            return config.reserved_broker_max_id + number
 
 
 async def in_store(store: Store, new: str) -> str:

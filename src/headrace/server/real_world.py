@@ -4,6 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.config.broker import BrokerConfig
+from headrace.model.errors import ConfigError
 from headrace.posix.clock import RealClock, RealRandom, boot_seconds
 from headrace.posix.disk import RealDisk
 from headrace.posix.network import RealNetwork
@@ -24,7 +25,7 @@ class RealWorld:
     has_processes = True
 
     def __init__(self, config: BrokerConfig) -> None:
-        """As `log.flush.strategy` and `log.open.files.max` say; the store is `log.dirs`' own."""
+        """As `log.flush.strategy`, `log.open.files.max` and `zookeeper.*` say."""
         loop = asyncio.get_running_loop()
         self.clock: Clock = RealClock(loop)
         self.random: Random = RealRandom()
@@ -36,17 +37,40 @@ class RealWorld:
             config.log_flush_strategy,
             min(config.log_open_files_max, raise_limit() // 2),
         )
+        self._config = config
         self._store_path = f"{config.log_dirs[0]}/{FILE_NAME}"
 
     def store_exists(self) -> bool:
-        """Tell whether a former start has made it."""
-        return self.disk.exists(self._store_path)
+        """Tell whether a former start has made it, or it is the cluster's."""
+        return self._config.zookeeper_connect is not None or self.disk.exists(self._store_path)
 
     def open_store(self, events: "SessionEvents") -> "Store":
-        """Return the embedded store, in the first log directory."""
-        del events  # nobody ends its session
+        """Begin a session of the cluster's ZooKeeper, or open the first log directory's store."""
+        if self._config.zookeeper_connect is not None:
+            return _zookeeper(self._config, self._config.zookeeper_connect, events)
         return EmbeddedStore(self._store_path)
 
     def close(self) -> None:
         """End the threads."""
         self._workers.stop()
+
+
+def _zookeeper(config: BrokerConfig, connect: str, events: "SessionEvents") -> "Store":
+    try:
+        from headrace.posix.zookeeper.zookeeper_store import ZooKeeperSettings, ZooKeeperStore
+    except ModuleNotFoundError as error:
+        if error.name != "kazoo":
+            raise
+        raise ConfigError(
+            f"zookeeper.connect={connect}: kazoo is not installed: pip install headrace[zookeeper]"
+        ) from None
+    connection_ms = config.zookeeper_connection_timeout_ms or config.zookeeper_session_timeout_ms
+    settings = ZooKeeperSettings(
+        connect,
+        config.zookeeper_session_timeout_ms / 1000,
+        connection_ms / 1000,
+        config.zookeeper_max_in_flight_requests,
+        config.zookeeper_set_acl,
+        config.zookeeper_digest_credentials or "",
+    )
+    return ZooKeeperStore(settings, events)

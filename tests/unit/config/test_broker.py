@@ -185,7 +185,7 @@ def test_a_key_like_none_is_refused_without_a_guess() -> None:
 
 
 def test_a_key_of_kafkas_that_is_not_used_is_warned_of() -> None:
-    config, warnings = load("zookeeper.connect=h:2181\nnum.io.threads=8\nnum.partitions=3")
+    config, warnings = load("zookeeper.clientCnxnSocket=c\nnum.io.threads=8\nnum.partitions=3")
     assert config.num_partitions == 3
     assert len(warnings) == 2
     assert all("does not use" in warning for warning in warnings)

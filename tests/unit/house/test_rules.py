@@ -125,6 +125,7 @@ AGAINST_THE_RULES = [
     ("net", "pyarrow"),
     ("server", "headrace.logtools.verify"),
     ("testing", "headrace.logtools.verify"),
+    *[(room, "kazoo") for room in ("server", "cluster", "broker")],
     *[
         (room, module)
         for room in ("broker", "coordination", "replication", "log", "logtools", "model")

@@ -1,4 +1,4 @@
-"""Which broker this is: by the configuration, else by its directories, else number 0."""
+"""Which broker this is: by the configuration, else by its directories, else as its store says."""
 
 from pathlib import Path
 
@@ -44,5 +44,5 @@ def test_what_is_configured_counts_more(configured: int, tmp_path: Path) -> None
     assert of([claimed(tmp_path / "d", 5)], configured) == (configured, "c")
 
 
-def test_where_nobody_says_it_is_broker_0_of_no_cluster_yet(tmp_path: Path) -> None:
-    assert of([tmp_path / "not there"]) == (0, "")
+def test_where_nobody_says_it_has_no_number_and_no_cluster_yet(tmp_path: Path) -> None:
+    assert of([tmp_path / "not there"]) == (-1, "")

@@ -11,8 +11,8 @@ class NetworkKeys(Keys):
     broker_id = key(
         Kind.INT,
         -1,
-        "This broker's id in the cluster. -1: the id in the log directory's meta.properties, or 0"
-        " in an empty one.",
+        "This broker's id in the cluster. -1: the id in the log directory's meta.properties; in an"
+        " empty one 0, or with ZooKeeper one that no other broker was given.",
         at_least=-1,
     )
     node_id: int | None = key(

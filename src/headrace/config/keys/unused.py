@@ -10,7 +10,7 @@ _SERVER = """
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
 auto.include.jmx.reporter auto.leader.rebalance.enable background.threads
-broker.heartbeat.interval.ms broker.id.generation.enable broker.session.timeout.ms
+broker.heartbeat.interval.ms broker.session.timeout.ms
 client.quota.callback.class
 config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
 control.plane.listener.name controlled.shutdown.enable controlled.shutdown.max.retries
@@ -39,7 +39,7 @@ queued.max.requests replica.fetch.backoff.ms
 replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
 replica.fetch.wait.max.ms replica.lag.time.max.ms replica.selector.class
 replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
-replication.quota.window.size.seconds request.timeout.ms reserved.broker.max.id
+replication.quota.window.size.seconds request.timeout.ms
 sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
 sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
 sasl.kerberos.service.name sasl.kerberos.ticket.renew.jitter
@@ -64,10 +64,9 @@ ssl.principal.mapping.rules ssl.protocol ssl.provider ssl.secure.random.implemen
 ssl.trustmanager.algorithm ssl.truststore.certificates ssl.truststore.location
 ssl.truststore.password ssl.truststore.type super.users allow.everyone.if.no.acl.found
 unstable.api.versions.enable unstable.feature.versions.enable
-unclean.leader.election.interval.ms zookeeper.clientCnxnSocket zookeeper.connect
-zookeeper.connection.timeout.ms zookeeper.max.in.flight.requests
+unclean.leader.election.interval.ms zookeeper.clientCnxnSocket
 zookeeper.metadata.migration.enable zookeeper.metadata.migration.min.batch.size
-zookeeper.session.timeout.ms zookeeper.set.acl zookeeper.ssl.cipher.suites
+zookeeper.ssl.cipher.suites
 zookeeper.ssl.client.enable zookeeper.ssl.crl.enable zookeeper.ssl.enabled.protocols
 zookeeper.ssl.endpoint.identification.algorithm zookeeper.ssl.keystore.location
 zookeeper.ssl.keystore.password zookeeper.ssl.keystore.type zookeeper.ssl.ocsp.enable

@@ -128,6 +128,10 @@ class EnsembleSession(Store):
     def session(self) -> int:
         return self.number
 
+    @property
+    def session_seconds(self) -> float:
+        return SESSION_SECONDS
+
     def last_heard(self) -> float:
         return asyncio.get_running_loop().time()
 
