@@ -213,11 +213,15 @@ class Broker:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         return Partition(log, flusher=directory.flusher, flush_on_ack=self.config.log_flush_on_ack)
 
+    def unfollow(self, partition: Partition) -> None:
+        """Have a partition fetched no more that its role has put out of service."""
+        for watcher in self.unfollowed:
+            watcher(partition)
+
     def _unfollow(self, at: tuple[str, int]) -> Partition | None:
         partition = self.followed.pop(at, None)
         if partition is not None:
-            for watcher in self.unfollowed:
-                watcher(partition)
+            self.unfollow(partition)
         return partition
 
     def refuse_partition(self, topic: str, index: int) -> None:
@@ -306,8 +310,7 @@ class Broker:
             follower = self.followed.get((key.topic, key.partition))
             if follower is not None and follower.log is log:
                 follower.close(ErrorCode.KAFKA_STORAGE_ERROR)
-                for watcher in self.unfollowed:
-                    watcher(follower)
+                self.unfollow(follower)
         shown = self.image.known_partitions(partition.topic_partition for partition in hit)
         self.publish(ImageDelta(partitions=shown))
         _logger.error(

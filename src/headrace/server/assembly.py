@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.gathered_writes import GatheredWrites
 from headrace.broker.metadata_image import Endpoint
+from headrace.client.events import EventTransport
+from headrace.client.transport import Address as ClientAddress
 from headrace.cluster.controller import Controller
 from headrace.cluster.producer_id_source import ProducerIdSource
 from headrace.config.broker import BrokerConfig
@@ -32,6 +34,8 @@ from headrace.ports.network import ListenOptions
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
+from headrace.replication.fetchers import ReplicaFetchers
+from headrace.replication.means import Means
 from headrace.security.authorizer import Authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
@@ -86,6 +90,8 @@ class Server:
         """The endpoint of metrics.listener, None where there is none."""
         self.cleaner: LogCleaner
         self.compaction = compaction_worker(world)
+        self.fetchers: ReplicaFetchers
+        self._tasks: set[asyncio.Task[None]] = set()
         self._store: Store | None = None
         self._session = SessionEvents()
         self._fatal = fatal
@@ -243,8 +249,37 @@ class Server:
             self.metrics,
             GatheredWrites(self.disk, self.directories),
         )
+        self.fetchers = ReplicaFetchers(
+            self.broker,
+            Means(
+                EventTransport(self.world.network.connect),
+                GatheredWrites(self.disk, self.directories),
+                self._run,
+                lambda: self.controller.applier.broker_epoch,
+                self._address_of,
+            ),
+        )
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Run what goes on by itself; a broken invariant ends the process."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ran)
+        return task
+
+    def _ran(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._fatal(error)
+
+    def _address_of(self, broker: BrokerId) -> ClientAddress | None:
+        """Return where brokers reach another broker: the address of its first listener's kind."""
+        known = self.broker.image.brokers.get(broker)
+        endpoint = None if known is None else known.endpoint(self.listeners[0].name)
+        return None if endpoint is None else ClientAddress(endpoint.host, endpoint.port)
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoints that clients are told, listener by listener."""
@@ -308,6 +343,7 @@ class Server:
         self.table.quiesce()
         await self._until(self._flushed, STOP_FLUSH_SECONDS_MAX)
         await self.dispatcher.stop()
+        self.fetchers.close()
         self.producer_id_source.close()
         self.coordinators.close()
         self.table.close()
@@ -341,6 +377,8 @@ class Server:
             listener.close()
         if self.http is not None:
             await self.http.close()
+        if hasattr(self, "fetchers"):
+            self.fetchers.close()
         if hasattr(self, "table"):
             self.table.close()
             self.table.abort()

@@ -61,6 +61,7 @@ class Machine:
     def __init__(self, network: "SimNetwork", name: str) -> None:
         self._network = network
         self._name = name
+        self._off = False
 
     def host_name(self) -> str:
         """Return its name, which is its address too."""
@@ -74,8 +75,16 @@ class Machine:
         """Connect to a port of the machine `host`; hangs where the way there is cut."""
         own = Place(self._name, self._network.free_port())
         transport = await self._network.connect(own, Place(host, port))
+        if self._off:
+            transport.vanish()
+            await self._network.loop.create_future()
         protocol: P = transport.begin(made)
         return protocol
+
+    def cut_power(self) -> None:
+        """End all that the machine has; what it had begun to connect never is."""
+        self._off = True
+        self._network.cut_power(self._name)
 
 
 class SimNetwork:

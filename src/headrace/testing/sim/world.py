@@ -70,9 +70,9 @@ class SimWorld:
         self.random: Random = SimRandom(f"{name} {seed}")
         self.sim_disk = LoopDisk(loop, name, seed, self.clock.wall_ms, history)
         self.disk: BrokerDisk = self.sim_disk
-        self.network: Network = network.machine(name)
+        self._machine = network.machine(name)
+        self.network: Network = self._machine
         self.boot_seconds = loop.time
-        self._network = network
         self._ensemble = ensemble
         self._sessions: list[EnsembleSession] = []
 
@@ -89,7 +89,7 @@ class SimWorld:
         """Have the machine stand still for ever; only the end of its sessions is still seen."""
         self._sim_clock.stop()
         self.sim_disk.cut_power()
-        self._network.cut_power(self.name)
+        self._machine.cut_power()
         for session in self._sessions:
             session.fall_silent()
 
