@@ -91,6 +91,8 @@ class Broker:
         """Called with every partition that we begin to lead."""
         self.closed: list[PartitionWatcher] = []
         """Called with every partition that we cease to serve: dropped, or its directory failed."""
+        self.isr_wanted: PartitionWatcher = _ask_nobody
+        """Called with a partition of which the controller is to be asked for another ISR."""
         self._intervals = FlushIntervals(clock, self.directories, lambda: self.config)
         for directory in self.directories:
             directory.on_failure(partial(self._directory_failed, directory))
@@ -374,6 +376,10 @@ class Broker:
                 failure = error
         if failure is not None:
             raise failure
+
+
+def _ask_nobody(partition: Partition) -> None:
+    """Do nothing: there is no controller to ask."""
 
 
 def _delete(directory: LogDirectory, key: TopicPartition) -> bool:
