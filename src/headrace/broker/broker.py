@@ -103,6 +103,8 @@ class Broker:
         self.has_replica = self._placement.holds
         self.prepare_partitions = self._placement.prepare
         self.check_writable = self._placement.check_writable
+        self.isr_wanted: PartitionWatcher = _ask_nobody
+        """Called with a partition of which the controller is to be asked for another ISR."""
         self._intervals = FlushIntervals(clock, self.directories, lambda: self.config)
         for directory in self.directories:
             directory.on_failure(partial(self._directory_failed, directory))
@@ -376,3 +378,7 @@ class Broker:
                 failure = error
         if failure is not None:
             raise failure
+
+
+def _ask_nobody(partition: Partition) -> None:
+    """Do nothing: there is no controller to ask."""

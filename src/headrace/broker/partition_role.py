@@ -159,11 +159,13 @@ class PartitionRole:
         return leader_epoch == self.leader_epoch
 
     def _end_role(self) -> None:
-        for role in (self.term, self.follower):
-            if role is not None:
-                role.ended = True
+        term, follower = self.term, self.follower
         self.term = self.follower = None
         self._alone = False
+        if follower is not None:
+            follower.ended = True
+        if term is not None:
+            term.end()
 
     def isr_committed(self, in_sync: tuple[BrokerId, ...], partition_epoch: int) -> None:
         """Take the ISR that the controller has written. Only where there is a term."""
