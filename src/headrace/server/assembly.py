@@ -2,15 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.gathered_writes import GatheredWrites
 from headrace.broker.metadata_image import Endpoint
-from headrace.client.events import EventTransport
-from headrace.client.transport import Address as ClientAddress
 from headrace.cluster.controller import Controller
 from headrace.cluster.producer_id_source import ProducerIdSource
 from headrace.config.broker import BrokerConfig
@@ -34,11 +32,10 @@ from headrace.ports.network import ListenOptions
 from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.posix.awaiting import called_back
-from headrace.replication.fetchers import ReplicaFetchers
-from headrace.replication.means import Means
 from headrace.security.authorizer import Authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
+from headrace.server.replicating import Replicating
 
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
@@ -90,8 +87,7 @@ class Server:
         """The endpoint of metrics.listener, None where there is none."""
         self.cleaner: LogCleaner
         self.compaction = compaction_worker(world)
-        self.fetchers: ReplicaFetchers
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.replicating: Replicating | None = None
         self._store: Store | None = None
         self._session = SessionEvents()
         self._fatal = fatal
@@ -225,9 +221,8 @@ class Server:
         self.table.limits = Limits(config)
 
     async def _load(self) -> None:
-        if self._store is None:
-            self._store = self.world.open_store(self._session)
-        self.controller = self._make_controller(self.broker, self._store, self._session)
+        store = self._opened_store()
+        self.controller = self._make_controller(self.broker, store, self._session)
         config_of = await self.controller.log_configs()
         for directory in self.directories:
             await called_back(
@@ -237,6 +232,11 @@ class Server:
                     parallel=self.config.num_recovery_threads_per_data_dir,
                 )
             )
+
+    def _opened_store(self) -> Store:
+        if self._store is None:
+            self._store = self.world.open_store(self._session)
+        return self._store
 
     async def _join(self) -> None:
         self.producer_id_source = ProducerIdSource(self.controller)
@@ -249,37 +249,17 @@ class Server:
             self.metrics,
             GatheredWrites(self.disk, self.directories),
         )
-        self.fetchers = ReplicaFetchers(
+        self.replicating = Replicating(
             self.broker,
-            Means(
-                EventTransport(self.world.network.connect),
-                GatheredWrites(self.disk, self.directories),
-                self._run,
-                lambda: self.controller.applier.broker_epoch,
-                self._address_of,
-            ),
+            self.controller.applier,
+            self._opened_store(),
+            self.world,
+            self.directories,
+            self.listeners[0].name,
+            self._fatal,
         )
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Run what goes on by itself; a broken invariant ends the process."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ran)
-        return task
-
-    def _ran(self, task: "asyncio.Task[None]") -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if isinstance(error, Exception):
-            self._fatal(error)
-
-    def _address_of(self, broker: BrokerId) -> ClientAddress | None:
-        """Return where brokers reach another broker: the address of its first listener's kind."""
-        known = self.broker.image.brokers.get(broker)
-        endpoint = None if known is None else known.endpoint(self.listeners[0].name)
-        return None if endpoint is None else ClientAddress(endpoint.host, endpoint.port)
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoints that clients are told, listener by listener."""
@@ -343,7 +323,8 @@ class Server:
         self.table.quiesce()
         await self._until(self._flushed, STOP_FLUSH_SECONDS_MAX)
         await self.dispatcher.stop()
-        self.fetchers.close()
+        if self.replicating is not None:
+            self.replicating.close()
         self.producer_id_source.close()
         self.coordinators.close()
         self.table.close()
@@ -377,8 +358,8 @@ class Server:
             listener.close()
         if self.http is not None:
             await self.http.close()
-        if hasattr(self, "fetchers"):
-            self.fetchers.close()
+        if self.replicating is not None:
+            self.replicating.close()
         if hasattr(self, "table"):
             self.table.close()
             self.table.abort()
