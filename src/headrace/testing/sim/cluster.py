@@ -3,21 +3,25 @@
 import asyncio
 import random
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
 from headrace.cluster.controller import Controller
+from headrace.cluster.events import ElectionAsked, ElectionType
 from headrace.cluster.orders import OrderTaker
 from headrace.config.broker import load
-from headrace.model.nouns import BrokerId
+from headrace.model.errors import ApiError
+from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.server.assembly import Server
 from headrace.testing.disk_crash import crash_states
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.network import SimNetwork
+from headrace.testing.sim.order_way import OrderWay
 from headrace.testing.sim.world import SimWorld
 
 PORT = 9092
@@ -68,7 +72,7 @@ class SimCluster:
                 **self._settings,
             }
         )
-        controller = partial(Controller, peers=self._order_taker)
+        controller = partial(Controller, peers=partial(self._order_taker, number))
         server = Server(config, world, self.loop.failures.append, controller=controller)
         self._starting[number] = server
         try:
@@ -87,9 +91,25 @@ class SimCluster:
         found = [server.controller for server in self.brokers.values()]
         return next(controller for controller in found if controller.is_controller)
 
-    def _order_taker(self, broker: BrokerId) -> OrderTaker | None:
-        """Return where orders for a broker go: without a way over the network, to itself."""
-        server = self.brokers.get(broker) or self._starting.get(broker)
+    async def elect_preferred(self, topic: str) -> None:
+        """Have the first replicas of a topic's partitions lead again, where they may."""
+        for server in self.brokers.values():
+            image = server.broker.image
+            if server.controller.is_controller and topic in image.topics:
+                count = len(image.topics[topic].partitions)
+                asked = [TopicPartition(topic, index) for index in range(count)]
+                with suppress(ApiError):
+                    await server.controller.carry_out(ElectionAsked(ElectionType.PREFERRED, asked))
+
+    def _order_taker(self, sender: int, broker: BrokerId) -> OrderTaker | None:
+        """Return where orders for a broker go."""
+        if broker not in self.brokers and broker not in self._starting:
+            return None
+        return OrderWay(self.network, f"broker-{sender}", f"broker-{broker}", self._applier)
+
+    def _applier(self, machine: str) -> OrderTaker | None:
+        number = int(machine.removeprefix("broker-"))
+        server = self.brokers.get(number) or self._starting.get(number)
         return None if server is None else server.controller.applier
 
     async def cut_power(self, number: int) -> None:
