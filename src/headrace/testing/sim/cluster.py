@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
+from headrace.broker.broker import Broker
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
@@ -15,8 +16,11 @@ from headrace.cluster.orders import OrderTaker
 from headrace.config.broker import load
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.ports.store import SessionEvents, Store
+from headrace.replication.isr_keeper import IsrKeeper
 from headrace.server.assembly import Server
 from headrace.testing.disk_crash import crash_states
+from headrace.testing.sim.controller_calls import CallsToController
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
@@ -25,6 +29,8 @@ from headrace.testing.sim.order_way import OrderWay
 from headrace.testing.sim.world import SimWorld
 
 PORT = 9092
+LAG_SECONDS = 2.0
+"""How long a follower may lag behind and stay in sync."""
 
 
 class SimCluster:
@@ -72,7 +78,7 @@ class SimCluster:
                 **self._settings,
             }
         )
-        controller = partial(Controller, peers=partial(self._order_taker, number))
+        controller = partial(self._controller, number)
         server = Server(config, world, self.loop.failures.append, controller=controller)
         self._starting[number] = server
         try:
@@ -90,6 +96,33 @@ class SimCluster:
         """Return the controller that decides."""
         found = [server.controller for server in self.brokers.values()]
         return next(controller for controller in found if controller.is_controller)
+
+    def _controller(
+        self, number: int, broker: Broker, store: Store, session: SessionEvents
+    ) -> Controller:
+        """Make a broker's part in the cluster, and have it keep its ISRs."""
+        peers = partial(self._order_taker, number)
+        controller = Controller(broker, store, session, peers=peers)
+        calls = CallsToController(
+            self.network, number, self.seed,
+            lambda: controller.applier.broker_epoch, self._present_controller,
+        )  # fmt: skip
+        keeper = IsrKeeper(
+            broker.partitions.values,
+            calls,
+            broker.clock,
+            self.loop.create_task,
+            lambda: LAG_SECONDS,
+        )
+        broker.isr_wanted = keeper.ask
+        keeper.start()
+        return controller
+
+    def _present_controller(self) -> tuple[int, Controller] | None:
+        for number, server in self.brokers.items():
+            if server.controller.is_controller:
+                return number, server.controller
+        return None
 
     async def elect_preferred(self, topic: str) -> None:
         """Have the first replicas of a topic's partitions lead again, where they may."""

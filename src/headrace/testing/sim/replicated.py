@@ -23,7 +23,6 @@ FAULT_SECONDS = 30.0
 MEND_SECONDS_MAX = 120.0
 """How long all may take to be well again once nothing goes wrong any more (G15)."""
 SETTINGS = {
-    "replica.lag.time.max.ms": "2000",
     "replica.fetch.backoff.ms": "500",
     "log.segment.bytes": "1048576",
 }
@@ -89,7 +88,7 @@ async def well_again(cluster: SimCluster, watch: ReplicaWatch, count: int) -> No
     """Wait until all replicas are in sync and at the committed end. Broken (G15)."""
     loop = asyncio.get_running_loop()
     until = loop.time() + MEND_SECONDS_MAX
-    while not watch.converged(BROKERS, count, in_sync=False):
+    while not watch.converged(BROKERS, count):
         if loop.time() > until:
             told = [
                 (number, partition.log, partition.role.leader_epoch, partition.log.high_watermark,
