@@ -49,7 +49,7 @@ class ReplicaWatch:
         self._leaders: dict[tuple[TopicPartition, int], int] = {}
         self._marks: dict[Partition, int] = {}
         self._cuts: dict[Log, tuple[int, int]] = {}
-        self._in_sync: dict[TopicPartition, frozenset[int]] = {}
+        self._in_sync: dict[tuple[TopicPartition, int], frozenset[int]] = {}
 
     def partitions(self, number: int) -> dict[int, Partition]:
         """Return the partitions that a broker holds, led and followed."""
@@ -85,14 +85,14 @@ class ReplicaWatch:
             at = (key, partition.leader_epoch)
             if self._leaders.setdefault(at, number) != number:
                 raise Broken(f"G6: {key}: {number} and {self._leaders[at]} lead in epoch {at[1]}")
-            self._count_in_sync(key, frozenset(term.in_sync))
+            self._count_in_sync(at, frozenset(term.in_sync))
         cuts, start = self._cuts.get(log, (0, 0))
         if log.truncations > cuts:
             reset = log.start_offset > start and log.start_offset == log.end_offset
             self.counts["logs begun anew" if reset else "logs cut"] += 1
         self._cuts[log] = log.truncations, log.start_offset
 
-    def _count_in_sync(self, key: TopicPartition, in_sync: frozenset[int]) -> None:
+    def _count_in_sync(self, key: tuple[TopicPartition, int], in_sync: frozenset[int]) -> None:
         before = self._in_sync.get(key, in_sync)
         self.counts["shrinks"] += bool(before - in_sync)
         self.counts["joins"] += bool(in_sync - before)
