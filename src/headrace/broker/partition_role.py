@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from headrace.broker.leader_term import LeaderTerm
 
 
-def _always() -> bool:
+def always() -> bool:
+    """Tell that the lease holds: nobody could take it."""
     return True
 
 
@@ -85,7 +86,7 @@ class PartitionRole:
         replicas: Replicas = ALONE,
         *,
         now: float = 0.0,
-        may_commit: Callable[[], bool] = _always,
+        may_commit: Callable[[], bool] = always,
     ) -> None:
         """Lead from the log's end on under `leader_epoch`, which no append may have used before.
 
