@@ -182,6 +182,8 @@ class PartitionRole:
 
     def _count_in_sync(self) -> None:
         self.too_few_replicas = self.term is not None and self.term.too_few_in_sync
+        if self.too_few_replicas:
+            self.waiters.too_few_replicas()
 
     @property
     def knows_end(self) -> bool:

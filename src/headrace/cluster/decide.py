@@ -265,8 +265,8 @@ def _isr_change(
     facts: ClusterFacts, topic: StoredTopic, index: int, asked: AskedIsr
 ) -> Change | None:
     state = topic.states[index]
-    if asked.isr == state.isr:
-        return None
+    if asked.isr == state.isr and asked.partition_epoch < topic.versions.get(index, -1):
+        return None  # and else it is written: what was asked before, and lost, must not be later
     after = PartitionState(state.leader, state.leader_epoch, asked.isr)
     return changes.state_change(facts, topic, index, after, told=False)
 
