@@ -74,6 +74,8 @@ class ReplicaWatch:
 
     def _look_at(self, number: int, partition: Partition) -> None:
         log, key, term = partition.log, partition.topic_partition, partition.role.term
+        if log.cutting:
+            return
         mark = log.high_watermark
         if mark < self._marks.get(partition, 0):
             was = self._marks[partition]
