@@ -29,6 +29,8 @@ from headrace.testing.sim.order_way import OrderWay
 from headrace.testing.sim.world import SimWorld
 
 PORT = 9092
+SESSION_GONE_SECONDS = 0.5
+"""How much later than a session ends a broker may begin another."""
 LAG_SECONDS = 2.0
 """How long a follower may lag behind and stay in sync."""
 
@@ -49,6 +51,10 @@ class SimCluster:
         """Those that have been started and not stopped, by id."""
         self.worlds: dict[int, SimWorld] = {}
         self._starting: dict[int, Server] = {}
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Have the brokers that are started from now on take these settings too."""
+        self._settings = {**self._settings, **settings}
 
     def world(self, number: int) -> SimWorld:
         """Return the machine of broker `number`; its disk stays when the broker stops."""
@@ -156,7 +162,7 @@ class SimCluster:
         disk = former.sim_disk
         states = list(crash_states(disk, len(disk.ops), self._random.randrange(1 << 30), samples=3))
         left = states[self._random.randrange(len(states))]
-        await asyncio.sleep(2 * SESSION_SECONDS)
+        await asyncio.sleep(SESSION_SECONDS + SESSION_GONE_SECONDS)
         self.world(number).sim_disk.begin_with(left, disk)
 
     def client(self, name: str) -> Client:

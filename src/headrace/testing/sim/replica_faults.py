@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import permutations
 
 from headrace.model.errors import ApiError
 from headrace.testing.sim.cluster import SimCluster
@@ -15,7 +16,7 @@ class Faults:
     """Faults of one story. A swarm: each seed has some kinds, and each kind its own rate."""
 
     def __init__(self, cluster: SimCluster, brokers: Sequence[int], topic: str) -> None:
-        """`counts` tells what has happened."""
+        """`counts` tells what has happened. Links may be slow from the beginning on."""
         self.counts: Counter[str] = Counter()
         self.topic = topic
         self._cluster = cluster
@@ -28,6 +29,10 @@ class Faults:
             self._cut_power, self._restart, self._cut_link, self._slow_link, self._pause,
             self._lose_touch, self._expire, self._hand_over, self._delete_records,
         ]  # fmt: skip
+        if self._random.random() < 0.3:
+            times = self._random.uniform(*MANY_TIMES_SLOWER) / 2
+            for one, other in permutations(brokers, 2):
+                cluster.network.slow(f"broker-{one}", f"broker-{other}", times)
         self._kinds = [kind for kind in kinds if self._random.random() < 0.6] or kinds
         self._weights = [self._random.uniform(0.2, 1) for _ in self._kinds]
 
@@ -41,7 +46,7 @@ class Faults:
     async def _track(self, until: float) -> None:
         loop = asyncio.get_running_loop()
         while loop.time() < until:
-            await asyncio.sleep(self._random.uniform(0, 1.5))
+            await asyncio.sleep(self._random.uniform(0, 0.8))
             (kind,) = self._random.choices(self._kinds, self._weights)
             await kind()
 
@@ -50,9 +55,16 @@ class Faults:
         free = [number for number in self._brokers if number not in self._busy]
         if len(free) <= least_left:
             return None
-        number = self._random.choice(free)
+        leading = [number for number in free if self._leads(number)]
+        number = self._random.choice(leading if leading and self._random.random() < 0.5 else free)
         self._busy.add(number)
         return number
+
+    def _leads(self, number: int) -> bool:
+        server = self._cluster.brokers.get(number)
+        return server is not None and any(
+            topic == self.topic for topic, _ in server.broker.partitions
+        )
 
     async def _cut_power(self) -> None:
         number = self._free(self._random.choice((0, 1, 1, 1)))

@@ -19,7 +19,7 @@ from headrace.testing.sim.world import WALL_MS
 
 TOPIC = "ledger"
 BROKERS = (1, 2, 3)
-FAULT_SECONDS = 30.0
+FAULT_SECONDS = 20.0
 MEND_SECONDS_MAX = 120.0
 """How long all may take to be well again once nothing goes wrong any more (G15)."""
 SETTINGS = {
@@ -45,6 +45,7 @@ async def replicated_work(cluster: SimCluster) -> Told:
     """
     chance = random.Random(f"replicated {cluster.seed}")  # noqa: S311 - not for secrets
     count = chance.choice((1, 1, 2))
+    cluster.configure({"replica.fetch.max.bytes": chance.choice(("1", "1", "1048576"))})
     await start_with_topic(cluster, count, min_in_sync=chance.choice((1, 2, 2)))
     watch, faults = ReplicaWatch(cluster, TOPIC), Faults(cluster, BROKERS, TOPIC)
     loop = asyncio.get_running_loop()
