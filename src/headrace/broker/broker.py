@@ -79,13 +79,8 @@ class Broker:
         """What groups were told by name (`value(group, key, config)`); filled by the controller."""
         self.metrics_subscriptions = EntityConfigs(CLIENT_METRICS)
         """Which client metrics are wanted (KIP-714); filled by the controller."""
-        burst_seconds = (
-            config.controller_quota_window_num * config.controller_quota_window_size_seconds
-        )
-        window = config.quota_window_num, config.quota_window_size_seconds
-        self.quotas = Quotas(clock.monotonic, *window, burst_seconds)
+        self.quotas = _quotas(config, clock)
         """Who may do how much in a second; filled by the controller."""
-        self.quotas.connections_rate_max = config.max_connection_creation_rate
         self.reconfigured: list[Callable[[BrokerConfig], None]] = []
         """Called with the broker's new settings."""
         self._offline: set[tuple[str, int]] = set()
@@ -378,6 +373,14 @@ class Broker:
                 failure = error
         if failure is not None:
             raise failure
+
+
+def _quotas(config: BrokerConfig, clock: Clock) -> Quotas:
+    burst_seconds = config.controller_quota_window_num * config.controller_quota_window_size_seconds
+    window = config.quota_window_num, config.quota_window_size_seconds
+    quotas = Quotas(clock.monotonic, *window, burst_seconds)
+    quotas.connections_rate_max = config.max_connection_creation_rate
+    return quotas
 
 
 def _ask_nobody(partition: Partition) -> None:

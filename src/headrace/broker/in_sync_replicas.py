@@ -6,6 +6,7 @@ the high watermark waits for (Kafka's `Partition.scala`). Nothing here acts: a c
 and whoever asks the controller reports what came of it.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -132,6 +133,11 @@ class InSyncReplicas:
         known.replica_epoch, known.log_start = fetch.replica_epoch, fetch.log_start
         known.asked_at, known.asked_leader_end = now, leader_end
         return True
+
+    def lowest_start(self, own: Offset, living: Container[BrokerId]) -> Offset:
+        """Return the start that all living replicas have reached, the leader being at `own`."""
+        starts = (known.log_start for who, known in self._progress.items() if who in living)
+        return min((own, *starts))
 
     def was_caught_up(self, replica: BrokerId, at: float) -> None:
         """Note that a follower that asks no more, as it has all, was there still at that time."""

@@ -1,6 +1,6 @@
 """A broker's term as the leader of a partition: how far its replicas let the high watermark go."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Protocol
 
 from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange, ReplicaFetch, Replicas
@@ -20,6 +20,7 @@ class Led(Protocol):
     @property
     def flushes_on_ack(self) -> bool: ...
     def advance(self, upto: Offset) -> None: ...
+    def look_again(self) -> None: ...
 
 
 class LeaderTerm(Watched):
@@ -121,13 +122,21 @@ class LeaderTerm(Watched):
         """
         self._check()
         led = self._led
+        former = self._isr.progress(fetch.replica)
+        start = None if former is None else former.log_start
         if not self._isr.note_fetch(fetch, led.log.end_offset, now):
             return None
+        if fetch.log_start != start:
+            led.look_again()
         led.advance(self.committed_end())
         if not may_join:
             return None
         mark = led.log.high_watermark
         return self._isr.join(fetch.replica, mark, flushed=led.flushes_on_ack)
+
+    def lowest_start(self, living: Container[BrokerId]) -> Offset:
+        """Return where the log of each living replica begins at the latest."""
+        return self._isr.lowest_start(self._led.log.start_offset, living)
 
     def was_caught_up(self, replica: BrokerId, at: float) -> None:
         """Note that a follower that has all was there still at that time."""

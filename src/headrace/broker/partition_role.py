@@ -203,6 +203,10 @@ class PartitionRole:
             self.log.context.events.publish((self.log,))
             self.log_readable()
 
+    def look_again(self) -> None:
+        """Tell those who watch the partition that a follower's log begins elsewhere."""
+        wake(self._watchers)
+
     def settle_unflushed(self) -> None:
         """Commit what was just appended without waiting for its flush, as far as that may be."""
         upto = self.log.end_offset if self._alone else self._committed_end()
