@@ -31,8 +31,8 @@ class Faults:
         ]  # fmt: skip
         if self._random.random() < 0.3:
             times = self._random.uniform(*MANY_TIMES_SLOWER) / 2
-            for one, other in permutations(brokers, 2):
-                cluster.network.slow(f"broker-{one}", f"broker-{other}", times)
+            for first, second in permutations(brokers, 2):
+                cluster.network.slow(f"broker-{first}", f"broker-{second}", times)
         self._kinds = [kind for kind in kinds if self._random.random() < 0.6] or kinds
         self._weights = [self._random.uniform(0.2, 1) for _ in self._kinds]
 
@@ -87,24 +87,24 @@ class Faults:
 
     async def _cut_link(self) -> None:
         network = self._cluster.network
-        one, other = (f"broker-{number}" for number in self._random.sample(self._brokers, 2))
-        ways = [(one, other), (other, one)][: self._random.choice((1, 2, 2))]
+        first, second = (f"broker-{number}" for number in self._random.sample(self._brokers, 2))
+        ways = [(first, second), (second, first)][: self._random.choice((1, 2, 2))]
         self.counts["cut links"] += 1
         for way in ways:
             network.cut(*way)
         if self._random.random() < 0.3:
-            network.break_links(one, other)
+            network.break_links(first, second)
         await asyncio.sleep(self._random.uniform(0.1, 8))
         for way in ways:
             network.mend(*way)
 
     async def _slow_link(self) -> None:
         network = self._cluster.network
-        one, other = (f"broker-{number}" for number in self._random.sample(self._brokers, 2))
+        first, second = (f"broker-{number}" for number in self._random.sample(self._brokers, 2))
         self.counts["slow links"] += 1
-        network.slow(one, other, self._random.uniform(*MANY_TIMES_SLOWER))
+        network.slow(first, second, self._random.uniform(*MANY_TIMES_SLOWER))
         await asyncio.sleep(self._random.uniform(0.5, 8))
-        network.slow(one, other, 1.0)
+        network.slow(first, second, 1.0)
 
     async def _pause(self) -> None:
         number = self._free()
