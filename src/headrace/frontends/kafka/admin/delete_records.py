@@ -1,10 +1,12 @@
 """DeleteRecords (key 21, v0-v2): move the start of partitions up; -1: to the high watermark.
 
-Answered once the new start is on disk, so that what was deleted does not come back. Compacted
+Answered once the new start is on disk, so that what was deleted does not come back, and once all
+replicas on living brokers begin there, so that it does not come back with another leader. Compacted
 topics without "delete" in their policy are refused, internal ones too. v2 flexible
 """
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from headrace.frontends.kafka.connection.authorisation import (
     DELETE_TOPIC,
@@ -17,6 +19,11 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import ResourceType
 
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
+
+Key = tuple[str, int]
+"""Topic and number."""
 NO_OFFSET = -1
 CHECKPOINT_SECONDS_MAX = 30.0
 
@@ -24,7 +31,8 @@ CHECKPOINT_SECONDS_MAX = 30.0
 async def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with one result per partition: its new low watermark, or an error."""
     make = maker(context)
-    outcome: dict[tuple[str, int], tuple[int, ErrorCode]] = {}
+    outcome: dict[Key, tuple[int, ErrorCode]] = {}
+    cut: dict[Key, Partition] = {}
     forbidden = refused(context, DELETE_TOPIC, (topic.name for topic in request.topics))
     for topic in request.topics:
         for asked in topic.partitions:
@@ -34,17 +42,18 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
                     raise authorization_failed(ResourceType.TOPIC)
                 partition = context.broker.partition(*key)
                 outcome[key] = partition.delete_records(asked.offset), ErrorCode.NONE
+                cut[key] = partition
             except ApiError as error:
                 outcome[key] = NO_OFFSET, error.code
-    if any(code is ErrorCode.NONE for _, code in outcome.values()):
+    if cut:
         seconds = min(timeout_seconds(request) or CHECKPOINT_SECONDS_MAX, CHECKPOINT_SECONDS_MAX)
+        until = context.broker.clock.monotonic() + seconds
         try:
             await asyncio.wait_for(called_back(context.broker.checkpoint), seconds)
         except TimeoutError:
-            outcome = {
-                key: (NO_OFFSET, ErrorCode.REQUEST_TIMED_OUT if code is ErrorCode.NONE else code)
-                for key, (_, code) in outcome.items()
-            }
+            outcome |= dict.fromkeys(cut, (NO_OFFSET, ErrorCode.REQUEST_TIMED_OUT))
+        else:
+            outcome |= await _cut_everywhere(context, cut, outcome, until)
     topics = tuple(
         make(
             "DeleteRecordsTopicResult",
@@ -62,3 +71,42 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
         for topic in request.topics
     )
     return make(None, topics=topics)
+
+
+async def _cut_everywhere(
+    context: RequestContext,
+    cut: dict[Key, "Partition"],
+    outcome: dict[Key, tuple[int, ErrorCode]],
+    until: float,
+) -> dict[Key, tuple[int, ErrorCode]]:
+    """Wait for the followers of these partitions; the results of those that have some."""
+    followed = [key for key, partition in cut.items() if partition.role.term is not None]
+    waits = [_cut_at(context, cut[key], outcome[key][0], until) for key in followed]
+    return dict(zip(followed, await asyncio.gather(*waits), strict=True))
+
+
+async def _cut_at(
+    context: RequestContext, partition: "Partition", start: int, until: float
+) -> tuple[int, ErrorCode]:
+    """Wait until all living replicas begin at `start`; the result."""
+    broker = context.broker
+    changed = asyncio.Event()
+
+    def picture_changed(delta: object, structural: bool) -> None:
+        changed.set()
+
+    partition.watch(changed.set)
+    broker.image.observers.append(picture_changed)
+    try:
+        while (term := partition.role.term) is not None:
+            lowest = term.lowest_start(broker.image.brokers)
+            if lowest >= start:
+                return lowest, ErrorCode.NONE
+            changed.clear()
+            await asyncio.wait_for(changed.wait(), until - broker.clock.monotonic())
+        return NO_OFFSET, ErrorCode.NOT_LEADER_OR_FOLLOWER
+    except TimeoutError:
+        return NO_OFFSET, ErrorCode.REQUEST_TIMED_OUT
+    finally:
+        partition.unwatch(changed.set)
+        broker.image.observers.remove(picture_changed)

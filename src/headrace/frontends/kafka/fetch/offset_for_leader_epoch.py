@@ -2,7 +2,8 @@
 
 * Answered with the largest epoch known that is not above the one asked for, and its end; -1 and -1
   where none is known.
-* The current epoch ends, for consumers, at the high watermark: what is beyond it may yet go.
+* The current epoch ends, for consumers, at the high watermark: what is beyond it may yet go. For a
+  follower (v3 replica id) it ends where the log does.
 """
 
 from typing import Any
@@ -13,6 +14,7 @@ from headrace.frontends.kafka.connection.authorisation import (
     permits,
     require,
 )
+from headrace.frontends.kafka.connection.between_brokers import may_be_replica
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch
@@ -20,6 +22,7 @@ from headrace.wire.kafka import kio_codec
 from headrace.wire.kafka.api import ApiKey
 
 _UNKNOWN = (-1, -1)
+_CONSUMER = -1
 
 
 def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio's entities
@@ -27,11 +30,13 @@ def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio'
     from kio.schema.errors import ErrorCode as KioErrorCode
 
     module = kio_codec.entity_module(ApiKey.OFFSET_FOR_LEADER_EPOCH, context.version).response
+    replica_id = getattr(request, "replica_id", _CONSUMER)
+    committed = replica_id < 0 or not may_be_replica(context, replica_id)
     topics = []
     for topic in request.topics:
         partitions = []
         for asked in topic.partitions:
-            code, (epoch, end) = _end_of(context, str(topic.topic), asked)
+            code, (epoch, end) = _end_of(context, str(topic.topic), asked, committed)
             partitions.append(
                 module.EpochEndOffset(
                     error_code=KioErrorCode(int(code)),
@@ -47,7 +52,12 @@ def handle(context: RequestContext, request: Any) -> Any:  # noqa: ANN401 - kio'
     return response_type(throttle_time=_no_time(), topics=tuple(topics))
 
 
-def _end_of(context: RequestContext, topic: str, asked: Any) -> tuple[ErrorCode, tuple[int, int]]:  # noqa: ANN401
+def _end_of(
+    context: RequestContext,
+    topic: str,
+    asked: Any,  # noqa: ANN401
+    committed: bool,
+) -> tuple[ErrorCode, tuple[int, int]]:
     try:
         if not permits(context, CLUSTER_ACTION):
             require(context, DESCRIBE_TOPIC, topic)
@@ -56,7 +66,7 @@ def _end_of(context: RequestContext, topic: str, asked: Any) -> tuple[ErrorCode,
     except ApiError as error:
         return error.code, _UNKNOWN
     epoch, end = partition.end_offset_for_epoch(LeaderEpoch(asked.leader_epoch))
-    if epoch >= 0:
+    if epoch >= 0 and committed:
         end = min(end, partition.high_watermark)
     return ErrorCode.NONE, (epoch, end)
 
