@@ -37,9 +37,9 @@ async def led(
 ) -> Partition:
     """Lead a new topic's partitions for A and B, those `in_sync` with us; returns the first."""
     own = here.broker.broker_id
-    registered(here)
     settings = {key.replace("_", "."): value for key, value in config.items()}
     await here.controller.create_topics([NewTopic(TOPIC, partitions, 1, config=settings)])
+    registered(here)
     for index in range(partitions):
         lead(here, *in_sync, index=index, epoch=epoch)
     assert own not in (A, B)

@@ -10,7 +10,10 @@ from headrace.config.value_types import Value
 
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
 
-_NOT_ABOVE = (("group.min.session.timeout.ms", "group.max.session.timeout.ms"),)
+_NOT_ABOVE = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+)
 """The first is at most the second."""
 
 _WITHIN = tuple(

@@ -293,11 +293,12 @@ class Server:
         address = self.config.metrics_address
         if address is None:
             return
-        from headrace.frontends.http import gauges
+        from headrace.frontends.http import gauges, replication_gauges
         from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
 
         gauges.register(self.broker, self.coordinators, self.table)
         gauges.register_cleaner(self.metrics, self.cleaner)
+        replication_gauges.register(self.broker)
         self.metrics.gauge(
             "headrace_passes_written_by_thread_total",
             "Reads from clients whose appends a thread did, for the kernel held writers up",

@@ -14,7 +14,9 @@ from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import Store
 from headrace.ports.world import World
+from headrace.replication.controller_calls import ControllerCalls
 from headrace.replication.fetchers import ReplicaFetchers
+from headrace.replication.isr_keeper import IsrKeeper
 from headrace.replication.means import Means
 
 
@@ -44,12 +46,29 @@ class Replicating:
             self._address_of,
         )
         self._fetchers = ReplicaFetchers(broker, means)
+        self._keeper: IsrKeeper | None = None
         lease = Lease(store, world.boot_seconds, world.clock, self._lease_renewed)
         applier.may_commit = lease.holds
+
+    def keep_in_sync(self, calls: ControllerCalls) -> IsrKeeper:
+        """Have the ISRs of what is led here follow the followers; `calls`: the controller."""
+        broker = self._broker
+        keeper = self._keeper = IsrKeeper(
+            broker.partitions.values,
+            calls,
+            broker.clock,
+            self._run,
+            lambda: broker.config.replica_lag_time_max_ms / 1000,
+        )
+        broker.isr_wanted = keeper.ask
+        keeper.start()
+        return keeper
 
     def close(self) -> None:
         """Follow no more."""
         self._fetchers.close()
+        if self._keeper is not None:
+            self._keeper.close()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run what goes on by itself; a broken invariant ends the process."""

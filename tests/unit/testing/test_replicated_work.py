@@ -1,5 +1,7 @@
-"""Three brokers hold all of a topic through power cuts, cut links, pauses and lost sessions: nothing
-acknowledged is lost, all replicas are equal; and rules of replication that are left out are found."""
+"""Three brokers hold all of a topic through power cuts, cut links, pauses and lost sessions.
+
+Nothing acknowledged is lost, all replicas are equal; rules of replication left out are found.
+"""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Keys of followers: how they fetch from their leaders."""
+"""Keys of replicas: how followers fetch from their leaders, and which ones are in sync."""
 
 from headrace.config.keys.row import Keys, key
 from headrace.config.value_types import Kind
@@ -6,6 +6,22 @@ from headrace.config.value_types import Kind
 
 class FollowerKeys(Keys):
     """One conversation with each broker that leads something which is followed here."""
+
+    replica_lag_time_max_ms = key(
+        Kind.LONG,
+        30_000,
+        "How long a follower may lag behind its leader before it leaves the in-sync replicas.",
+    )
+    replica_selector_class: str | None = key(
+        Kind.STRING,
+        None,
+        "From which replica consumers read. Kafka's RackAwareReplicaSelector: from one in their own"
+        " rack (client.rack), if it is in sync. Unset, or Kafka's LeaderSelector: the leader.",
+        words=(
+            "org.apache.kafka.common.replica.LeaderSelector",
+            "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+        ),
+    )
 
     replica_fetch_max_bytes = key(
         Kind.INT,

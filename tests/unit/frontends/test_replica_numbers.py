@@ -1,0 +1,57 @@
+"""What a broker shows of its replicas."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from headrace.broker.metadata_image import NO_LEADER, ImageDelta
+from headrace.cluster.topic_creation import NewTopic
+from headrace.frontends.http import replication_gauges
+from tests.support.broker import Room
+from tests.support.followed import TOPIC, A, B, lead, led, tell
+
+
+def shown(here: Room) -> dict[str, Any]:
+    """Each gauge's number, by its name without prefix."""
+    replication_gauges.register(here.broker)
+    return {
+        name.removeprefix("headrace_"): gauge.read()
+        for name, gauge in here.broker.metrics.gauges.items()
+    }
+
+
+def test_partitions_short_of_replicas_and_without_a_leader_are_counted(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        await here.controller.create_topics([NewTopic("alone", 1, 1)])
+        await led(here, A, B, partitions=3, min_insync_replicas="2")
+        numbers = shown(here)
+        assert numbers["partitions_under_replicated"] == 0
+        assert numbers["partitions_under_min_isr"] == 0
+        assert numbers["partitions_offline"] == 0
+        lead(here, A, index=1, version=1)
+        lead(here, index=2, version=1)
+        topic = here.broker.image.topics[TOPIC]
+        gone = replace(topic.partitions[0], leader=NO_LEADER)
+        here.broker.publish(ImageDelta(partitions={TOPIC: [gone]}))
+        numbers = shown(here)
+        assert numbers["partitions_under_replicated"] == 2
+        assert numbers["partitions_under_min_isr"] == 1
+        assert numbers["partitions_offline"] == 1
+
+    tell(tmp_path, story)
+
+
+class Kept:
+    """A keeper's counts."""
+
+    shrinks, expands = 3, 4
+
+
+def test_changes_of_isrs_are_counted(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        kept: Any = Kept()
+        replication_gauges.register_keeper(here.broker, kept)
+        numbers = shown(here)
+        assert (numbers["isr_shrinks_total"], numbers["isr_expands_total"]) == (3, 4)
+
+    tell(tmp_path, story)
