@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.in_sync_replicas import Replicas
 from headrace.broker.metadata_image import ImageDelta, MetadataImage, TopicInfo
 from headrace.cluster.applier import APPLIED_PER_TURN, PREPARED_AT_ONCE, Applier
 from headrace.cluster.changes import DELETED_EPOCH
@@ -26,7 +27,9 @@ class HandBroker:
 
     def __init__(self) -> None:
         self.done: list[Any] = []
+        self.broker_id = ZERO
         self.partitions: dict[tuple[str, int], object] = {}
+        self.followed: dict[tuple[str, int], object] = {}
         self.replicas: set[TopicPartition] = set()
         self.image = MetadataImage("cluster")
         self.offline: set[TopicPartition] = set()
@@ -40,14 +43,21 @@ class HandBroker:
         self.done.append(("prepare", [log.topic_partition.partition for log in logs]))
         done(None)
 
-    def lead_partition(self, new: NewLog, epoch: LeaderEpoch) -> None:
+    def lead_partition(
+        self, new: NewLog, epoch: LeaderEpoch, replicas: Replicas, may_commit: Callable[[], bool]
+    ) -> None:
+        assert (replicas.own, replicas.assigned, replicas.in_sync) == (ZERO, (ZERO,), (ZERO,))
+        assert may_commit()
         if new.topic_partition in self.offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         assert new.topic_id == ID
         self.done.append(("lead", new.topic_partition.partition, epoch))
 
-    def follow_partition(self, topic: str, index: int) -> None:
-        self.done.append(("follow", index))
+    def follow_partition(
+        self, new: NewLog, leader: BrokerId, epoch: LeaderEpoch, *, unclean: bool
+    ) -> None:
+        assert (leader, unclean) == (ZERO, False)
+        self.done.append(("follow", new.topic_partition.partition, epoch))
 
     def refuse_partition(self, topic: str, index: int) -> None:
         self.done.append(("refuse", index))
@@ -101,9 +111,9 @@ def test_logs_are_made_then_led_then_shown_and_what_goes_goes_last() -> None:
     here = Here()
     assert here.take(stop(2), Lead(what(0, 3)), Follow(what(1))) == {}
     assert here.broker.done == [
-        ("prepare", [0]),
+        ("prepare", [0, 1]),
         ("lead", 0, 3),
-        ("follow", 1),
+        ("follow", 1, 0),
         "publish",
         ("stop", 2, True),
         "sync",
@@ -168,7 +178,7 @@ def test_a_log_that_should_be_there_and_is_not_is_refused_and_not_made() -> None
     failed = here.take(*(Lead(what(index, is_new=index == 2)) for index in range(4)))
     assert failed == {TopicPartition("t", 0): ErrorCode.KAFKA_STORAGE_ERROR}
     assert here.broker.done == [
-        ("prepare", [1, 2]),
+        ("prepare", [2]),
         ("refuse", 0),
         ("lead", 1, 0),
         ("lead", 2, 0),
@@ -240,4 +250,6 @@ def test_a_logs_settings_are_those_of_the_topic_as_it_is_to_be_shown() -> None:
     here.take(Lead(what(0)), Lead(what(1)), delta=delta)
     assert here.asked[2:] == [("t", {"segment.bytes": "2"})], "once for all its logs"
     here.take(Follow(what(1)), stop(0))
-    assert len(here.asked) == 3, "only what is led has a log to be made"
+    assert len(here.asked) == 4, "what is led and what follows has a log"
+    here.take(stop(0))
+    assert len(here.asked) == 4
