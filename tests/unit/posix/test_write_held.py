@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.posix.disk import RealDisk
+from headrace.posix.files import RealFile
 
 
 def test_what_was_needed_before_the_pass_ended_and_could_not_be_written_is_told_at_its_end(
@@ -38,6 +39,7 @@ def test_what_is_held_back_is_counted_to_the_byte(tmp_path: Path) -> None:
     file.write_at(0, [b"before"])
     disk.begin_gather()
     file.write_at(6, [b"held", b"back"])
+    assert isinstance(file, RealFile)
     assert file.held_bytes == 8
     disk.end_gather(print)
     file.close()
