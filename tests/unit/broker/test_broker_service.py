@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from headrace.broker.metadata_image import ImageDelta
-from headrace.broker.partition import Partition
 from headrace.cluster.topic_creation import NewTopic
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
@@ -14,6 +14,9 @@ from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.testing.clock import SimClock
 from tests.support.broker import Room, created, until
 from tests.unit.broker.test_broker import TWO, fail, tell
+
+if TYPE_CHECKING:
+    from headrace.broker.partition import Partition
 
 T0 = TopicPartition("t", 0)
 
@@ -112,3 +115,21 @@ def test_a_log_that_cannot_be_renamed_away_is_not_told_as_gone(
         assert here.broker.directories[0].fenced
 
     tell(tmp_path, story, kill=True)
+
+
+def test_logs_are_prepared_in_working_directories_only(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        await created(here, NewTopic("t", 1))
+        config = here.broker.partition("t", 0).log.config
+        broken, working = here.broker.directories
+        fail(broken)
+        keys = [TopicPartition("u", index) for index in range(2)]
+        done: list[BaseException | None] = []
+        wanted = [NewLog(key, bytes(range(16)), config) for key in keys]
+        here.broker.prepare_partitions(wanted, done.append)
+        await until(lambda: done)
+        assert done == [None]
+        assert [working.prepared(key) for key in keys] == [True, True]
+        assert [broken.prepared(key) for key in keys] == [False, False]
+
+    tell(tmp_path, story, TWO, kill=True)

@@ -3,6 +3,7 @@
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.messages import Leaver
 from headrace.model.errors import ErrorCode
+from headrace.record.batch import iterate
 from tests.support.groups_kit import Room
 
 S = GroupState
@@ -297,3 +298,11 @@ def test_a_group_without_members_has_nobody_to_wait_for() -> None:
     assert group.rebalance_timeout_ms == 20_000
     room.groups.leave("g", [Leaver(member)])
     assert group.rebalance_timeout_ms == 0
+
+
+def test_what_a_group_writes_is_of_no_producer() -> None:
+    room = Room()
+    room.stable()
+    headers = [header for batch in room.partition.log.batches for _, header in iterate(batch)]
+    assert headers
+    assert {(header.producer_id, header.producer_epoch) for header in headers} == {(-1, -1)}
