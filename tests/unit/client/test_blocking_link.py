@@ -14,6 +14,7 @@ from headrace.client.blocking import BlockingLink, BlockingTransport
 from headrace.client.events import EventLink, EventTransport
 from headrace.client.sync import run
 from headrace.client.transport import Address, CannotConnect, ConnectionLost, TimedOut
+from headrace.model.invariant import InvariantError
 from tests.support.net import framed
 
 ADDRESS = Address("127.0.0.1", 9)
@@ -170,3 +171,19 @@ def test_a_socket_sends_small_requests_at_once() -> None:
         with blocking.open_socket(address, 10) as opened:
             assert opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
             assert opened.gettimeout() == 10
+
+
+def test_work_that_waits_for_another_than_the_link_is_ended_and_refused() -> None:
+    ended: list[bool] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            ended.append(True)
+
+    work = waits()
+    with pytest.raises(InvariantError, match="suspended"):
+        run(work)
+    assert ended == [True]
+    work.close()

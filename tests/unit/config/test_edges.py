@@ -16,6 +16,7 @@ from headrace.config.definitions import (
 from headrace.config.entity_settings import EntityConfigs, check_group_config, group_configs
 from headrace.config.keys.entities import match_patterns
 from headrace.config.keys.row import stand_in
+from headrace.config.listeners import parse_listeners
 from headrace.config.value_types import Kind
 from headrace.model.errors import ConfigError
 
@@ -142,3 +143,10 @@ def test_passwords_and_nothing_else_are_kept_from_answers() -> None:
     assert (secret.sensitive, plain.sensitive) == (True, False)
     assert known_but_unused("ssl.keystore.password")
     assert not known_but_unused("log.dirs")
+
+
+def test_a_listeners_port_is_65535_at_most() -> None:
+    (listener,) = parse_listeners(["A://h:65535"], {"A": "PLAINTEXT"})
+    assert listener.port == 65_535
+    with pytest.raises(ValueError, match="at most 65535"):
+        parse_listeners(["A://h:65536"], {"A": "PLAINTEXT"})

@@ -1,5 +1,6 @@
 """Classic members of a consumer group: who may join it how, and when it is theirs again."""
 
+import struct
 from typing import Any
 
 from headrace.coordination.groups.classic.states import GroupState
@@ -75,3 +76,14 @@ def test_a_group_that_is_classic_again_has_no_record_of_the_newer_kind_left() ->
     newcomer.leave()
     last = dict(place.partition.pairs())
     assert [key for key in newer if last[key] is not None] == []
+
+
+def test_a_classic_member_of_several_protocols_subscribes_as_in_the_first() -> None:
+    place, (leader, _), _ = classic_group()
+    Consumer(place, "new").beat()
+    to_both = struct.pack(">hih", 1, 2, 1) + b"t" + struct.pack(">h", 1) + b"u"
+    to_both += struct.pack(">ii", -1, 0)
+    protocols = ("range", to_both), ("other", TO_T)
+    (answer,) = place.join(leader, **(ASKED | {"protocols": protocols}))
+    assert answer.error is E.NONE
+    assert group_of(place).members[leader].subscription.topics == {"t", "u"}

@@ -269,3 +269,17 @@ def test_a_group_is_listed_and_described_as_what_it_is() -> None:
     assert place.groups.describe_consumer("classic").error is E.GROUP_ID_NOT_FOUND
     other = place.groups.describe("g")
     assert (other.error, other.state) == (E.GROUP_ID_NOT_FOUND, "Dead")
+
+
+def test_who_waits_for_anothers_partitions_is_shown_with_what_it_has_and_what_it_will_have() -> (
+    None
+):
+    place = room()
+    one, two = Consumer(place, "a"), Consumer(place, "b")
+    settle(one)
+    two.beat()
+    shown = {member.member_id: member for member in place.groups.describe_consumer("g").members}
+    assert [topic.partitions for topic in shown["a"].assigned] == [(0, 1, 2, 3)]
+    assert [len(topic.partitions) for topic in shown["a"].target] == [2]
+    assert [len(topic.partitions) for topic in shown["b"].assigned] in ([], [0])
+    assert [len(topic.partitions) for topic in shown["b"].target] == [2]

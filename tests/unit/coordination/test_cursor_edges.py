@@ -188,6 +188,21 @@ def test_the_next_deadline_is_the_sooner_of_a_lease_and_a_delay(
     assert cursor.next_deadline() is None
 
 
+def test_a_delay_of_what_the_log_forgot_is_no_deadline() -> None:
+    cursor = with_all_out(3)
+    cursor.settle("a", 0, 1, Outcome.RELEASE, ready_at=7.0)
+    cursor.forget_below(2)
+    assert cursor.next_deadline() is None
+
+
+def test_a_delay_of_what_was_archived_behind_something_wanted_is_no_deadline() -> None:
+    cursor = with_all_out(3)
+    cursor.settle("a", 1, 2, Outcome.RELEASE, ready_at=7.0)
+    cursor.archive(1, 2)
+    assert cursor.start == 0
+    assert cursor.next_deadline() is None
+
+
 @pytest.mark.parametrize(("tries", "state"), [(1, "AVAILABLE"), (2, "ARCHIVED")])
 def test_a_record_is_archived_with_its_last_delivery(tries: int, state: str) -> None:
     cursor = Cursor(0, deliveries_max=2)

@@ -3,6 +3,7 @@
 from headrace.coordination.groups.classic.states import GroupState
 from headrace.coordination.groups.messages import Leaver
 from headrace.model.errors import ErrorCode
+from headrace.record.batch import iterate
 from tests.support.groups_kit import Room
 
 S = GroupState
@@ -281,3 +282,27 @@ def test_generations_begin_anew_behind_the_last_number() -> None:
     room.join(member, protocols=(("range", b"other"),))
     room.clock.advance()
     assert room.group().generation == 0
+
+
+def test_a_member_is_known_by_its_clients_name_and_address() -> None:
+    room = Room()
+    (member,), _ = room.stable()
+    known = room.group().members[member]
+    assert (known.client_id, known.client_host) == ("client", "/127.0.0.1")
+
+
+def test_a_group_without_members_has_nobody_to_wait_for() -> None:
+    room = Room()
+    (member,), _ = room.stable(rebalance_ms=20_000)
+    group = room.group()
+    assert group.rebalance_timeout_ms == 20_000
+    room.groups.leave("g", [Leaver(member)])
+    assert group.rebalance_timeout_ms == 0
+
+
+def test_what_a_group_writes_is_of_no_producer() -> None:
+    room = Room()
+    room.stable()
+    headers = [header for batch in room.partition.log.batches for _, header in iterate(batch)]
+    assert headers
+    assert {(header.producer_id, header.producer_epoch) for header in headers} == {(-1, -1)}

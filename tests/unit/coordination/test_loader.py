@@ -3,8 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from headrace.coordination.runtime.loader import SLICE_RECORDS, Loader
 from headrace.coordination.runtime.replay_turns import ReplayTurns
+from headrace.log.segment.batch_reader import NeedsDisk, ReadResult
+from headrace.model.errors import CorruptLogError, StorageError
+from headrace.model.nouns import Offset
 from headrace.record.batch import build, new_record
 from tests.support.groups_kit import HandClock, HandTimer, InlineDisk, MemoryLog
 
@@ -84,3 +89,49 @@ def test_of_several_replays_one_after_the_other_hands_over_what_it_kept() -> Non
         ).start()
     clock.advance()
     assert told == ["a"] * KEYS + ["b"] * KEYS + ["c"] * KEYS
+
+
+class Unreadable(MemoryLog):
+    """A log whose reads fail: from memory, or from the disk only."""
+
+    def __init__(self, failure: Exception, *, cold: bool) -> None:
+        super().__init__()
+        self.append(build([new_record(b"v", b"k")]))
+        self.cold = cold
+        self.failure = failure
+
+    def read(self, offset: Offset, max_bytes: int, *, below: Offset) -> ReadResult | NeedsDisk:
+        if self.cold:
+            return NeedsDisk(offset)
+        raise self.failure
+
+    def read_from_disk(self, offset: Offset, max_bytes: int, *, below: Offset) -> ReadResult:
+        raise self.failure
+
+
+@pytest.mark.parametrize(
+    ("failure", "cold", "told"),
+    [
+        (CorruptLogError("a bit has turned"), False, CorruptLogError),
+        (CorruptLogError("a bit has turned"), True, CorruptLogError),
+        (OSError(5, "the disk is gone"), True, StorageError),
+    ],
+)
+def test_a_log_that_cannot_be_read_ends_the_replay_with_the_reason(
+    failure: Exception, cold: bool, told: type[Exception]
+) -> None:
+    clock = HandClock()
+    done: list[Exception | None] = []
+    disk: Any = InlineDisk()
+    Loader(
+        Unreadable(failure, cold=cold),
+        Owner("nobody", []),
+        turns=ReplayTurns(clock),
+        disk=disk,
+        keyed=True,
+        done=done.append,
+    ).start()
+    clock.advance()
+    (reason,) = done
+    assert type(reason) is told
+    assert str(failure) in str(reason)

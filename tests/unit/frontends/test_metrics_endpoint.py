@@ -1,13 +1,16 @@
 """The HTTP endpoint: its few answers, and what it refuses."""
 
 import asyncio
+import contextlib
 
 import pytest
 
+from headrace.frontends.http import endpoint
 from headrace.frontends.http.endpoint import REQUEST_BYTES_MAX, Endpoint
 from headrace.model.errors import ConfigError
 from headrace.observe.metrics import Metrics
 from tests.support.http_endpoint import exchange
+from tests.support.net import until
 
 
 def get(path: str, *, healthy: bool = True) -> bytes:
@@ -62,3 +65,31 @@ def test_a_taken_port_is_said_in_one_line() -> None:
             await first.close()
 
     asyncio.run(twice())
+
+
+def test_a_client_that_does_not_read_keeps_its_place_till_its_time_is_up_and_then_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(endpoint, "REQUEST_SECONDS_MAX", 1.0)
+    size = 64 << 20
+
+    async def ask() -> tuple[int, int]:
+        big = Endpoint(Metrics(), lambda: True)
+        monkeypatch.setattr(big, "_content", lambda _: (200, "text/plain", bytes(size)))
+        host, port = await big.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(host, port, limit=1024)
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        got = len(await reader.readexactly(4))
+        taken = big._open
+        await until(lambda: big._open == 0)
+        async with asyncio.timeout(30):
+            with contextlib.suppress(ConnectionResetError):
+                while part := await reader.read(1 << 20):
+                    got += len(part)
+            writer.close()
+            await big.close()
+        return taken, got
+
+    taken, got = asyncio.run(ask())
+    assert taken == 1
+    assert got < size

@@ -9,6 +9,7 @@ from headrace.log.log import Log
 from headrace.model.nouns import Offset
 from headrace.testing.disk import SimDisk
 from headrace.testing.disk_crash import crash_states
+from tests.support import open_topic
 from tests.support.log import NOW_MS, PLACE, World, append, content, overwrite, values
 from tests.support.recovery import reboot
 
@@ -106,6 +107,23 @@ def test_a_log_whose_moved_start_the_power_outlived_begins_anew_there() -> None:
     names = [name for name in world.disk.list(WHERE) if name.endswith(".log")]
     assert names == [file_names.segment_file(9, file_names.LOG)]
     assert append(log, b"x").base_offset == 9
+    world.close()
+
+
+def test_a_segment_where_the_flushed_ends_is_not_cut_away_though_the_one_before_is_short() -> None:
+    world = World(config=LogConfig())
+    log = in_threes(world, 1, flushed=0)
+    open_topic.flush(world, log)
+    log.roll()
+    append(log, b"unflushed")
+    world.directory.close(clean=False)
+    kept = content(world.disk, path(3))
+    whole = content(world.disk, path(0))
+    overwrite(world.disk, path(0), whole[: len(whole) // 3 * 2])
+    world.disk.boot = "the next boot"
+    world.start()
+    assert "offsets 2 to 2" in why(world)
+    assert content(world.disk, path(3)) == kept
     world.close()
 
 

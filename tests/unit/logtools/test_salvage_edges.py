@@ -61,3 +61,12 @@ def test_what_is_said_of_a_repair_is_said_as_it_happens() -> None:
     assert (mending.steps, mending.unmended) == (["/a: done"], ["/b: gone"])
     assert not Mending(disk, dry_run=True, say=heard.append).step("/c", "would be")
     assert heard[-1] == "/c: would be"
+
+
+@pytest.mark.parametrize("junk", [1, 500])
+def test_a_batch_that_compaction_has_emptied_is_found_though_it_is_but_a_header(junk: int) -> None:
+    empty = bytearray(batch_at(5, b"a")[:61])
+    struct.pack_into(">i", empty, 8, 49)
+    struct.pack_into(">i", empty, 57, 0)
+    struct.pack_into(">I", empty, 17, crc32c(bytes(empty[21:])))
+    assert found_in(b"\x00" * junk + bytes(empty)) == [(junk, 61, 5, 6)]

@@ -8,6 +8,7 @@ from headrace.model.errors import CorruptLogError
 from headrace.model.invariant import InvariantError
 from headrace.net.connection import Connection
 from headrace.net.limits import PIECE_BYTES, TURN_BYTES_MAX
+from headrace.net.outlet import Outlet
 from headrace.net.pending import Pending
 from headrace.ports.file_ranges import FileRange
 from tests.support.connections import Client, HandTransport, Room
@@ -215,3 +216,58 @@ def test_a_peer_without_an_address_is_local() -> None:
     connection = Connection(room.table, "PLAINTEXT")
     connection.connection_made(nameless)
     assert (connection.address, connection.port) == ("local", -1)
+
+
+def test_a_range_whose_file_cannot_be_read_ends_its_connection_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    room = Room()
+    broken = HandRange(10)
+    broken.problem = OSError(5, "Input/output error")
+    assert asked(room, b"range", broken).transport.ended == "aborted"
+    assert room.fatal == []
+    assert caplog.text == ""
+
+
+class Writes(HandTransport):
+    """Notes each write by itself."""
+
+    def __init__(self) -> None:
+        super().__init__("10.0.0.1")
+        self.writes: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Note it."""
+        self.writes.append(bytes(data))
+
+
+class Alone:
+    """A connection that nobody else waits beside."""
+
+    def go_on(self) -> None:
+        """Nobody has a turn."""
+
+    def moved(self) -> None:
+        """Nobody looks."""
+
+    def lost(self, problem: Exception) -> None:
+        """Tell it to the test."""
+        raise problem
+
+
+def test_without_a_socket_a_range_that_could_send_itself_is_read_with_what_is_before_it() -> None:
+    transport = Writes()
+    outlet = Outlet(Alone(), transport, memoryview(bytearray(8)), 400)
+    sendable = HandRange(10)
+    sendable.sendable = True
+    taken: list[int] = []
+    take = sendable.take
+
+    def noted(into: memoryview) -> int:
+        taken.append(len(transport.writes))
+        return take(into)
+
+    sendable.take = noted  # type: ignore[method-assign]
+    outlet.send([b"head", sendable])
+    assert b"".join(transport.writes) == b"head" + b"r" * 10
+    assert taken == [0, 2]

@@ -107,3 +107,15 @@ def test_a_file_that_cannot_be_opened_closes_no_other(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         ReadOnlyDisk().open(str(tmp_path / "none"))
     assert os.listdir("/proc/self/fd") == before
+
+
+def test_who_only_looks_flushes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"content")
+    disk = ReadOnlyDisk()
+    file = disk.open(str(path), writable=False)
+    told: list[OSError | None] = []
+    with pytest.raises(OSError, match="Read-only file system"):
+        disk.flush([file], told.append)
+    assert told == []
+    file.close()

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,19 @@ def test_a_store_without_a_digest_is_given_one(tmp_path: Path) -> None:
         assert tree.get("/a").value == b"b"
         tree.multi([Set("/a", b"b")])
         tree.close()
+
+
+def test_a_store_that_is_closed_has_no_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+
+    async def story() -> set[threading.Thread]:
+        store = EmbeddedStore(str(tmp_path / FILE_NAME))
+        await store.create("/a", b"")
+        its_own = set(threading.enumerate()) - before
+        await store.close()
+        for thread in its_own:
+            await asyncio.to_thread(thread.join, 30)
+            assert not thread.is_alive()
+        return its_own
+
+    assert len(asyncio.run(story())) == 1

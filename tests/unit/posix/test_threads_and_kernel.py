@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -224,3 +225,27 @@ def test_a_real_kernel_flushes_real_files(tmp_path: Path) -> None:
     finally:
         for fd in fds:
             os.close(fd)
+
+
+def test_a_kernel_that_takes_none_just_now_is_no_error(synced: list[int]) -> None:
+    ctypes.set_errno(errno.EIO)  # of another call, long ago
+    aio(Kernel(takes=0)).flush([4])
+    assert synced == [4]
+
+
+@pytest.mark.parametrize(
+    ("machine", "opens"), [("x86_64", True), ("aarch64", True), ("z80", False)]
+)
+def test_only_where_the_systems_numbers_are_known_a_context_is_opened(
+    machine: str, opens: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Libc:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def syscall(self, *_: object) -> int:
+            return 0
+
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine=machine))
+    monkeypatch.setattr(ctypes, "CDLL", Libc)
+    assert (ParallelFdatasync.open() is not None) is opens

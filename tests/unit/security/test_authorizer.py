@@ -8,7 +8,7 @@ from headrace.security.authorizer import (
     Resource,
     ResourceType,
 )
-from headrace.security.identity import Identity
+from headrace.security.identity import ANONYMOUS, Identity
 
 
 def test_a_broker_without_rules_allows_everybody_everything() -> None:
@@ -33,3 +33,8 @@ def test_operations_types_and_patterns_have_kafkas_numbers() -> None:
     patterns = "UNKNOWN ANY MATCH LITERAL PREFIXED"
     assert [PatternType(at).name for at in range(5)] == patterns.split()
     assert Resource(ResourceType.TOPIC, "t").pattern is PatternType.LITERAL
+
+
+def test_who_is_not_authenticated_is_the_user_anonymous() -> None:
+    assert str(ANONYMOUS) == "User:ANONYMOUS"
+    assert (ANONYMOUS.kind, ANONYMOUS.name) == ("User", "ANONYMOUS")

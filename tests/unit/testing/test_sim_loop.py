@@ -2,9 +2,11 @@
 
 import asyncio
 from asyncio import BaseEventLoop, TimerHandle
+from hashlib import blake2b
 
 import pytest
 
+from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import STARTED_SECONDS, SimLoop, Standstill
 
 
@@ -83,6 +85,29 @@ def test_a_story_without_end_is_ended() -> None:
 
     with pytest.raises(Standstill, match="1000 callbacks"):
         SimLoop(0).play(story(), steps_max=1000)
+
+
+def test_a_story_may_take_as_many_steps_as_it_is_given_and_no_more() -> None:
+    async def story() -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    loop = SimLoop(0)
+    loop.play(story())
+    assert loop.steps >= 10
+    SimLoop(0).play(story(), steps_max=loop.steps)
+    with pytest.raises(Standstill):
+        SimLoop(0).play(story(), steps_max=loop.steps - 1)
+
+
+def test_a_history_tells_when_what_and_of_bytes_their_size_and_digest() -> None:
+    history = History(lambda: 1.5)
+    digest = blake2b(b"abc", digest_size=6).hexdigest()
+    for content in (b"abc", bytearray(b"abc"), memoryview(b"abc")):
+        history.add("sent", "a", 7, content)
+    assert history.lines == [f"1.500000000 sent a 7 3:{digest}"] * 3
+    whole = "\n".join(history.lines).encode()
+    assert history.digest() == blake2b(whole, digest_size=16).hexdigest()
 
 
 def test_threads_are_refused() -> None:

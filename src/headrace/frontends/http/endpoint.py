@@ -70,7 +70,10 @@ class Endpoint:
                 head = await reader.readuntil(b"\r\n\r\n")
                 writer.write(self._answer(head))
                 await writer.drain()
-        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        except TimeoutError:
+            # What it has not read by now would be held for as long as it stays connected.
+            writer.transport.abort()
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             # Whoever asks so badly gets no answer; it concerns nobody else.
             return
         finally:
