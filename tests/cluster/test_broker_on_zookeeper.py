@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -31,7 +32,10 @@ def connect(zookeeper: ZooKeeper) -> str:
 
 
 def broker(place: Path, connect: str, **settings: object) -> BrokerProcess:
-    given = {"zookeeper_connect": connect, "zookeeper_session_timeout_ms": SESSION_MS}
+    given: dict[str, Any] = {
+        "zookeeper_connect": connect,
+        "zookeeper_session_timeout_ms": SESSION_MS,
+    }
     return BrokerProcess(place, **{**given, **settings})
 
 

@@ -88,8 +88,9 @@ class Ensemble:
         self.tree.session = session.number
         touched = self.tree.end_session()
         self._number += 1
-        session.number = self._number
         session.events.lost()
+        session.number = self._number
+        session.tell_all()
         session.events.expired()
         self._tell(touched, session)
 
@@ -114,7 +115,7 @@ class EnsembleSession(Store):
         self.number = number
         self.name = name
         self.lost = False
-        self._silent = False
+        self._silent_since: float | None = None
         self._ensemble = ensemble
         self._watches: dict[str, list[Changed]] = {}
         self._untold: deque[list[Watch]] = deque()
@@ -133,20 +134,27 @@ class EnsembleSession(Store):
         return SESSION_SECONDS
 
     def last_heard(self) -> float:
-        return asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time()
+        return now if self._silent_since is None else self._silent_since
 
     def fall_silent(self) -> None:
         """Say nothing more and hear nothing: the session ends when it has not been heard of."""
         if not self.lost:
-            self._silent = True
+            loop = asyncio.get_running_loop()
+            self._silent_since = loop.time()
             self._watches.clear()
-            asyncio.get_running_loop().call_later(SESSION_SECONDS, self._ensemble.end, self)
+            loop.call_later(SESSION_SECONDS, self._ensemble.end, self)
 
-    async def _way(self) -> None:
-        """Be under way to the ensemble or back; who has fallen silent never arrives."""
+    async def _way(self, asked_in: int) -> None:
+        """Be under way to the ensemble or back; who has fallen silent never arrives.
+
+        SessionLost where the session `asked_in` is over meanwhile.
+        """
         await self._ensemble.way()
-        if self._silent:
+        if self._silent_since is not None:
             await asyncio.get_running_loop().create_future()
+        if self.number != asked_in:
+            raise SessionLost("the session that this was asked in is over")
 
     async def get(self, path: str) -> Node:
         return await self._read(lambda tree: tree.get(path))
@@ -189,7 +197,7 @@ class EnsembleSession(Store):
 
     async def close(self) -> None:
         if not self.lost:
-            await self._way()
+            await self._way(self.number)
             self._ensemble.end(self)
 
     def hears(self, touched: Sequence[str]) -> bool:
@@ -204,6 +212,13 @@ class EnsembleSession(Store):
             self._untold.append(found)
         return bool(found)
 
+    def tell_all(self) -> None:
+        """Have all watchers look: they may have missed changes."""
+        self._untold.clear()
+        for path, watchers in tuple(self._watches.items()):
+            for changed in tuple(watchers):
+                changed(path)
+
     def tell_next(self) -> None:
         """Tell those who have waited longest, unless they have been told or have cancelled."""
         for path, watchers, changed in self._untold.popleft() if self._untold else ():
@@ -212,9 +227,10 @@ class EnsembleSession(Store):
 
     async def _read(self, look: Callable[[Tree], T]) -> T:
         self.check()
-        await self._way()
+        asked_in = self.number
+        await self._way(asked_in)
         found = self._ensemble.read(self, look)
-        await self._way()
+        await self._way(asked_in)
         return found
 
     async def _change(self, work: Callable[[Tree], tuple[T, list[str]]]) -> T:
@@ -222,9 +238,10 @@ class EnsembleSession(Store):
 
         async def change_and_tell() -> T:
             self.check()
-            await self._way()
+            asked_in = self.number
+            await self._way(asked_in)
             result, touched = self._ensemble.change(self, work)
-            await self._way()
+            await self._way(asked_in)
             self.hears(touched)
             while self._untold:
                 self.tell_next()
