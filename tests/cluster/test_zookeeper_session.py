@@ -321,3 +321,30 @@ def test_only_who_made_a_node_may_change_it_where_access_is_set(server: ZooKeepe
         await secured.close()
 
     play(story())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_where_kazoos_thread_has_died_it_is_begun_anew(
+    server: ZooKeeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        heard = Heard()
+        store = opened(server, heard)
+        await store.create("/revived", b"", ephemeral=True)
+        connection = store._client._connection
+
+        def break_once(timeout: float) -> None:
+            del connection._read_header
+            raise ValueError("a bug")
+
+        connection._read_header = break_once
+        with pytest.raises(SessionLost):
+            await store.get("/")
+        await until(lambda: heard.words == ["lost", "expired"])
+        assert (await store.get("/")).value == b""
+        at_first = store.last_heard()
+        await until(lambda: store.last_heard() > at_first)
+        await store.close()
+
+    play(story())
+    assert "trying again every" in caplog.text

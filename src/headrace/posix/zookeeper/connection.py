@@ -163,7 +163,7 @@ class Client(KazooClient):  # type: ignore[misc]
             sleep_func=handler.sleep_func,
         )
         logger = logging.getLogger("headrace.kazoo")
-        logger.setLevel(logging.CRITICAL)  # what there is to say is said where it is handled
+        logger.setLevel(logging.ERROR)  # bugs; the rest is said where it is handled
         super().__init__(
             hosts,
             timeout=pulse.session_seconds,
