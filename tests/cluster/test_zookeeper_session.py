@@ -331,7 +331,7 @@ def test_where_kazoos_thread_has_died_it_is_begun_anew(
         heard = Heard()
         store = opened(server, heard)
         await store.create("/revived", b"", ephemeral=True)
-        connection = store._client._connection
+        connection: Any = store._client._connection
 
         def break_once(timeout: float) -> None:
             del connection._read_header

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
@@ -85,14 +86,43 @@ class Ensemble:
 
     def expire(self, session: "EnsembleSession") -> None:
         """End a session for its silence, and begin another for the same broker."""
-        self.tree.session = session.number
-        touched = self.tree.end_session()
-        self._number += 1
         session.events.lost()
+        self._end_nodes(session)
+        self._begin_another(session)
+
+    def cut_off(self, session: "EnsembleSession") -> None:
+        """Have a session's broker reach the ensemble no more: it ends unless `reach_again`."""
+        loop = asyncio.get_running_loop()
+        session.cut_since = loop.time()
+        session.cuts += 1
+        session.events.lost()
+        loop.call_later(SESSION_SECONDS, self._end_if_cut_off, session, session.cuts)
+
+    def reach_again(self, session: "EnsembleSession") -> None:
+        """Have it reach the ensemble again, in the session of before unless that has ended."""
+        session.cut_since = None
+        if session.is_over:
+            self._begin_another(session)
+        else:
+            session.tell_all()
+            session.events.reconnected()
+
+    def _end_if_cut_off(self, session: "EnsembleSession", cut: int) -> None:
+        if session.cut_since is not None and session.cuts == cut:
+            self._end_nodes(session)
+
+    def _end_nodes(self, session: "EnsembleSession") -> None:
+        """Remove what a session holds; it is over."""
+        session.is_over = True
+        self.tree.session = session.number
+        self._tell(self.tree.end_session(), session)
+
+    def _begin_another(self, session: "EnsembleSession") -> None:
+        self._number += 1
         session.number = self._number
+        session.is_over = False
         session.tell_all()
         session.events.expired()
-        self._tell(touched, session)
 
     def end(self, session: "EnsembleSession") -> None:
         """End a session, as its own wish or for its silence: its ephemeral nodes go."""
@@ -100,8 +130,7 @@ class Ensemble:
             return
         session.lost = True
         self._sessions.remove(session)
-        self.tree.session = session.number
-        self._tell(self.tree.end_session(), session)
+        self._end_nodes(session)
 
 
 class EnsembleSession(Store):
@@ -115,15 +144,22 @@ class EnsembleSession(Store):
         self.number = number
         self.name = name
         self.lost = False
+        self.is_over = False
+        """Whether its nodes are gone, and it does not know."""
+        self.cut_since: float | None = None
+        """Since when it does not reach the ensemble; None: it does."""
+        self.cuts = 0
         self._silent_since: float | None = None
         self._ensemble = ensemble
         self._watches: dict[str, list[Changed]] = {}
         self._untold: deque[list[Watch]] = deque()
 
     def check(self) -> None:
-        """Raise SessionLost once it has ended."""
+        """Raise SessionLost once it has ended, or while it is cut off."""
         if self.lost:
             raise SessionLost("the session has ended")
+        if self.cut_since is not None:
+            raise SessionLost("the ensemble is not heard of")
 
     @property
     def session(self) -> int:
@@ -135,7 +171,8 @@ class EnsembleSession(Store):
 
     def last_heard(self) -> float:
         now = asyncio.get_running_loop().time()
-        return now if self._silent_since is None else self._silent_since
+        silent = [since for since in (self._silent_since, self.cut_since) if since is not None]
+        return min(silent, default=now)
 
     def fall_silent(self) -> None:
         """Say nothing more and hear nothing: the session ends when it has not been heard of."""
@@ -145,16 +182,20 @@ class EnsembleSession(Store):
             self._watches.clear()
             loop.call_later(SESSION_SECONDS, self._ensemble.end, self)
 
-    async def _way(self, asked_in: int) -> None:
+    def _connection(self) -> tuple[int, int]:
+        """Return what stays as long as the session lives and the ensemble is reached."""
+        return self.number, self.cuts
+
+    async def _way(self, asked_in: tuple[int, int]) -> None:
         """Be under way to the ensemble or back; who has fallen silent never arrives.
 
-        SessionLost where the session `asked_in` is over meanwhile.
+        SessionLost where the connection `asked_in` is over meanwhile.
         """
         await self._ensemble.way()
         if self._silent_since is not None:
             await asyncio.get_running_loop().create_future()
-        if self.number != asked_in:
-            raise SessionLost("the session that this was asked in is over")
+        if self._connection() != asked_in:
+            raise SessionLost("the connection that this was asked by is over")
 
     async def get(self, path: str) -> Node:
         return await self._read(lambda tree: tree.get(path))
@@ -197,7 +238,8 @@ class EnsembleSession(Store):
 
     async def close(self) -> None:
         if not self.lost:
-            await self._way(self.number)
+            with suppress(SessionLost):
+                await self._way(self._connection())
             self._ensemble.end(self)
 
     def hears(self, touched: Sequence[str]) -> bool:
@@ -214,7 +256,6 @@ class EnsembleSession(Store):
 
     def tell_all(self) -> None:
         """Have all watchers look: they may have missed changes."""
-        self._untold.clear()
         for path, watchers in tuple(self._watches.items()):
             for changed in tuple(watchers):
                 changed(path)
@@ -222,12 +263,12 @@ class EnsembleSession(Store):
     def tell_next(self) -> None:
         """Tell those who have waited longest, unless they have been told or have cancelled."""
         for path, watchers, changed in self._untold.popleft() if self._untold else ():
-            if changed in watchers and not self.lost:
+            if changed in watchers and not self.lost and self.cut_since is None:
                 changed(path)
 
     async def _read(self, look: Callable[[Tree], T]) -> T:
         self.check()
-        asked_in = self.number
+        asked_in = self._connection()
         await self._way(asked_in)
         found = self._ensemble.read(self, look)
         await self._way(asked_in)
@@ -238,7 +279,7 @@ class EnsembleSession(Store):
 
         async def change_and_tell() -> T:
             self.check()
-            asked_in = self.number
+            asked_in = self._connection()
             await self._way(asked_in)
             result, touched = self._ensemble.change(self, work)
             await self._way(asked_in)
