@@ -80,7 +80,7 @@ def test_what_was_sent_before_a_pause_and_answered_after_it_is_heard_at_its_send
         store = opened(server, SessionEvents())
         server.pause()
         asked = boot_seconds()
-        asking = asyncio.ensure_future(store.get("/"))
+        asking = asyncio.ensure_future(store.set("/", b""))
         await asyncio.sleep(0.7)
         resumed = boot_seconds()
         server.resume()
@@ -91,7 +91,7 @@ def test_what_was_sent_before_a_pause_and_answered_after_it_is_heard_at_its_send
     play(story())
 
 
-def test_the_last_heard_grows_by_pings_alone_and_stands_still_while_zookeeper_does(
+def test_the_last_heard_grows_with_nothing_asked_and_stands_still_while_zookeeper_does(
     server: ZooKeeper,
 ) -> None:
     async def story() -> None:
@@ -235,6 +235,38 @@ def test_a_restarted_zookeeper_is_found_again_and_watchers_are_told_to_look(
     play(story())
 
 
+def test_a_server_that_is_cut_off_from_its_ensemble_does_not_count_as_zookeeper(
+    ensemble: ZooKeeper,
+) -> None:
+    """It answers reads for some ticks more: the others may have ended the session by then."""
+
+    async def story() -> None:
+        leader = ensemble.leader()
+        follower = next(server for server in ensemble.servers if server is not leader)
+        others = [server for server in ensemble.servers if server is not follower]
+        heard = Heard()
+        settings = ZooKeeperSettings(follower.address, SESSION_SECONDS)
+        store = ZooKeeperStore(settings, heard)
+        at_first = store.last_heard()
+        await until(lambda: store.last_heard() > at_first)
+        for server in others:
+            server.pause()
+        try:
+            paused = boot_seconds()
+            answered = await store.get("/")  # by the follower alone
+            assert answered.owner == 0
+            await asyncio.sleep(2.0)
+            assert not heard.words
+            assert store.last_heard() <= paused
+        finally:
+            for server in others:
+                server.resume()
+        await until(lambda: store.last_heard() > paused)
+        await store.close()
+
+    play(story())
+
+
 def test_the_loss_of_one_server_of_three_ends_no_session(ensemble: ZooKeeper) -> None:
     async def story() -> None:
         store = opened(ensemble, SessionEvents())
@@ -289,3 +321,30 @@ def test_only_who_made_a_node_may_change_it_where_access_is_set(server: ZooKeepe
         await secured.close()
 
     play(story())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_where_kazoos_thread_has_died_it_is_begun_anew(
+    server: ZooKeeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        heard = Heard()
+        store = opened(server, heard)
+        await store.create("/revived", b"", ephemeral=True)
+        connection: Any = store._client._connection
+
+        def break_once(timeout: float) -> None:
+            del connection._read_header
+            raise ValueError("a bug")
+
+        connection._read_header = break_once
+        with pytest.raises(SessionLost):
+            await store.get("/")
+        await until(lambda: heard.words == ["lost", "expired"])
+        assert (await store.get("/")).value == b""
+        at_first = store.last_heard()
+        await until(lambda: store.last_heard() > at_first)
+        await store.close()
+
+    play(story())
+    assert "trying again every" in caplog.text

@@ -240,14 +240,13 @@ def encode_registration(registration: Registration) -> bytes:
             endpoint.listener: endpoint.protocol for endpoint in registration.endpoints
         },
         "endpoints": [_endpoint_text(endpoint) for endpoint in registration.endpoints],
+        **({} if registration.rack is None else {"rack": registration.rack}),
         "jmx_port": -1,
         "port": plain.port if plain else -1,
         "host": plain.host if plain else None,
         "version": 5,
         "timestamp": str(registration.timestamp_ms),
     }
-    if registration.rack is not None:
-        payload["rack"] = registration.rack
     return _encode(payload)
 
 

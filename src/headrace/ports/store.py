@@ -110,10 +110,10 @@ class Store(Protocol):
         """How long the session lives when it is not heard of, as agreed; infinity: for ever."""
 
     def last_heard(self) -> float:
-        """Return when the last thing that was answered was sent: seconds of the boot-time clock.
+        """Return when the last thing was sent that the store answered, not one server of it alone.
 
-        The session lives until `session_seconds` after it, or longer. Infinity where there is
-        nobody who could end the session.
+        In seconds of the boot-time clock. The session lives until `session_seconds` after it, or
+        longer. Infinity where there is nobody who could end the session.
         """
 
     async def get(self, path: str) -> Node:

@@ -13,6 +13,7 @@ from headrace.cluster.topic_creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
+from headrace.testing.sim.ensemble import SESSION_SECONDS
 from headrace.testing.sim.loop import SimLoop
 
 ZERO, ONE, TWO = (BrokerId(one) for one in range(3))
@@ -161,6 +162,43 @@ def test_a_controller_whose_session_has_expired_decides_nothing_until_elected_ag
         node = await second.controller._store.get(path)
         assert node.owner == session.session
         assert first.controller.applier.broker_epoch == node.created
+
+    play(story)
+
+
+def test_a_controller_that_is_cut_off_resigns_at_once_and_goes_on_when_it_is_back() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        first, second = cluster.brokers[0], cluster.brokers[1]
+        session: Any = first.controller._store
+        epoch = first.controller.applier.broker_epoch
+        cluster.ensemble.cut_off(session)
+        assert not first.controller.is_controller
+        await asyncio.sleep(SESSION_SECONDS / 2)
+        assert not second.controller.is_controller
+        cluster.ensemble.reach_again(session)
+        await until(lambda: first.controller.is_controller)
+        assert first.controller.applier.broker_epoch == epoch
+        (made,) = await first.controller.create_topics([NewTopic("t", 1, 1)])
+        assert not isinstance(made, ApiError)
+
+    play(story)
+
+
+def test_a_controller_that_is_cut_off_for_too_long_finds_another_and_registers_anew() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        first, second = cluster.brokers[0], cluster.brokers[1]
+        session: Any = first.controller._store
+        epoch = first.controller.applier.broker_epoch
+        cluster.ensemble.cut_off(session)
+        await until(lambda: second.controller.is_controller)
+        assert not first.controller.is_controller
+        cluster.ensemble.reach_again(session)
+        await until(lambda: first.controller.applier.broker_epoch > epoch)
+        await until(lambda: ZERO in second.broker.image.brokers)
+        assert second.controller.is_controller
+        assert not first.controller.is_controller
 
     play(story)
 

@@ -1,12 +1,15 @@
 """Which broker this is: by the configuration, else by its directories, else as its store says."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from headrace.config.broker import load
 from headrace.posix.disk import RealDisk
+from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
 from headrace.server import identity
+from headrace.testing.sim.ensemble import Ensemble
 
 
 def of(directories: list[Path], broker_id: int | None = None) -> tuple[int, str]:
@@ -46,3 +49,19 @@ def test_what_is_configured_counts_more(configured: int, tmp_path: Path) -> None
 
 def test_where_nobody_says_it_has_no_number_and_no_cluster_yet(tmp_path: Path) -> None:
     assert of([tmp_path / "not there"]) == (-1, "")
+
+
+def test_a_broker_alone_is_broker_0_and_among_others_each_is_given_its_own_id(
+    tmp_path: Path,
+) -> None:
+    config = load(flags={"reserved.broker.max.id": "20"})[0]
+
+    async def story() -> list[int]:
+        ensemble = Ensemble(1)
+        alone = EmbeddedStore(str(tmp_path / FILE_NAME))
+        given = [await identity.new_broker_id(alone, config)]
+        given += [await identity.new_broker_id(ensemble.session(), config) for _ in range(2)]
+        await alone.close()
+        return given
+
+    assert asyncio.run(story()) == [0, 21, 22]

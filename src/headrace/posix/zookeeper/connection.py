@@ -1,22 +1,23 @@
 """kazoo's client and connection, on their own thread, and when ZooKeeper was last heard of.
 
 The time that counts is the one at which something was *sent* that ZooKeeper answered: it has heard
-of the session then or later, so the session outlives that time by the timeout at least.
+of the session then or later, so the session outlives that time by the timeout at least. What counts
+is what the ensemble's leader had a part in. A server that is cut off from it answers pings and
+reads for a while (`syncLimit`), and the leader may end the session meanwhile.
 
 Kazoo pings on its own thread, whatever the event loop does. A session must not outlive the mind of
 its broker: while the loop stands still nothing is sent.
 """
 
 import logging
-from collections import deque
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped, SessionExpiredError, SessionMovedError
 from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
-from kazoo.protocol.connection import PING_XID, ConnectionHandler
-from kazoo.protocol.serialization import Connect
+from kazoo.protocol.connection import ConnectionHandler
+from kazoo.protocol.serialization import Connect, Sync, Transaction
 from kazoo.protocol.states import KeeperState
 from kazoo.retry import KazooRetry
 
@@ -26,6 +27,8 @@ STILL_SHARE = 0.25
 """For which part of the session's timeout the event loop may stand still and be pinged for."""
 RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 1.0
+_BY_THE_LEADER = (Sync, Transaction)
+"""What no server answers by itself."""
 _NOT_HEARD = (SessionExpiredError.code, SessionMovedError.code)
 """Answers that do not say that the session lives."""
 
@@ -80,20 +83,26 @@ class DirectHandler(SequentialThreadingHandler):  # type: ignore[misc]
         return answer
 
 
+class Sent(NamedTuple):
+    """A question that is not answered yet."""
+
+    at: float
+    to_the_leader: bool
+
+
 class HeardConnection(ConnectionHandler):  # type: ignore[misc]
     """Notes when what is answered was sent, and is silent while the event loop stands still."""
 
     def __init__(self, client: KazooClient, retry: KazooRetry, pulse: Pulse) -> None:
         super().__init__(client, retry, logger=client.logger)
         self._pulse = pulse
-        self._sent: dict[int, float] = {}
-        self._pings: deque[float] = deque()
+        self._sent: dict[int, Sent] = {}
+        """What has no answer yet, by its number, the oldest first."""
 
     def _connect(self, host: str, address: str, port: int) -> Any:
         if self._pulse.stands_still():
             raise ConnectionDropped("the event loop stands still")
         self._sent.clear()
-        self._pings.clear()
         return super()._connect(host, address, port)
 
     def _invoke(self, timeout: float, request: Any, xid: int | None = None) -> Any:
@@ -106,27 +115,29 @@ class HeardConnection(ConnectionHandler):  # type: ignore[misc]
 
     def _submit(self, request: Any, timeout: float, xid: int | None = None) -> None:
         if xid is not None and xid > 0:
-            self._sent[xid] = boot_seconds()
+            self._sent[xid] = Sent(boot_seconds(), isinstance(request, _BY_THE_LEADER))
         super()._submit(request, timeout, xid)
 
     def _send_ping(self, timeout: float) -> None:
-        if self._pulse.stands_still():
-            return
-        self._pings.append(boot_seconds())
-        super()._send_ping(timeout)
+        if not self._pulse.stands_still():
+            super()._send_ping(timeout)
 
     def _read_header(self, timeout: float) -> Any:
         header, buffer, offset = super()._read_header(timeout)
-        if header.xid == PING_XID:
-            sent = self._pings.popleft() if self._pings else None
-        else:
-            sent = self._sent.pop(header.xid, None)
-        if sent is not None and header.err not in _NOT_HEARD:
-            self._pulse.hear(sent)
+        sent = self._sent.pop(header.xid, None)
+        if sent is not None and sent.to_the_leader and header.err not in _NOT_HEARD:
+            self._pulse.hear(sent.at)
         return header, buffer, offset
 
     def _send_request(self, read_timeout: float, connect_timeout: float) -> None:
-        """Send the next request, unless it was meant for a session that is over."""
+        """Send the next request, unless it was meant for a session that is over.
+
+        kazoo finds out that nobody answers when it has had nothing to send for a while. Who asks
+        on and on must find out too.
+        """
+        oldest = next(iter(self._sent.values()), None)
+        if oldest is not None and boot_seconds() - oldest.at > read_timeout:
+            raise ConnectionDropped("no answer")
         queue = self.client._queue
         if queue:
             answer = queue[0][1]
@@ -152,7 +163,7 @@ class Client(KazooClient):  # type: ignore[misc]
             sleep_func=handler.sleep_func,
         )
         logger = logging.getLogger("headrace.kazoo")
-        logger.setLevel(logging.CRITICAL)  # what there is to say is said where it is handled
+        logger.setLevel(logging.ERROR)  # bugs; the rest is said where it is handled
         super().__init__(
             hosts,
             timeout=pulse.session_seconds,

@@ -44,6 +44,8 @@ _logger = logging.getLogger(__name__)
 
 BEAT_SHARE = 0.05
 """How often, in parts of the session's timeout, the event loop shows that it runs."""
+HEARD_SHARE = 0.15
+"""How often, in parts of the session's timeout, it asks something to be heard by the leader."""
 CLOSE_SECONDS_MAX = 2.0
 """How long a close waits for ZooKeeper to end the session; it ends by itself afterwards."""
 REVIVE_SECONDS = 1.0
@@ -89,6 +91,7 @@ class ZooKeeperStore(Store):
         self._client.handler.session = self._session
         self._connected = True
         self._pulse.beat = boot_seconds()
+        self._asked = self._pulse.beat
         self._next_beat = self._loop.call_soon(self._beat)
 
     # --- the session ---------------------------------------------------------------------------
@@ -137,11 +140,11 @@ class ZooKeeperStore(Store):
         return self._pulse.heard
 
     def _beat(self) -> None:
-        """Show that the event loop runs; where it stood still, say at once that we are alive."""
-        stood_still = self._pulse.stands_still()
-        self._pulse.beat = boot_seconds()
-        if stood_still:
-            self._client.exists_async("/")
+        """Show that the event loop runs, and be heard by the leader of the ensemble."""
+        self._pulse.beat = now = boot_seconds()
+        if self._connected and now - self._asked >= self._pulse.session_seconds * HEARD_SHARE:
+            self._asked = now
+            self._client.sync_async("/")
         seconds = self._pulse.session_seconds * BEAT_SHARE
         self._next_beat = self._loop.call_later(seconds, self._beat)
 

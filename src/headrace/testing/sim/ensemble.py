@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
@@ -38,16 +39,6 @@ class Watch(NamedTuple):
     changed: Changed
 
 
-class Gap(NamedTuple):
-    """A time in which a session is not heard of."""
-
-    since: float
-    number: int
-    """The session's at that time."""
-    expiry: asyncio.TimerHandle
-    over: "asyncio.Future[None]"
-
-
 class Ensemble:
     """The tree that all see. Each change is whole before the next one begins."""
 
@@ -58,8 +49,6 @@ class Ensemble:
         self._random = random.Random(f"ensemble {seed}")  # noqa: S311 - not for secrets
         self._sessions: list[EnsembleSession] = []
         self._number = 0
-        self._ended: set[int] = set()
-        """Sessions that ended for their silence."""
 
     def session(self, name: str = "", events: SessionEvents | None = None) -> "EnsembleSession":
         """Return a new session, of the broker `name`."""
@@ -97,25 +86,59 @@ class Ensemble:
 
     def expire(self, session: "EnsembleSession") -> None:
         """End a session for its silence, and begin another for the same broker."""
-        before = session.number
-        self.end_nodes(session)
-        self.renew(session, before)
         session.events.lost()
-        session.events.expired()
+        self._end_nodes(session)
+        self._begin_another(session)
 
-    def end_nodes(self, session: "EnsembleSession") -> None:
-        """End a session for its silence: its ephemeral nodes go. Its broker has not heard of it."""
+    def cut_off(self, session: "EnsembleSession", *, noticed: bool = True) -> None:
+        """Have a session's broker reach the ensemble no more: it ends unless `reach_again`.
+
+        Where that is not `noticed`, its broker waits for answers, and learns of it afterwards.
+        """
+        if session.lost or session.cut_since is not None:
+            return
+        loop = asyncio.get_running_loop()
+        session.cut_since = loop.time()
+        session.cuts += 1
+        if noticed:
+            session.events.lost()
+        else:
+            session.back = loop.create_future()
+        loop.call_later(SESSION_SECONDS, self._end_if_cut_off, session, session.cuts)
+
+    def reach_again(self, session: "EnsembleSession") -> None:
+        """Have it reach the ensemble again, in the session of before unless that has ended."""
+        if session.cut_since is None:
+            return
+        session.cut_since = None
+        if session.back is not None:
+            session.back.set_result(None)
+            session.back = None
+            session.events.lost()
+        if session.lost:
+            return
+        if session.is_over:
+            self._begin_another(session)
+        else:
+            session.tell_all()
+            session.events.reconnected()
+
+    def _end_if_cut_off(self, session: "EnsembleSession", cut: int) -> None:
+        if session.cut_since is not None and session.cuts == cut:
+            self._end_nodes(session)
+
+    def _end_nodes(self, session: "EnsembleSession") -> None:
+        """Remove what a session holds; it is over."""
+        session.is_over = True
         self.tree.session = session.number
-        self._ended.add(session.number)
         self._tell(self.tree.end_session(), session)
 
-    def renew(self, session: "EnsembleSession", before: int) -> bool:
-        """Begin another session for the same broker where that one has ended; whether it had."""
-        if before not in self._ended:
-            return False
+    def _begin_another(self, session: "EnsembleSession") -> None:
         self._number += 1
         session.number = self._number
-        return True
+        session.is_over = False
+        session.tell_all()
+        session.events.expired()
 
     def end(self, session: "EnsembleSession") -> None:
         """End a session, as its own wish or for its silence: its ephemeral nodes go."""
@@ -123,8 +146,7 @@ class Ensemble:
             return
         session.lost = True
         self._sessions.remove(session)
-        self.tree.session = session.number
-        self._tell(self.tree.end_session(), session)
+        self._end_nodes(session)
 
 
 class EnsembleSession(Store):
@@ -138,16 +160,24 @@ class EnsembleSession(Store):
         self.number = number
         self.name = name
         self.lost = False
-        self._silent = False
-        self._gap: Gap | None = None
+        self.is_over = False
+        """Whether its nodes are gone, and it does not know."""
+        self.cut_since: float | None = None
+        """Since when it does not reach the ensemble; None: it does."""
+        self.cuts = 0
+        self.back: asyncio.Future[None] | None = None
+        """Set when the ensemble is reached again, where the broker has not noticed the cut."""
+        self._silent_since: float | None = None
         self._ensemble = ensemble
         self._watches: dict[str, list[Changed]] = {}
         self._untold: deque[list[Watch]] = deque()
 
     def check(self) -> None:
-        """Raise SessionLost once it has ended."""
+        """Raise SessionLost once it has ended, or while it is cut off."""
         if self.lost:
             raise SessionLost("the session has ended")
+        if self.cut_since is not None and self.back is None:
+            raise SessionLost("the ensemble is not heard of")
 
     @property
     def session(self) -> int:
@@ -158,48 +188,35 @@ class EnsembleSession(Store):
         return SESSION_SECONDS
 
     def last_heard(self) -> float:
-        return asyncio.get_running_loop().time() if self._gap is None else self._gap.since
-
-    def lose_touch(self) -> None:
-        """Be heard no more and hear nothing, until `regain_touch`.
-
-        The session ends if that takes too long; its broker learns of it afterwards.
-        """
-        if self._gap is None and not self.lost:
-            loop = asyncio.get_running_loop()
-            expiry = loop.call_later(SESSION_SECONDS, self._ensemble.end_nodes, self)
-            self._gap = Gap(loop.time(), self.number, expiry, loop.create_future())
-
-    def regain_touch(self) -> None:
-        """Be heard again. What was under way fails: it was done or not."""
-        gap, self._gap = self._gap, None
-        if gap is None:
-            return
-        gap.expiry.cancel()
-        gap.over.set_result(None)
-        if self.lost:
-            return
-        self.events.lost()
-        if self._ensemble.renew(self, gap.number):
-            self.events.expired()
-        else:
-            self.events.reconnected()
+        now = asyncio.get_running_loop().time()
+        silent = [since for since in (self._silent_since, self.cut_since) if since is not None]
+        return min(silent, default=now)
 
     def fall_silent(self) -> None:
         """Say nothing more and hear nothing: the session ends when it has not been heard of."""
         if not self.lost:
-            self._silent = True
+            loop = asyncio.get_running_loop()
+            self._silent_since = loop.time()
             self._watches.clear()
-            asyncio.get_running_loop().call_later(SESSION_SECONDS, self._ensemble.end, self)
+            loop.call_later(SESSION_SECONDS, self._ensemble.end, self)
 
-    async def _way(self) -> None:
-        """Be under way to the ensemble or back; who has fallen silent never arrives."""
+    def _connection(self) -> tuple[int, int]:
+        """Return what stays as long as the session lives and the ensemble is reached."""
+        return self.number, self.cuts
+
+    async def _way(self, asked_in: tuple[int, int]) -> None:
+        """Be under way to the ensemble or back; who has fallen silent never arrives.
+
+        SessionLost where the connection `asked_in` is over meanwhile.
+        """
         await self._ensemble.way()
-        if self._silent:
+        if self._silent_since is not None:
             await asyncio.get_running_loop().create_future()
-        if self._gap is not None:
-            await asyncio.shield(self._gap.over)
-            raise SessionLost("the store was not heard of")
+        if self.back is not None:
+            await asyncio.shield(self.back)
+            raise SessionLost("the ensemble was not heard of")
+        if self._connection() != asked_in:
+            raise SessionLost("the connection that this was asked by is over")
 
     async def get(self, path: str) -> Node:
         return await self._read(lambda tree: tree.get(path))
@@ -242,13 +259,12 @@ class EnsembleSession(Store):
 
     async def close(self) -> None:
         if not self.lost:
-            await self._way()
+            with suppress(SessionLost):
+                await self._way(self._connection())
             self._ensemble.end(self)
 
     def hears(self, touched: Sequence[str]) -> bool:
         """Tell whether there are watches of these paths: told next, in the order of the changes."""
-        if self._gap is not None:
-            return False
         found = [
             Watch(path, watchers, changed)
             for path in dict.fromkeys(touched)
@@ -259,17 +275,24 @@ class EnsembleSession(Store):
             self._untold.append(found)
         return bool(found)
 
+    def tell_all(self) -> None:
+        """Have all watchers look: they may have missed changes."""
+        for path, watchers in tuple(self._watches.items()):
+            for changed in tuple(watchers):
+                changed(path)
+
     def tell_next(self) -> None:
         """Tell those who have waited longest, unless they have been told or have cancelled."""
         for path, watchers, changed in self._untold.popleft() if self._untold else ():
-            if changed in watchers and not self.lost:
+            if changed in watchers and not self.lost and self.cut_since is None:
                 changed(path)
 
     async def _read(self, look: Callable[[Tree], T]) -> T:
         self.check()
-        await self._way()
+        asked_in = self._connection()
+        await self._way(asked_in)
         found = self._ensemble.read(self, look)
-        await self._way()
+        await self._way(asked_in)
         return found
 
     async def _change(self, work: Callable[[Tree], tuple[T, list[str]]]) -> T:
@@ -277,9 +300,10 @@ class EnsembleSession(Store):
 
         async def change_and_tell() -> T:
             self.check()
-            await self._way()
+            asked_in = self._connection()
+            await self._way(asked_in)
             result, touched = self._ensemble.change(self, work)
-            await self._way()
+            await self._way(asked_in)
             self.hears(touched)
             while self._untold:
                 self.tell_next()

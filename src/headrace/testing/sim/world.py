@@ -128,12 +128,12 @@ class SimWorld:
     def lose_touch(self) -> None:
         """Let the ensemble hear nothing of the broker, and the broker nothing of it."""
         for session in self._sessions:
-            session.lose_touch()
+            self._ensemble.cut_off(session, noticed=False)
 
     def regain_touch(self) -> None:
         """Let them hear of each other again."""
         for session in self._sessions:
-            session.regain_touch()
+            self._ensemble.reach_again(session)
 
     def close(self) -> None:
         """Do nothing: there are no threads."""

@@ -1,0 +1,229 @@
+"""The parts of the store on ZooKeeper that need none; the rest is judged by `make cluster-test`."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from kazoo import exceptions
+from kazoo.protocol.states import EventType
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
+
+from headrace.config.broker import load
+from headrace.ports.store import (
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    Node,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    SessionLost,
+    Set,
+    StoreError,
+)
+from headrace.posix.clock import boot_seconds
+from headrace.posix.zookeeper import zookeeper_store
+from headrace.posix.zookeeper.access import access
+from headrace.posix.zookeeper.connection import Pulse
+from headrace.posix.zookeeper.translation import results_of, store_error
+from headrace.posix.zookeeper.watches import Watches
+from headrace.server import real_world
+
+
+class Stat(NamedTuple):
+    version: int
+    czxid: int
+    ephemeralOwner: int  # noqa: N815 - ZooKeeper's name
+
+
+class Event(NamedTuple):
+    type: str
+
+
+class Server:
+    """Where watches are set: each is told once, as ZooKeeper's are."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.node: dict[str, Callable[[Any], None]] = {}
+        self.below: dict[str, Callable[[Any], None]] = {}
+
+    def exists_async(self, path: str, watch: Callable[[Any], None]) -> None:
+        self.asked.append(("node", path))
+        self.node[path] = watch
+
+    def get_children_async(self, path: str, watch: Callable[[Any], None]) -> None:
+        self.asked.append(("children", path))
+        self.below[path] = watch
+
+    def tell(self, path: str, kind: str) -> None:
+        """Tell those whom it concerns, and forget them."""
+        self.asked.clear()
+        watches = [self.below.pop(path, None)] if kind == EventType.CHILD else []
+        if kind != EventType.CHILD:
+            watches.append(self.node.pop(path, None))
+        if kind == EventType.DELETED:
+            watches.append(self.below.pop(path, None))
+        for watch in watches:
+            if watch is not None:
+                watch(Event(kind))
+
+
+def watching(server: Server) -> Watches:
+    return Watches(server, lambda work: work())
+
+
+@pytest.mark.parametrize(
+    ("kind", "set_again"),
+    [
+        (EventType.CHANGED, ["node"]),
+        (EventType.CHILD, ["children"]),
+        (EventType.CREATED, ["node", "children"]),
+        (EventType.DELETED, ["node"]),
+    ],
+)
+def test_a_watch_is_set_again_before_its_change_is_told_and_told_once(
+    kind: str, set_again: list[str]
+) -> None:
+    server = Server()
+    told: list[list[str]] = []
+    watching(server).add("/w", lambda _: told.append([what for what, _ in server.asked]))
+    server.tell("/w", kind)
+    assert told == [set_again]
+
+
+def test_a_lost_connection_is_no_change_and_a_new_one_has_everybody_look() -> None:
+    server, told = Server(), list[str]()
+    watches = watching(server)
+    watches.add("/a", told.append)
+    watches.add("/b", told.append)
+    watches.add("/b", told.append)
+    server.tell("/a", EventType.NONE)
+    assert not told
+    watches.set_again()
+    kinds = ("node", "children")
+    assert server.asked == [(kind, path) for path in ("/a", "/b") for kind in kinds]
+    assert told == ["/a", "/b", "/b"]
+
+
+def test_who_has_cancelled_is_told_nothing_and_who_watches_anew_is() -> None:
+    server, told = Server(), list[str]()
+    watches = watching(server)
+    cancel = watches.add("/w", told.append)
+    former = server.node["/w"]
+    cancel()
+    cancel()
+    watches.add("/w", told.append)
+    former(Event(EventType.CHANGED))
+    assert not told
+    server.tell("/w", EventType.CHANGED)
+    assert told == ["/w"]
+
+
+def test_nodes_are_open_unless_access_is_set_and_passwords_are_read_by_nobody_else() -> None:
+    open_to_all, ours = list(OPEN_ACL_UNSAFE), list(CREATOR_ALL_ACL)
+    assert access("/config/users/u", set_acl=False) == open_to_all
+    assert access("/brokers/topics/t", set_acl=True) == [*ours, *READ_ACL_UNSAFE]
+    assert access("/consumers", set_acl=True) == open_to_all
+    for path in ("/config/users", "/config/users/u", "/config/brokers/1"):
+        assert access(path, set_acl=True) == ours
+    assert access("/config/usersandmore", set_acl=True) != ours
+
+
+@pytest.mark.parametrize(
+    ("error", "ours"),
+    [
+        (exceptions.NoNodeError, NoNode),
+        (exceptions.NoChildrenForEphemeralsError, NoNode),
+        (exceptions.NodeExistsError, NodeExists),
+        (exceptions.BadVersionError, BadVersion),
+        (exceptions.NotEmptyError, NotEmpty),
+        (exceptions.ConnectionLoss, SessionLost),
+        (exceptions.ConnectionClosedError, SessionLost),
+        (exceptions.SessionExpiredError, SessionLost),
+        (exceptions.SessionMovedError, SessionLost),
+        (exceptions.NoAuthError, StoreError),
+        (exceptions.MarshallingError, StoreError),
+    ],
+)
+def test_kazoos_errors_are_the_stores(error: type[Exception], ours: type[StoreError]) -> None:
+    found = store_error(error(), "/p")
+    assert type(found) is ours
+    assert "/p" in str(found)
+
+
+def test_of_several_operations_the_first_that_failed_is_told() -> None:
+    operations: list[Operation] = [Create("/a", b""), Set("/b", b"v"), Delete("/c"), Check("/d", 3)]
+    failed = [
+        exceptions.RolledBackError(), exceptions.BadVersionError(),
+        exceptions.RuntimeInconsistency(), exceptions.RuntimeInconsistency(),
+    ]  # fmt: skip
+    with pytest.raises(BadVersion, match="/b"):
+        results_of(operations, failed)
+    done = ["/a", Stat(4, 7, 0), True, True]
+    assert results_of(operations, done) == ["/a", Node(b"v", 4, 7, 0), None, None]
+
+
+def test_a_loop_stands_still_a_quarter_of_its_session_after_its_last_beat() -> None:
+    pulse = Pulse(8.0)
+    assert not pulse.stands_still()  # it has not begun to be looked at
+    pulse.beat = boot_seconds() - 1.5
+    assert not pulse.stands_still()
+    pulse.beat = boot_seconds() - 2.1
+    assert pulse.stands_still()
+    pulse.session_seconds = 12.0  # what was agreed counts, not what was asked for
+    assert not pulse.stands_still()
+
+
+def test_what_was_heard_later_never_counts_for_less() -> None:
+    pulse = Pulse(8.0)
+    pulse.hear(5.0)
+    pulse.hear(3.0)
+    assert pulse.heard == 5.0
+
+
+def test_the_keys_reach_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[zookeeper_store.ZooKeeperSettings] = []
+    monkeypatch.setattr(zookeeper_store, "ZooKeeperStore", lambda wanted, _: opened.append(wanted))
+    flags = {
+        "zookeeper.connect": "h:1/c", "zookeeper.session.timeout.ms": "7000",
+        "zookeeper.max.in.flight.requests": "3", "zookeeper.set.acl": "true",
+        "zookeeper.digest.credentials": "us:secret",
+    }  # fmt: skip
+    for more in ({}, {"zookeeper.connection.timeout.ms": "500"}):
+        config = load(flags={**flags, **more})[0]
+        real_world._zookeeper(config, "h:1/c", Any)  # type: ignore[arg-type]
+    assert opened == [
+        ("h:1/c", 7.0, 7.0, 3, True, "us:secret"),
+        ("h:1/c", 7.0, 0.5, 3, True, "us:secret"),
+    ]
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    return done.stdout + done.stderr
+
+
+def test_a_broker_without_zookeeper_does_not_import_kazoo() -> None:
+    code = "import sys, headrace.server.main; print([m for m in sys.modules if 'kazoo' in m])"
+    assert python(code) == "[]\n"
+
+
+def test_where_kazoo_is_missing_the_start_says_how_to_get_it() -> None:
+    code = """
+import sys
+class Missing:
+    def find_spec(self, name, *_):
+        if name == "kazoo":
+            raise ModuleNotFoundError(name="kazoo")
+sys.meta_path.insert(0, Missing())
+from headrace.config.broker import load
+from headrace.server.real_world import _zookeeper
+_zookeeper(load(flags={"zookeeper.connect": "h:1"})[0], "h:1", None)
+"""
+    (line,) = python(code).splitlines()[-1:]
+    assert line.endswith("kazoo is not installed: pip install headrace[zookeeper]")
