@@ -86,6 +86,7 @@ class Asking:
         self.leader_epoch = EPOCH
         self.max_bytes = 1 << 20
         self.log_start = 0
+        self.isolation = 0
         self.version = VERSION
 
     def ask(
@@ -100,7 +101,7 @@ class Asking:
             for index, (offset, epoch) in where.items()
         ]
         request = fetch.FetchRequest(
-            wait_ms, 1, 1 << 20, 0, self.session_id, self.session_epoch if self.session else -1,
+            wait_ms, 1, 1 << 20, self.isolation, self.session_id, self.session_epoch if self.session else -1,
             [fetch.FetchTopic(TOPIC, known, parts)] if parts else [],
             replica_id=self.broker, replica_epoch=self.registration,
         )  # fmt: skip
