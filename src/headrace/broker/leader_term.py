@@ -153,9 +153,12 @@ class LeaderTerm(Watched):
     def isr_committed(self, in_sync: tuple[BrokerId, ...], partition_epoch: int) -> bool:
         """Take the ISR that the controller has written; False where that is old news."""
         self._check()
+        before = self._isr.in_sync
         news = self._isr.committed(in_sync, partition_epoch)
         if news:
             self._led.advance(self.committed_end())
+            if before - self._isr.in_sync:
+                self._wake()  # who has left may join again with what he has said
         return news
 
     def isr_answer_lost(self) -> None:

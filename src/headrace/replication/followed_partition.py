@@ -57,7 +57,7 @@ class FollowedPartition:
 
     @property
     def ready(self) -> bool:
-        """Whether more may be asked for now."""
+        """Whether the leader may be asked for more."""
         if self.follower.ended or self.resting or self.partition.log.cutting:
             return False
         return not self.in_flush

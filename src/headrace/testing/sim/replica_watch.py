@@ -149,9 +149,9 @@ class ReplicaWatch:
                         there = first.get(offset)
                         raise Broken(f"G1: {value!r} was {what} at {index}/{offset}: {there!r}")
 
-    def _compare_bytes(self, one: Log, other: Log) -> None:
+    def _compare_bytes(self, log: Log, other: Log) -> None:
         """Compare what both hold from the later start on, byte for byte. Broken."""
-        tails = [bytes_of(log) for log in (one, other)]
+        tails = [bytes_of(log), bytes_of(other)]
         short, long = sorted(tails, key=len)
         if not long.endswith(short):
-            raise Broken(f"G3: {one!r} and {other!r} are not equal byte for byte")
+            raise Broken(f"G3: {log!r} and {other!r} are not equal byte for byte")
