@@ -36,6 +36,10 @@ class Pair:
     def followed(self, index: int = 0) -> Partition:
         return self.cluster.brokers[FOLLOWER].broker.followed["t", index]
 
+    def in_sync(self) -> frozenset[BrokerId]:
+        term = self.led().role.term
+        return frozenset() if term is None else term.in_sync
+
     async def write(self, *values: bytes, index: int = 0, client: Client | None = None) -> None:
         producer = Producer(client or self.client, idempotent=False)
         for value in values:
@@ -81,8 +85,8 @@ def play(
         pair = Pair(cluster, cluster.client("client"))
         await story(pair)
         pair.client.close()
-        for number in sorted(cluster.brokers):
-            await cluster.stop(number)
+        for left in sorted(cluster.brokers):
+            await cluster.stop(left)
 
     loop.play(whole())
 
@@ -146,7 +150,7 @@ def test_a_follower_below_its_leaders_start_begins_anew_there() -> None:
         await pair.write(b"1")
         await pair.equal()
         await pair.cluster.stop(FOLLOWER)
-        await until(lambda: pair.led().role.term and len(pair.led().role.term.in_sync) == 1)
+        await until(lambda: pair.in_sync() == {LEADER})
         await pair.write(*(b"%d" % number for number in range(5)))
         pair.led().delete_records(4)
         pair.led().log.roll()
@@ -184,7 +188,11 @@ def test_a_directory_that_flushes_slowly_holds_up_no_other() -> None:
         (slow,) = [at for at in directories if TopicPartition("t", 0) in at.logs]
         assert TopicPartition("t", 1) not in slow.logs
         flush, loop = slow.flusher.strategy, asyncio.get_running_loop()
-        slow.flusher.strategy = lambda *args: loop.call_later(3, flush, *args) and None
+
+        def slowly_flush(*args: Any) -> None:
+            loop.call_later(3, flush, *args)
+
+        slow.flusher.strategy = slowly_flush
         other = pair.cluster.client("other")
         slowly = asyncio.create_task(pair.write(b"2", index=0, client=other))
         await asyncio.sleep(0.5)
