@@ -86,6 +86,8 @@ class Asking:
         self.leader_epoch = EPOCH
         self.max_bytes = 1 << 20
         self.log_start = 0
+        self.isolation = 0
+        self.rack = ""
         self.version = VERSION
 
     def ask(
@@ -100,9 +102,10 @@ class Asking:
             for index, (offset, epoch) in where.items()
         ]
         request = fetch.FetchRequest(
-            wait_ms, 1, 1 << 20, 0, self.session_id, self.session_epoch if self.session else -1,
+            wait_ms, 1, 1 << 20, self.isolation, self.session_id,
+            self.session_epoch if self.session else -1,
             [fetch.FetchTopic(TOPIC, known, parts)] if parts else [],
-            replica_id=self.broker, replica_epoch=self.registration,
+            rack_id=self.rack, replica_id=self.broker, replica_epoch=self.registration,
         )  # fmt: skip
         context = self.here.context(ApiKey.FETCH, self.version)
         context.shared = self.shared

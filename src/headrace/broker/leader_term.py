@@ -1,6 +1,6 @@
 """A broker's term as the leader of a partition: how far its replicas let the high watermark go."""
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
 from typing import Protocol
 
 from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange, ReplicaFetch, Replicas
@@ -138,6 +138,13 @@ class LeaderTerm(Watched):
         """Return where the log of each living replica begins at the latest."""
         return self._isr.lowest_start(self._led.log.start_offset, living)
 
+    def ends_in_sync(self, offset: Offset) -> Iterator[tuple[BrokerId, Offset]]:
+        """Yield the followers in sync that hold `offset`, and where their logs end."""
+        for replica in self._isr.in_sync:
+            known = self._isr.progress(replica)
+            if known is not None and known.log_start <= offset <= known.log_end:
+                yield replica, known.log_end
+
     def was_caught_up(self, replica: BrokerId, at: float) -> None:
         """Note that a follower that has all was there still at that time."""
         self._isr.was_caught_up(replica, at)
@@ -153,9 +160,12 @@ class LeaderTerm(Watched):
     def isr_committed(self, in_sync: tuple[BrokerId, ...], partition_epoch: int) -> bool:
         """Take the ISR that the controller has written; False where that is old news."""
         self._check()
+        before = self._isr.in_sync
         news = self._isr.committed(in_sync, partition_epoch)
         if news:
             self._led.advance(self.committed_end())
+            if before - self._isr.in_sync:
+                self._wake()  # who has left may join again with what he has said
         return news
 
     def isr_answer_lost(self) -> None:

@@ -320,7 +320,7 @@ class Partition(Watched):
         return self.log.serve(offset, max_bytes, below=end, at_least_one=at_least_one)
 
     def _readable_end(self, read_committed: bool) -> Offset:
-        if self._waiters.refusal is not None:
+        if self._waiters.refusal is not None and self.role.follower is None:
             raise ApiError(self._waiters.refusal)
         return self.last_stable_offset if read_committed else self.log.high_watermark
 

@@ -136,10 +136,10 @@ class PartitionRole:
         """Lead and follow no more, until asked to; who waits, and who asks, is told `because`."""
         if self.closed:
             return
-        led = self.waiters.refusal is None
+        served = self.waiters.refusal is None or self.follower is not None
         self._end_role()
         self.waiters.refuse(because)
-        if led:
+        if served:
             wake(self._watchers)
 
     def close(self, because: ErrorCode) -> None:

@@ -213,6 +213,10 @@ def _(event: ReassignmentAdvanced, facts: ClusterFacts) -> Decision:
     return Decision(tuple(found.values()))
 
 
+_OUTDATED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION)
+"""Who asks has not heard of the partition's present state."""
+
+
 @_decide.register
 def _(event: IsrAsked, facts: ClusterFacts) -> Decision:
     known = facts.brokers.get(event.broker)
@@ -227,6 +231,9 @@ def _(event: IsrAsked, facts: ClusterFacts) -> Decision:
         code = _isr_refusal(facts, topic, event.broker, asked)
         if code is not ErrorCode.NONE:
             refused[asked.topic_partition] = code
+            if code in _OUTDATED and topic is not None:
+                # What it missed it may have been told once only: in an answer that was lost.
+                found.append(changes.reminder(topic, [index], [event.broker]))
         elif topic is not None and (change := _isr_change(facts, topic, index, asked)) is not None:
             found.append(change)
     return Decision(tuple(found), refused)

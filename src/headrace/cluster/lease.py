@@ -1,13 +1,21 @@
 """The lease that a leader alone in sync acknowledges by: its session of the store lives surely."""
 
 from collections.abc import Callable
+from typing import Protocol
 
 from headrace.ports.clock import Clock
-from headrace.ports.store import Store
 
 LEASE_SHARE = 2 / 3
 """Of the session's time: the store may count it from a little earlier than we do."""
 LOOK_AGAIN_SECONDS = 0.1
+
+
+class Session(Protocol):
+    """What of `ports.store.Store` says how long others believe us alive."""
+
+    @property
+    def session_seconds(self) -> float: ...
+    def last_heard(self) -> float: ...
 
 
 class Lease:
@@ -15,7 +23,7 @@ class Lease:
 
     def __init__(
         self,
-        store: Store,
+        store: Session,
         boot_seconds: Callable[[], float],
         clock: Clock,
         renewed: Callable[[], None],

@@ -23,6 +23,7 @@ from headrace.ports.callbacks import Done
 from headrace.ports.file_ranges import FileRange
 from headrace.posix.awaiting import called_back
 from headrace.record.compression import CorruptBatch
+from headrace.replication.fetch_session import Key
 from headrace.replication.followed_partition import EXPECTED, FollowedPartition
 from headrace.replication.means import Means
 from headrace.wire.kafka.api import ApiKey
@@ -65,20 +66,22 @@ class Answers:
         self._cuts: list[_Cut] = []
         self._out_of_range: list[FollowedPartition] = []
 
-    async def take(self, arrived: Sequence[Arrived]) -> None:
-        """Take all of it; what is to be cut is under way on return."""
-        writes = self._means.writes
+    async def take(self, arrived: Sequence[Arrived]) -> list[Key]:
+        """Take what can be appended, and return the others; cuts are under way on return."""
+        writes, missed = self._means.writes, []
         for at in range(0, len(arrived), TAKEN_PER_TURN):
             if at:
                 await called_back(self._next_turn)
             writes.begin()
             try:
                 for member, fetched in arrived[at : at + TAKEN_PER_TURN]:
-                    if member.ready:  # no other orders have come meanwhile
-                        self._take_one(member, fetched)
+                    # Other orders may have come meanwhile.
+                    if not (member.ready and self._take_one(member, fetched)):
+                        missed.append(member.key)
             finally:
                 await called_back(self._end_writes)
         self._begin_cuts()
+        return missed
 
     def out_of_range(self) -> list[FollowedPartition]:
         """Return, once, the partitions that the leader has not at the offset asked for."""
@@ -95,16 +98,18 @@ class Answers:
 
     # --- one partition --------------------------------------------------------------------------
 
-    def _take_one(self, member: FollowedPartition, fetched: FetchedPartition) -> None:
+    def _take_one(self, member: FollowedPartition, fetched: FetchedPartition) -> bool:
+        """Do what the answer asks for; whether it was the continuation of the log."""
         if fetched.error_code:
             self._refused(member, error_code(fetched.error_code))
         elif fetched.diverging_epoch != NO_EPOCH_END:
             epoch, end = fetched.diverging_epoch
             self._diverged(member, LeaderEpoch(epoch), Offset(end))
         else:
-            self._append(member, fetched)
+            return self._append(member, fetched)
+        return False
 
-    def _append(self, member: FollowedPartition, fetched: FetchedPartition) -> None:
+    def _append(self, member: FollowedPartition, fetched: FetchedPartition) -> bool:
         log, data = member.partition.log, fetched.records
         if data is None or isinstance(data, FileRange):
             data = b""
@@ -119,19 +124,20 @@ class Answers:
                 self._reset(member, error.base_offset)  # the leader's start lies inside of a batch
             else:
                 self._complain(member, str(error), "the next answer may continue the log")
-            return
+            return False
         except CorruptBatch as error:
             self._complain(member, str(error), "look at the leader's disk and at the network")
-            return
+            return False
         except StorageError:
-            return  # the directory has said so, and the partition is followed no longer
+            return False  # the directory has said so, and the partition is followed no longer
         except ApiError as error:
             if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
                 self._complain(member, str(error), "the leader's start is taken later")
-            return
+            return False
         member.succeeded()
         if data:
             self._left(member.partition)
+        return True
 
     def _refused(self, member: FollowedPartition, code: ErrorCode) -> None:
         if code is ErrorCode.OFFSET_OUT_OF_RANGE:

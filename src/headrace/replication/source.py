@@ -60,6 +60,9 @@ class Source:
         self._answers = Answers(broker, means, self._rest, left)
         self._dirty: dict[Key, None] = {}
         """Partitions of which something else may be told than was."""
+        self._missed: dict[Key, None] = {}
+        """Partitions of which an answer was not taken: the leader is to forget that it gave it, or
+        it would not tell of its high watermark again."""
         self._ready: dict[Key, None] = {}
         self._in_flush: dict[Key, None] = {}
         self._patience: Timer | None = None
@@ -80,6 +83,7 @@ class Source:
     def add(self, member: FollowedPartition) -> None:
         """Fetch a partition from now on."""
         self.members[member.key] = member
+        self._missed[member.key] = None
         self.changed(member.key)
 
     def remove(self, partition: Partition) -> None:
@@ -145,22 +149,28 @@ class Source:
         response = await self._client.ask(link, call, wait_seconds=request.max_wait_ms / 1000)
         if self._session.answered(response.error_code, response.session_id):
             arrived = self._arrived(response)
-            await self._answers.take(arrived)
+            for key in await self._answers.take(arrived):
+                self._missed[key] = None
             out_of_range = self._answers.out_of_range()
             if out_of_range:
                 await self._answers.find_place(out_of_range, self._client, link)
 
     def _request(self) -> FetchRequest:
         config, session = self._broker.config, self._session
-        keys = (*self.members,) if session.begins else (*self._dirty,)
-        self._dirty.clear()
+        keys = (*self.members,) if session.begins else (*self._missed, *self._dirty)
+        # What the leader is to forget is asked for by the next request.
+        self._dirty = {} if session.begins else {
+            key: None for key in self._missed if key in session.told
+        }  # fmt: skip
+        self._missed.clear()
         max_bytes = config.replica_fetch_max_bytes
+        asked = self._ready.keys() - self._dirty.keys()
         told = session.tell(
-            (key, self.members[key].asked(max_bytes) if key in self._ready else None)
-            for key in keys
+            (key, self.members[key].asked(max_bytes) if key in asked else None)
+            for key in dict.fromkeys(keys)
         )
         wait_ms = config.replica_fetch_wait_max_ms
-        if len(self._ready) + len(self._resting) < len(self.members):
+        if len(asked) + len(self._resting) < len(self.members):
             wait_ms = min(wait_ms, PAUSED_WAIT_MS)
         return FetchRequest(
             wait_ms,
@@ -181,11 +191,14 @@ class Source:
             for fetched in topic.partitions:
                 key = (topic.topic_id, fetched.partition)
                 member, asked = self.members.get(key), self._session.told.get(key)
-                if member is None or asked is None or not member.ready:
+                if member is None or asked is None:
                     continue
                 log, epoch = member.partition.log, member.partition.leader_epoch
-                if (asked.fetch_offset, asked.current_leader_epoch) == (log.end_offset, epoch):
+                here = (log.end_offset, epoch)
+                if member.ready and (asked.fetch_offset, asked.current_leader_epoch) == here:
                     arrived.append(Arrived(member, fetched))
+                else:
+                    self._missed[key] = None
         return arrived
 
     # --- when -----------------------------------------------------------------------------------

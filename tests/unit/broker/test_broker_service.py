@@ -10,7 +10,7 @@ from headrace.broker.metadata_image import ImageDelta
 from headrace.cluster.topic_creation import NewTopic
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.clock import SimClock
 from tests.support.broker import Room, created, until
 from tests.unit.broker.test_broker import TWO, fail, tell
@@ -40,7 +40,9 @@ def test_a_partition_that_could_not_be_led_is_shown_offline_until_it_is_led(
         broker = here.broker
         config = broker.partition("t", 0).log.config
         as_led = {"t": list(broker.image.topics["t"].partitions)}
-        broker.follow_partition("t", 0)
+        broker.follow_partition(
+            NewLog(T0, topic.topic_id, config), BrokerId(7), LeaderEpoch(7), unclean=False
+        )
         broker.refuse_partition("t", 0)
         broker.publish(ImageDelta(partitions=as_led))
         assert offline(here) == [broker.broker_id]

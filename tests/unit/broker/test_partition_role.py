@@ -350,3 +350,18 @@ def test_a_leader_left_alone_commits_all_it_has_flushed_and_wakes_who_watches() 
         LeaderEpoch(6), Replicas(A, (A,), (A,), 1), now=2.0, may_commit=lambda: False
     )
     assert woken == [3]
+
+
+def test_who_waits_for_a_term_is_told_when_a_follower_has_left_the_isr() -> None:
+    """It may join again with what it has said last: nothing new comes of it."""
+    world = World()
+    partition = Partition(world.log(), flusher=world.directory.flusher)
+    brokers = (BrokerId(0), BrokerId(1), BrokerId(2))
+    partition.role.lead(LeaderEpoch(1), Replicas(brokers[0], brokers, brokers, 1))
+    term, told = partition.role.term, list[str]()
+    assert term is not None
+    term.watch(lambda: told.append("told"))
+    partition.role.isr_committed(brokers[:2], 2)
+    assert told == ["told"]
+    partition.role.isr_committed(brokers, 3)
+    assert told == ["told"]

@@ -235,21 +235,6 @@ def test_a_leaders_isr_is_written_under_its_epoch_and_told_to_nobody_else() -> N
     assert operation.version == 8
 
 
-def test_an_isr_that_was_written_for_an_answer_that_was_lost_is_not_written_again() -> None:
-    facts = facts_of(topic(state(ONE, ONE, TWO)))
-    assert decide(facts, asked(ONE, TWO, version=7)) == Decision()
-
-
-def test_an_isr_that_is_so_already_is_written_to_outdate_what_may_be_on_its_way() -> None:
-    """A leader asks so, once another ISR that it asked for was lost, and then refused."""
-    facts = facts_of(topic(state(ONE, ONE, TWO)))
-    decision = decide(facts, asked(ONE, TWO))
-    assert after(decision) == state(ONE, ONE, TWO)
-    (operation,) = only(decision).operations
-    assert isinstance(operation, Set)
-    assert operation.version == 8
-
-
 def test_a_member_that_has_restarted_since_its_leader_saw_it_does_not_join() -> None:
     """What it had then it may have lost (KIP-903)."""
     facts = facts_of(topic(state(ONE, ONE)))
@@ -284,7 +269,8 @@ def test_isrs_that_are_refused() -> None:
         (asked(ONE, TWO, THREE), E.INELIGIBLE_REPLICA),
     ):
         decision = decide(facts, event)
-        assert (decision.changes, list(decision.refused.values())) == ((), [code]), event
+        assert list(decision.refused.values()) == [code], event
+        assert not any(change.operations or change.states for change in decision.changes)
 
 
 def test_topics_are_deleted_once_and_their_replicas_stopped() -> None:

@@ -250,3 +250,17 @@ def test_a_lost_log_is_not_led_as_if_it_were_empty() -> None:
         assert not list(cluster.brokers[0].broker.logs())
 
     play(story)
+
+
+def test_a_change_that_is_heard_of_while_the_store_fails_is_looked_at() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        world = cluster.worlds[1]
+        world.expire()
+        world.lose_touch()  # while it registers anew
+        await asyncio.sleep(10)
+        assert set(cluster.brokers[0].broker.image.brokers) == {ZERO}
+        world.regain_touch()
+        await until(lambda: ONE in cluster.brokers[0].broker.image.brokers)
+
+    play(story)

@@ -75,10 +75,12 @@ def test_data_of_open_transactions_is_given_without_a_list_of_aborted_ones(
         partition.append_internal(data)
         await until(is_flushed(partition))
         asking = Asking(here)
+        asking.isolation = 1
         assert b"open" in records_in(await asking.at(0))
         await Asking(here, B).at(1)
         given = await asking.at(1)
         assert (given.high_watermark, given.last_stable_offset) == (1, 0)
+        assert given.aborted is None
 
     tell(tmp_path, story)
 
@@ -172,6 +174,7 @@ async def three_epochs(here: Room) -> Partition:
         (6, 9, None),
         (2, 5, None),
         (1, 5, None),
+        (2, 6, (5, 2)),  # what it has of an epoch that we never had may be as long
         (3, 5, (5, 2)),  # its epoch went on where ours ended
         (4, 6, (5, 2)),  # an epoch that we never had
         (5, 8, (7, 4)),

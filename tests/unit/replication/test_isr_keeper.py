@@ -234,6 +234,7 @@ def test_a_refusal_after_a_lost_answer_has_the_isr_that_holds_written_anew() -> 
         ErrorCode.INVALID_UPDATE_VERSION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ],
+    ids=lambda code: code.name,
 )
 def test_what_is_not_ours_to_ask_for_waits_for_orders_and_for_the_next_look(
     code: ErrorCode,

@@ -1,7 +1,5 @@
-"""Three brokers hold all of a topic through power cuts, cut links, pauses and lost sessions.
-
-Nothing acknowledged is lost, all replicas are equal; rules of replication left out are found.
-"""
+"""Three brokers hold all of a topic while power, links, time and sessions fail them: what was
+acknowledged is not lost, and all replicas are equal. Rules of replication left out are found."""
 
 from collections import Counter
 

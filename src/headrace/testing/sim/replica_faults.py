@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import permutations
 
 from headrace.model.errors import ApiError
-from headrace.testing.sim.cluster import SimCluster
+from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
 
 MANY_TIMES_SLOWER = (20.0, 400.0)
 
@@ -27,7 +27,7 @@ class Faults:
         self._over = False
         kinds: list[Callable[[], Awaitable[None]]] = [
             self._cut_power, self._restart, self._cut_link, self._slow_link, self._pause,
-            self._lose_touch, self._expire, self._hand_over, self._delete_records,
+            self._lose_touch, self._expire, self._hand_over, self._delete_records, self._topple,
         ]  # fmt: skip
         if self._random.random() < 0.3:
             times = self._random.uniform(*MANY_TIMES_SLOWER) / 2
@@ -68,12 +68,53 @@ class Faults:
 
     async def _cut_power(self) -> None:
         number = self._free(self._random.choice((0, 1, 1, 1)))
-        if number is None:
-            return
+        if number is not None:
+            await self._without_power(number)
+
+    async def _without_power(self, number: int) -> None:
         self.counts["power cuts"] += 1
         await self._cluster.cut_power(number)
         await self._cluster.start(number)
         self._busy.discard(number)
+
+    async def _topple(self) -> None:
+        """Cut the power of a leader, and of its successor soon after; the third lagged before."""
+        leaders = [number for number in self._brokers if self._leads(number)]
+        if self._busy or not leaders:
+            return
+        leader = self._random.choice(leaders)
+        self._busy.add(leader)
+        lagging = self._random.choice([number for number in self._brokers if number != leader])
+        ways = [
+            way
+            for number in self._brokers
+            for way in ((f"broker-{number}", f"broker-{lagging}"),)
+            if number != lagging
+        ]
+        network = self._cluster.network
+        for way in ways:
+            network.cut(*way)
+        await asyncio.sleep(self._random.uniform(0, LAG_SECONDS * 2))
+        self.counts["toppled"] += 1
+        falling = [asyncio.create_task(self._without_power(leader))]
+        await asyncio.sleep(self._random.uniform(0, 0.01))
+        for way in ways:
+            network.mend(*way)
+        successor = await self._successor(leader)
+        if successor is not None:
+            self._busy.add(successor)
+            await asyncio.sleep(self._random.choice((0.01, 0.1, 0.5)) * self._random.random())
+            falling.append(asyncio.create_task(self._without_power(successor)))
+        await asyncio.gather(*falling)
+
+    async def _successor(self, leader: int) -> int | None:
+        """Wait until another leads; None where nobody does soon, or it is down by itself."""
+        for _ in range(1000):
+            for number in self._brokers:
+                if number != leader and number not in self._busy and self._leads(number):
+                    return number
+            await asyncio.sleep(0.01)
+        return None
 
     async def _restart(self) -> None:
         number = self._free()

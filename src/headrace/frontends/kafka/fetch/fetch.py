@@ -2,6 +2,8 @@
 
 * A consumer sees nothing at or beyond the high watermark; with isolation level 1 nothing at or
   beyond the last stable offset, and is told which transactions were aborted (`fetch_in_hand`).
+* A consumer that says where it stands is sent to a replica there (`near_fetch`); followers serve
+  consumers as far as they know it to be committed.
 * A follower (replica id >= 0) sees all up to the log's end (`replica_fetch`). Who is no broker of
   the cluster and says so sees nothing.
 
@@ -27,15 +29,22 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer one Fetch request."""
     version = context.version
     request = decode_request(version, body)
-    kind, throttle = FetchInHand, None
+    kind: type[FetchInHand] = FetchInHand
+    throttle = None
     if request.replica_id >= 0:
         from headrace.frontends.kafka.fetch import replica_fetch
 
         if not may_be_replica(context, request.replica_id):
             return replica_fetch.refused(version, request)
         kind = replica_fetch.FollowersFetch
-    elif context.broker.quotas.active:
-        throttle = context.throttle
+    else:
+        if context.broker.quotas.active:
+            throttle = context.throttle
+        if request.rack_id:
+            from headrace.frontends.kafka.fetch import near_fetch
+
+            if near_fetch.is_wanted(context.broker.config, request.rack_id):
+                kind = near_fetch.NearFetch
     sessions = context.shared.fetch_sessions
     session: FetchSession | None = None
     if request.session_epoch == FINAL_EPOCH:

@@ -44,6 +44,10 @@ if TYPE_CHECKING:
     from headrace.security.identity import Identity
 
 READ_COMMITTED = 1
+FOLLOWERS_FROM = 11
+"""The version that knows of reading from followers (KIP-392)."""
+LOOK_AGAIN = 1 << 63
+"""The readable end of what is to be looked at by the next request, whatever happens."""
 
 
 class FetchInHand:
@@ -157,9 +161,26 @@ class FetchInHand:
         topic, index = key
         if not self.broker.authorizer.allows_all:
             self._check_readable(topic)
+        try:
+            if isinstance(topic, bytes):
+                return self.broker.partition_by_id(topic, index)
+            return self.broker.partition(topic, index)
+        except ApiError as error:
+            followed = None
+            if error.code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                followed = self._followed(key)
+            if followed is None:
+                raise
+            return followed
+
+    def _followed(self, key: Key) -> "Partition | None":
+        """Return a partition that is led elsewhere: it is read as far as it is committed here."""
+        topic, index = key
+        if self.version < FOLLOWERS_FROM:
+            return None
         if isinstance(topic, bytes):
-            return self.broker.partition_by_id(topic, index)
-        return self.broker.partition(topic, index)
+            topic = self.broker.image.topics_by_id[topic].name
+        return self.broker.followed.get((topic, index))
 
     def _check_readable(self, topic: str | bytes) -> None:
         """Refuse a topic that who asks may not read; one that is not there is refused for that."""

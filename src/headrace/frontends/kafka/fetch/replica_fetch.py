@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker import replica_reads
 from headrace.broker.in_sync_replicas import ReplicaFetch
-from headrace.frontends.kafka.fetch.fetch_in_hand import FetchInHand
+from headrace.frontends.kafka.fetch.fetch_in_hand import LOOK_AGAIN, FetchInHand
 from headrace.frontends.kafka.fetch.fetch_sessions import TOPIC_IDS_FROM
 from headrace.frontends.kafka.fetch.wanted_by_follower import WantedByFollower
 from headrace.log.log import NeedsDisk
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from headrace.frontends.kafka.fetch.wanted_partitions import Key, WantedPartition
     from headrace.ports.file_ranges import Part
     from headrace.wire.kafka.hot.fetch import FetchRequest
-
-_NEVER = 1 << 63
-"""The readable end of what is to be looked at by the next request, whatever happens."""
 
 
 def refused(version: int, request: "FetchRequest") -> "list[Part]":
@@ -92,7 +89,7 @@ class FollowersFetch(FetchInHand):
         if diverging is not None:
             self.failed = True
             result = self._result(partition, asked, b"", None)
-            self.readable_end = _NEVER
+            self.readable_end = LOOK_AGAIN
             return result._replace(diverging_epoch=EpochEndOffset(*diverging))
         self._note(entry, partition, term)
         limit = min(asked.max_bytes, self.bytes_max - self.size)
@@ -104,7 +101,7 @@ class FollowersFetch(FetchInHand):
             self.size += len(found.data)
             result = self._result(partition, asked, found.data, found)
         self._look_for_news(entry, result)
-        self.readable_end = log.end_offset if self._follower in term.in_sync else _NEVER
+        self.readable_end = log.end_offset if self._follower in term.in_sync else LOOK_AGAIN
         return result
 
     def _note(self, entry: "WantedPartition", partition: "Partition", term: "LeaderTerm") -> None:

@@ -65,6 +65,7 @@ class WantedPartition:
             or answer.error_code != 0
             or bool(answer.records)
             or answer.diverging_epoch is not NO_EPOCH_END
+            or answer.preferred_read_replica >= 0
         )
 
     def told(self, answer: "FetchedPartition") -> None:
