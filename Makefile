@@ -54,8 +54,8 @@ crash: setup-dev ## Every crash state enumerated and counted, damaged files, ful
 	@$(PY) -m tests.crash.kill_loop --kills 100
 
 .PHONY: sim
-sim: setup-dev ## Three brokers in one process, their order drawn from SEED=: the digests of the histories
-	@$(PY) -m headrace.testing.sim $(or $(SEED),1) $(ARGS)
+sim: setup-dev ## Three brokers in one process, their order drawn from SEED=: the digests of the histories; SEEDS=0..199: replicas while all fails
+	@$(PY) -m headrace.testing.sim $(or $(SEEDS),$(SEED),1) $(ARGS)
 
 .PHONY: mutants
 mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SEED=): does the suite notice?

@@ -1,5 +1,6 @@
 """Two cases of two replicas and min.insync.replicas=1: a cut to the high watermark loses or forks
-records in them, step by step; by leader epochs neither happens."""
+records in them, step by step; by leader epochs neither happens. And one of three replicas, two in
+sync, in which a join below the start of a leader's term would lose records."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange
 from headrace.broker.partition import Partition
 from headrace.client.client import Client
 from headrace.client.producer import Producer
@@ -14,7 +16,7 @@ from headrace.cluster.events import ReassignmentAsked
 from headrace.cluster.topic_creation import NewTopic
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.log import Log
-from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.model.nouns import BrokerId, Offset, TopicPartition
 from headrace.replication.followed_partition import FollowedPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
@@ -22,23 +24,26 @@ from headrace.testing.sim.replica_trace import ReplicaTrace
 from headrace.testing.sim.replica_watch import contents
 from headrace.testing.sim.world import WALL_MS
 
-CONTROLLER, A, B = BrokerId(1), BrokerId(2), BrokerId(3)
+CONTROLLER, A, B, C = (BrokerId(number) for number in (1, 2, 3, 4))
 
 
 class TwoReplicas:
     """A leads a partition that B follows; a third broker is the controller only."""
 
-    def __init__(self, cluster: SimCluster) -> None:
+    def __init__(self, cluster: SimCluster, replicas: tuple[BrokerId, ...] = (A, B)) -> None:
         self.cluster = cluster
-        self.trace = ReplicaTrace(cluster, "t", {A: "A", B: "B"})
+        self.replicas = replicas
+        names: dict[int, str] = {A: "A", B: "B", C: "C"}
+        names = {broker: names[broker] for broker in replicas}
+        self.trace = ReplicaTrace(cluster, "t", names)
 
     async def begin(self) -> None:
-        for number in (CONTROLLER, A, B):
+        for number in (CONTROLLER, *self.replicas):
             await self.cluster.start(number)
         brokers = self.cluster.brokers[CONTROLLER].broker.image.brokers
-        await until(lambda: len(brokers) == 3)
-        config = {"min.insync.replicas": "1"}
-        wanted = NewTopic("t", assignment={0: (A, B)}, config=config)
+        await until(lambda: len(brokers) == 1 + len(self.replicas))
+        config = {"min.insync.replicas": str(len(self.replicas) - 1)}
+        wanted = NewTopic("t", assignment={0: self.replicas}, config=config)
         await self.cluster.controller().create_topics([wanted])
 
     def client(self, name: str) -> Client:
@@ -61,6 +66,11 @@ class TwoReplicas:
     def epoch(self, broker: BrokerId) -> int:
         partition = self.partition(broker)
         return -1 if partition is None else partition.leader_epoch
+
+    def in_sync(self, broker: BrokerId) -> frozenset[BrokerId]:
+        partition = self.partition(broker)
+        term = None if partition is None else partition.role.term
+        return frozenset() if term is None else term.in_sync
 
     def leads(self, broker: BrokerId) -> bool:
         server = self.cluster.brokers.get(broker)
@@ -147,6 +157,68 @@ async def divergence(two: TwoReplicas) -> None:
     two.trace.note("A has cut its own, and has B's")
 
 
+async def join_of_one_that_lags(three: TwoReplicas) -> None:
+    """A and B lose their power. B leads again, and has forgotten how far it was committed; C lacks
+    records that were. B falls once more before C has them."""
+    network = three.cluster.network
+    await three.begin()
+    await three.write(b"message 0")
+    await until(lambda: three.mark(C) == three.mark(B) == (1, 1))
+    for sender in ("broker-2", "broker-3"):
+        network.cut(sender, "broker-4")
+    await three.write(b"message 1")  # acknowledged when C has left the ISR
+    three.trace.note("message 1 is acknowledged")
+    falling = [asyncio.ensure_future(three.cluster.cut_power(A))]
+    await asyncio.sleep(0.5)
+    falling.append(asyncio.ensure_future(three.cluster.cut_power(B)))
+    await asyncio.sleep(0.5)
+    three.trace.note("A and B are gone")
+    for sender in ("broker-2", "broker-3"):
+        network.mend(sender, "broker-4")
+    await asyncio.gather(*falling)
+    network.slow("broker-3", "broker-4", 500)  # C's fetches arrive soon, and B's answers late
+    await three.cluster.start(B)
+    await until(lambda: three.leads(B))
+    three.trace.note("B leads")
+    assert three.mark(B) == (0, 2)
+    await until(lambda: C in three.in_sync(B) or three.mark(C) == (2, 2))
+    three.trace.note("C is in sync")
+    await three.cluster.cut_power(B)
+    three.trace.note("B is gone again")
+    network.slow("broker-3", "broker-4", 1)
+    for broker in (A, B):
+        await three.cluster.start(broker)
+    await until(lambda: {three.mark(broker) for broker in three.replicas} in ({(2, 2)}, {(1, 1)}))
+    three.trace.note("all are back")
+
+
+def test_who_lags_behind_the_start_of_a_term_does_not_join_and_nothing_is_lost() -> None:
+    three = play(join_of_one_that_lags, 0, (A, B, C))
+    for broker in three.replicas:
+        assert three.values(broker) == [b"message 0", b"message 1"]
+
+
+def test_a_join_below_the_start_of_a_term_loses_what_was_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Planted; else the test above would see nothing."""
+    join = InSyncReplicas.join
+
+    def planted(
+        self: InSyncReplicas, replica: BrokerId, high_watermark: Offset, *, flushed: bool
+    ) -> IsrChange | None:
+        start, self.start = self.start, Offset(0)
+        try:
+            return join(self, replica, high_watermark, flushed=flushed)
+        finally:
+            self.start = start
+
+    monkeypatch.setattr(InSyncReplicas, "join", planted)
+    three = play(join_of_one_that_lags, 0, (A, B, C))
+    for broker in three.replicas:
+        assert three.values(broker) == [b"message 0"]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_the_loss_by_a_truncation_to_the_high_watermark_does_not_happen(seed: int) -> None:
     two = play(loss, seed)
@@ -171,16 +243,20 @@ def test_the_divergence_behind_the_high_watermark_does_not_happen(seed: int) -> 
     assert two.log(A).truncations == 1
 
 
-def play(case: Callable[[TwoReplicas], Coroutine[Any, Any, None]], seed: int) -> TwoReplicas:
+def play(
+    case: Callable[[TwoReplicas], Coroutine[Any, Any, None]],
+    seed: int,
+    replicas: tuple[BrokerId, ...] = (A, B),
+) -> TwoReplicas:
     """Play a case, and print its steps."""
     loop = SimLoop(seed)
-    two = TwoReplicas(SimCluster(loop, seed))
+    two = TwoReplicas(SimCluster(loop, seed), replicas)
 
     async def whole() -> None:
         watching = loop.create_task(two.trace.watch())
         await case(two)
         watching.cancel()
-        for broker in (A, B):
+        for broker in replicas:
             two.values(broker)
 
     loop.play(whole())

@@ -8,6 +8,7 @@ from itertools import permutations
 
 from headrace.model.errors import ApiError
 from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
+from headrace.testing.sim.ensemble import SESSION_SECONDS
 
 MANY_TIMES_SLOWER = (20.0, 400.0)
 
@@ -28,11 +29,10 @@ class Faults:
         kinds: list[Callable[[], Awaitable[None]]] = [
             self._cut_power, self._restart, self._cut_link, self._slow_link, self._pause,
             self._lose_touch, self._expire, self._hand_over, self._delete_records, self._topple,
+            self._black_out,
         ]  # fmt: skip
         if self._random.random() < 0.3:
-            times = self._random.uniform(*MANY_TIMES_SLOWER) / 2
-            for first, second in permutations(brokers, 2):
-                cluster.network.slow(f"broker-{first}", f"broker-{second}", times)
+            self._slow_all(self._random.uniform(*MANY_TIMES_SLOWER) / 2)
         self._kinds = [kind for kind in kinds if self._random.random() < 0.6] or kinds
         self._weights = [self._random.uniform(0.2, 1) for _ in self._kinds]
 
@@ -42,6 +42,11 @@ class Faults:
         until = loop.time() + seconds
         tracks = [self._track(until) for _ in range(self._random.choice((1, 2, 2)))]
         await asyncio.gather(*tracks)
+        self._slow_all(1.0)
+
+    def _slow_all(self, times: float) -> None:
+        for first, second in permutations(self._brokers, 2):
+            self._cluster.network.slow(f"broker-{first}", f"broker-{second}", times)
 
     async def _track(self, until: float) -> None:
         loop = asyncio.get_running_loop()
@@ -85,25 +90,48 @@ class Faults:
         leader = self._random.choice(leaders)
         self._busy.add(leader)
         lagging = self._random.choice([number for number in self._brokers if number != leader])
-        ways = [
-            way
-            for number in self._brokers
-            for way in ((f"broker-{number}", f"broker-{lagging}"),)
-            if number != lagging
-        ]
-        network = self._cluster.network
-        for way in ways:
-            network.cut(*way)
-        await asyncio.sleep(self._random.uniform(0, LAG_SECONDS * 2))
+        await self._cut_off(lagging)
         self.counts["toppled"] += 1
         falling = [asyncio.create_task(self._without_power(leader))]
         await asyncio.sleep(self._random.uniform(0, 0.01))
-        for way in ways:
-            network.mend(*way)
+        self._reach(lagging)
+        await self._fell_next(leader, falling)
+
+    async def _black_out(self) -> None:
+        """Cut the power of all but one that lags, and of who leads soon after they are back."""
+        if self._busy:
+            return
+        lagging = self._random.choice(self._brokers)
+        others = [number for number in self._brokers if number != lagging]
+        self._busy.update(others)
+        await self._cut_off(lagging)
+        self.counts["blackouts"] += 1
+        falling = [asyncio.create_task(self._without_power(number)) for number in others]
+        await asyncio.sleep(SESSION_SECONDS / 2)
+        self._reach(lagging)
+        times = self._random.choice((1.0, 100.0, 400.0))
+        for number in others:
+            self._cluster.network.slow(f"broker-{number}", f"broker-{lagging}", times)
+        await self._fell_next(0, falling)
+        for number in others:
+            self._cluster.network.slow(f"broker-{number}", f"broker-{lagging}", 1.0)
+
+    async def _cut_off(self, lagging: int) -> None:
+        """Let one broker hear nothing of the others, until it may have left the ISR."""
+        for number in self._brokers:
+            self._cluster.network.cut(f"broker-{number}", f"broker-{lagging}")
+        await asyncio.sleep(self._random.uniform(LAG_SECONDS / 2, LAG_SECONDS * 2.5))
+
+    def _reach(self, lagging: int) -> None:
+        for number in self._brokers:
+            self._cluster.network.mend(f"broker-{number}", f"broker-{lagging}")
+
+    async def _fell_next(self, leader: int, falling: list["asyncio.Task[None]"]) -> None:
+        """Cut the power of whoever leads next, soon after; wait until all are back."""
         successor = await self._successor(leader)
         if successor is not None:
             self._busy.add(successor)
-            await asyncio.sleep(self._random.choice((0.01, 0.1, 0.5)) * self._random.random())
+            await asyncio.sleep(self._random.choice((0.01, 0.1, 1)) * self._random.random())
             falling.append(asyncio.create_task(self._without_power(successor)))
         await asyncio.gather(*falling)
 

@@ -45,7 +45,8 @@ async def replicated_work(cluster: SimCluster) -> Told:
     """
     chance = random.Random(f"replicated {cluster.seed}")  # noqa: S311 - not for secrets
     count = chance.choice((1, 1, 2))
-    cluster.configure({"replica.fetch.max.bytes": chance.choice(("1", "1", "1048576"))})
+    fetched_at_once = chance.choice(("1", "1", "1048576"))
+    cluster.configure(SETTINGS | {"replica.fetch.max.bytes": fetched_at_once})
     await start_with_topic(cluster, count, min_in_sync=chance.choice((1, 2, 2)))
     watch, faults = ReplicaWatch(cluster, TOPIC), Faults(cluster, BROKERS, TOPIC)
     loop = asyncio.get_running_loop()

@@ -15,6 +15,7 @@ from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
+from headrace.testing.sim.replicated import replicated_work
 from headrace.testing.sim.world import WALL_MS
 
 TOPIC = "orders"
@@ -198,5 +199,6 @@ STORIES: dict[str, Story[Any]] = {
     "shared_work": shared_work,
     "group_work": group_work,
     "power_cuts": power_cuts,
+    "replicated_work": replicated_work,
 }
 """By name, as the command takes them."""
