@@ -5,7 +5,14 @@ from typing import NamedTuple
 
 from headrace.config.definitions import BROKER
 from headrace.config.keys.row import attribute, stand_in
-from headrace.config.listeners import LISTENER_KEYS, configured, parse_address
+from headrace.config.listeners import (
+    CONTROL_PLANE,
+    INTER_BROKER,
+    LISTENER_KEYS,
+    among_brokers,
+    configured,
+    parse_address,
+)
 from headrace.config.value_types import Value
 
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
@@ -130,6 +137,16 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     combined.attributes["listeners"] = listeners
     combined.attributes["advertised_listeners"] = advertised
     combined.problems.extend(problem_line(*problem) for problem in wrong)
+    name, apart, unfit = among_brokers(
+        listeners,
+        _text(values[INTER_BROKER]),
+        str(values["security.inter.broker.protocol"]),
+        _text(values[CONTROL_PLANE]),
+    )
+    combined.attributes[attribute(INTER_BROKER)] = name
+    combined.attributes[attribute(CONTROL_PLANE)] = apart
+    if listeners:  # else it has been said what is wrong with them
+        combined.problems.extend(problem_line(*problem) for problem in unfit)
 
 
 def _metrics(values: Mapping[str, Value], combined: Combined) -> None:
@@ -142,6 +159,10 @@ def _metrics(values: Mapping[str, Value], combined: Combined) -> None:
 
 def _words(value: Value) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ()
+
+
+def _text(value: Value) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _int(value: Value) -> int:
