@@ -5,7 +5,8 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from headrace.cluster.stored_topic import StoredTopic
-from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.replication.controller_calls import AskedIsr
 
 
 class ElectionType(IntEnum):
@@ -80,15 +81,6 @@ class ReassignmentAdvanced(NamedTuple):
     """Partitions on their way to other replicas have another ISR: some may have arrived."""
 
     partitions: Sequence[TopicPartition]
-
-
-class AskedIsr(NamedTuple):
-    """The ISR that a leader wants, and what it believes the partition's state to be."""
-
-    topic_partition: TopicPartition
-    leader_epoch: LeaderEpoch
-    partition_epoch: int
-    isr: tuple[BrokerId, ...]
 
 
 class IsrAsked(NamedTuple):
