@@ -63,6 +63,20 @@ class Orders(NamedTuple):
     delta: ImageDelta = ImageDelta()
 
 
+Failed = dict[TopicPartition, ErrorCode]
+"""What could not be carried out, by partition."""
+
+
+class Late(Protocol):
+    """Told what came of orders whose answer was not waited for any more."""
+
+    def __call__(self, broker: BrokerId, orders: Orders, failed: Failed) -> None: ...
+
+
+def unheard(broker: BrokerId, orders: Orders, failed: Failed) -> None:
+    """Do nothing: nobody listens yet."""
+
+
 class OrderTaker(Protocol):
     """A broker as its controller sees it."""
 

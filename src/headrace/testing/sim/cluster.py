@@ -8,8 +8,10 @@ from functools import partial
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
+from headrace.cluster.cluster_facts import ClusterFacts
 from headrace.cluster.controller import Controller
 from headrace.cluster.orders import OrderTaker
+from headrace.cluster.peers.order_peers import NoPeers
 from headrace.config.broker import load
 from headrace.model.nouns import BrokerId
 from headrace.server.assembly import Server
@@ -21,6 +23,19 @@ from headrace.testing.sim.network import SimNetwork
 from headrace.testing.sim.world import SimWorld
 
 PORT = 9092
+
+
+class InProcess(NoPeers):
+    """Orders that reach other brokers without a network. `order_peers.Peers`."""
+
+    def __init__(self, cluster: "SimCluster") -> None:
+        """Between the brokers of this simulation."""
+        super().__init__()
+        self._cluster = cluster
+
+    def __call__(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
+        """Return the broker itself, while it runs."""
+        return self._cluster.applier(broker)
 
 
 class SimCluster:
@@ -68,7 +83,7 @@ class SimCluster:
                 **self._settings,
             }
         )
-        controller = partial(Controller, peers=self._order_taker)
+        controller = partial(Controller, peers=InProcess(self))
         server = Server(config, world, self.loop.failures.append, controller=controller)
         self._starting[number] = server
         try:
@@ -87,8 +102,8 @@ class SimCluster:
         found = [server.controller for server in self.brokers.values()]
         return next(controller for controller in found if controller.is_controller)
 
-    def _order_taker(self, broker: BrokerId) -> OrderTaker | None:
-        """Return where orders for a broker go: without a way over the network, to itself."""
+    def applier(self, broker: BrokerId) -> OrderTaker | None:
+        """Return where a broker takes orders, in this process; None where it is not running."""
         server = self.brokers.get(broker) or self._starting.get(broker)
         return None if server is None else server.controller.applier
 
