@@ -191,9 +191,12 @@ class Catalog:
                 topic_of.versions[key.partition] = node.version
         return found
 
-    async def topic_configs(self) -> dict[str, Mapping[str, str]]:
-        """Return what each topic of the store is configured to. BadPayload."""
-        names = await self.store.children(znodes.TOPICS)
+    async def topic_configs(
+        self, names: Sequence[str] | None = None
+    ) -> dict[str, Mapping[str, str]]:
+        """Return what each topic of the store, or of `names`, is configured to. BadPayload."""
+        if names is None:
+            names = await self.store.children(znodes.TOPICS)
         paths = [znodes.topic_config_path(name) for name in names]
         nodes = await self.store.get_all(paths)
         return {

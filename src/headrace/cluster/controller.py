@@ -17,9 +17,9 @@ from headrace.broker.metadata_image import Endpoint, ImageDelta, TopicInfo
 from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster import znodes
 from headrace.cluster.applier import Applier
-from headrace.cluster.auto_creation import AutoCreation
+from headrace.cluster.auto_creation import AutoCreation, Create
 from headrace.cluster.catalog import Catalog
-from headrace.cluster.cluster_facts import ClusterFacts
+from headrace.cluster.cluster_facts import ClusterFacts, with_epoch
 from headrace.cluster.controller_port import Spend, freely
 from headrace.cluster.controller_term import ControllerTerm, Result
 from headrace.cluster.events import Event
@@ -74,15 +74,22 @@ class Controller:
         self._late: list[tuple[BrokerId, Orders, Failed]] = []
         self._term: ControllerTerm | None = None
         self._registration = Registration(())
-        self._producer_ids = ProducerIdBlocks(broker.producer_ids, self._reserve_producer_ids)
         self._topics = TopicRequests(broker, self._decided)
-        self._auto_creation = AutoCreation(broker, self._create_one)
+        self.forward(self._create_one, lambda: self.reserve_producer_ids(broker.broker_id))
         self._unwatch: list[Callable[[], None]] = []
         self._reaction: asyncio.Task[None] | None = None
         self._again = False
         session.lost = self._resign
         session.expired = session.reconnected = self._look_again
         broker.image.observers.append(self._picture_changed)
+
+    def forward(self, create: Create, reserve: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
+        """Say how the controller is reached for what any broker may be asked: topics, and ids.
+
+        Without it only the controller creates topics.
+        """
+        self._auto_creation = AutoCreation(self.broker, create)
+        self._producer_ids = ProducerIdBlocks(self.broker.producer_ids, reserve)
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -150,8 +157,14 @@ class Controller:
             self._term = term
             return
         brokers, controller = await catalog.brokers(), await catalog.controller()
-        if not broker.image.brokers:  # its orders, which tell more, may have come before
+        shown = list(broker.image.brokers.values())
+        if not shown:  # its orders, which tell more, may have come before
             broker.publish(ImageDelta(brokers=brokers, controller_id=controller))
+            return
+        registered = {info.broker_id: info for info in brokers}
+        again = [with_epoch(info, registered) for info in shown]
+        if again != shown:  # who registers anew at the same address looks the same in orders
+            broker.publish(ImageDelta(brokers=again))
 
     def _peer(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
         return self.applier if broker == self.broker.broker_id else self._peers(broker, facts)
@@ -320,9 +333,6 @@ class Controller:
     async def next_producer_id(self) -> int:
         """Return a producer id that was never given before, in the whole cluster; ApiError."""
         return await self._producer_ids.next()
-
-    async def _reserve_producer_ids(self) -> ProducerIdBlock:
-        return await self.reserve_producer_ids(self.broker.broker_id)
 
     async def reserve_producer_ids(self, broker: BrokerId) -> ProducerIdBlock:
         """Reserve a block of producer ids for a broker; ApiError."""

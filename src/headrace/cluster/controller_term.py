@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER, ImageDelta
+from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster import changes
 from headrace.cluster.adoption import adopt, identify
 from headrace.cluster.catalog import Catalog
@@ -29,6 +30,7 @@ from headrace.cluster.orders import Failed, Order, Orders, OrderTaker, Stop
 from headrace.cluster.reassignment import runs
 from headrace.cluster.stored_topic import NEVER_LED
 from headrace.cluster.writer import Outcome, Writer
+from headrace.cluster.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.replication.controller_calls import IsrAnswer
@@ -158,9 +160,7 @@ class ControllerTerm:
 
         ApiError STALE_BROKER_EPOCH: who asks is registered anew, or not at all.
         """
-        known = self.facts.brokers.get(event.broker)
-        if known is None or known.epoch != event.broker_epoch:
-            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        self._check_broker(event.broker, event.broker_epoch)
         result = await self.carry_out(event)
         answers: dict[TopicPartition, IsrAnswer | ErrorCode] = {}
         for asked in event.asked:
@@ -173,6 +173,16 @@ class ControllerTerm:
         topic = self.facts.topics[partition.topic]
         state, version = topic.states[partition.partition], topic.versions[partition.partition]
         return IsrAnswer(state.leader, state.leader_epoch, state.isr, version)
+
+    def _check_broker(self, broker: BrokerId, broker_epoch: int) -> None:
+        known = self.facts.brokers.get(broker)
+        if known is None or known.epoch != broker_epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker} is registered otherwise")
+
+    async def allocate_producer_ids(self, broker: BrokerId, broker_epoch: int) -> ProducerIdBlock:
+        """Reserve a block of producer ids for a broker. ApiError STALE_BROKER_EPOCH."""
+        self._check_broker(broker, broker_epoch)
+        return await self._catalog.reserve_producer_ids(broker, PRODUCER_ID_BLOCK_SIZE)
 
     async def shut_down(self, broker: BrokerId, broker_epoch: int) -> list[TopicPartition]:
         """Hand over what a broker leads that is about to stop; returns what it leads still.

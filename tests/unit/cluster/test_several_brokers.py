@@ -97,7 +97,7 @@ def test_leadership_goes_to_another_in_sync_when_a_broker_stops_and_back_when_as
         await until(lambda: ("t", 0) in broker.partitions)
         (shown,) = broker.image.topics["t"].partitions
         assert (shown.leader, shown.isr, shown.leader_epoch) == (ZERO, (ZERO,), 1)
-        assert set(broker.image.brokers) == {ZERO}
+        await until(lambda: set(broker.image.brokers) == {ZERO})
         await started(cluster, 1)
         await until(lambda: ONE in broker.image.brokers)
         result = await cluster.controller().carry_out(

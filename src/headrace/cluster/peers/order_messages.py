@@ -20,7 +20,7 @@ from headrace.broker.metadata_image import (
     PartitionInfo,
     TopicInfo,
 )
-from headrace.cluster.cluster_facts import ClusterFacts
+from headrace.cluster.cluster_facts import ClusterFacts, with_epoch
 from headrace.cluster.orders import Follow, Lead, Orders, Replication, Stop
 from headrace.cluster.peers.peer_call import Fields
 from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
@@ -63,7 +63,7 @@ def requests_of(orders: Orders, facts: ClusterFacts, teller: Teller) -> list[Tol
     if held:
         fields = _leader_and_isr(held, orders.controller_epoch, facts, teller.listener)
         told.append(Told(ApiKey.LEADER_AND_ISR, head | fields))
-    if orders.delta != ImageDelta():
+    if any(orders.delta[:3]) or orders.delta.brokers is not None:
         shown = _update_metadata(orders, facts)
         told.append(Told(ApiKey.UPDATE_METADATA, head | shown))
     if stops:
@@ -321,12 +321,6 @@ def _broker_shown(broker: Fields, registered: Mapping[BrokerId, BrokerInfo]) -> 
     )
     told = BrokerInfo(BrokerId(broker["id"]), endpoints, broker["rack"])
     return with_epoch(told, registered)
-
-
-def with_epoch(told: BrokerInfo, registered: Mapping[BrokerId, BrokerInfo]) -> BrokerInfo:
-    """Return the broker with the epoch of its registration, where that has the same addresses."""
-    known = registered.get(told.broker_id)
-    return known if known is not None and known.endpoints == told.endpoints else told
 
 
 def _protocol(number: int) -> str:

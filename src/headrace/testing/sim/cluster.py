@@ -41,8 +41,19 @@ class InProcess(NoPeers):
 class SimCluster:
     """Machines named `broker-N`, and whatever clients are called."""
 
-    def __init__(self, loop: SimLoop, seed: int, settings: Mapping[str, str] | None = None) -> None:
-        """All that is drawn is drawn from `seed`; `settings` are every broker's."""
+    def __init__(
+        self,
+        loop: SimLoop,
+        seed: int,
+        settings: Mapping[str, str] | None = None,
+        *,
+        in_process: bool = False,
+    ) -> None:
+        """All that is drawn is drawn from `seed`; `settings` are every broker's.
+
+        `in_process`: orders reach other brokers at once, not over the network.
+        """
+        self._in_process = in_process
         self._settings = settings or {}
         self.loop = loop
         self.seed = seed
@@ -83,7 +94,7 @@ class SimCluster:
                 **self._settings,
             }
         )
-        controller = partial(Controller, peers=InProcess(self))
+        controller = partial(Controller, peers=InProcess(self)) if self._in_process else None
         server = Server(config, world, self.loop.failures.append, controller=controller)
         self._starting[number] = server
         try:

@@ -1,0 +1,55 @@
+"""What one broker of a cluster has to do with the others: the ways to them, and what they ask."""
+
+from headrace.broker.broker import Broker
+from headrace.client.client import Client
+from headrace.client.events import EventTransport
+from headrace.cluster.catalog import Catalog
+from headrace.cluster.controller import Controller
+from headrace.cluster.peers.controller_channel import ControllerChannel
+from headrace.cluster.peers.controller_link import ControllerLink
+from headrace.cluster.peers.order_channels import OrderChannels
+from headrace.cluster.peers.order_messages import Teller
+from headrace.cluster.peers.peer_service import PeerService
+from headrace.config.broker import BrokerConfig
+from headrace.model.nouns import BrokerId
+from headrace.ports.network import Network
+from headrace.ports.store import Store
+
+
+class AmongBrokers:
+    """One broker's link to the controller, and its service to the others."""
+
+    def __init__(self, controller: Controller, store: Store, network: Network) -> None:
+        """`store` is the cluster's."""
+        broker = controller.broker
+        catalog, config = Catalog(store), broker.config
+        client = _client(config, broker.broker_id, network)
+        channel = ControllerChannel(client, catalog, config.inter_broker_listener_name)
+        self.link = ControllerLink(controller, channel)
+        self.service = PeerService(controller, catalog)
+        controller.forward(self.link.create_topic, self.link.allocate_producer_ids)
+
+    async def leave(self) -> None:
+        """Have others lead what this broker leads, before it stops taking requests."""
+        await self.link.hand_over()
+
+    def close(self) -> None:
+        """Ask nothing any more."""
+        self.link.close()
+
+
+def order_channels(broker: Broker, network: Network) -> OrderChannels:
+    """Return how the orders of this broker, as the controller, reach the others."""
+    config, own = broker.config, broker.broker_id
+    listener = config.control_plane_listener_name or config.inter_broker_listener_name
+    return OrderChannels(lambda: _client(config, own, network), Teller(own, listener))
+
+
+def _client(config: BrokerConfig, own: BrokerId, network: Network) -> Client:
+    return Client(
+        EventTransport(network.connect),
+        (),
+        client_id=str(own),
+        request_timeout_seconds=config.controller_socket_timeout_ms / 1000,
+        patient=True,
+    )
