@@ -23,6 +23,7 @@ from headrace.broker.metadata_image import (
 from headrace.cluster.cluster_facts import ClusterFacts, with_epoch
 from headrace.cluster.orders import Follow, Lead, Orders, Replication, Stop
 from headrace.cluster.peers.peer_call import Fields
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
 from headrace.wire.kafka.api import ApiKey
 
@@ -33,6 +34,8 @@ _INCREMENTAL = 1
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """By Kafka's numbers."""
 _NO_ID = bytes(16)
+PARTITIONS_OF_TOPIC_MAX = 100_000
+"""A partition of a higher number is not believed: all below it would be shown too."""
 
 
 class Told(NamedTuple):
@@ -257,7 +260,8 @@ def shown(
     """Return what an UpdateMetadata request has clients be shown.
 
     `topics` are those shown now, `configs` the settings of those that are not; `registered` are the
-    brokers as the store has them, with the epochs that the request does not say.
+    brokers as the store has them, with the epochs that the request does not say. ApiError
+    INVALID_REQUEST for a partition's number that cannot be.
     """
     removed: list[str] = []
     whole: list[TopicInfo] = []
@@ -270,6 +274,8 @@ def shown(
             removed.append(name)
             continue
         found = {state["partitionIndex"]: _partition_shown(state) for state in states}
+        if not all(0 <= index < PARTITIONS_OF_TOPIC_MAX for index in found):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
         if known is None or known.topic_id != topic_id:
             if known is not None:
                 removed.append(name)
