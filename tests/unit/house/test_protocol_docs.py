@@ -20,7 +20,7 @@ def test_the_table_in_docs_is_what_is_served() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("api", (*APIS, *PEER_APIS), ids=lambda api: api.key.name)
+@pytest.mark.parametrize("api", [*APIS, *PEER_APIS], ids=lambda api: api.key.name)
 def test_every_api_says_what_it_covers_and_names_a_test_that_exists(api: Api) -> None:
     assert docs.covers(api), "the module's docstring begins with `Name (key …): what it covers.`"
     file, _, name = api.proof.partition("::")
