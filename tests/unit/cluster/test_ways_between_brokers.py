@@ -10,6 +10,7 @@ import pytest
 
 from headrace.broker.metadata_image import ImageDelta
 from headrace.cluster import znodes
+from headrace.cluster.cluster_facts import ClusterFacts
 from headrace.cluster.orders import Orders, Stop
 from headrace.cluster.peers.order_channels import ANSWER_SECONDS_MAX
 from headrace.cluster.topic_creation import NewTopic
@@ -99,10 +100,11 @@ def test_a_broker_that_does_not_answer_is_waited_for_once_and_hears_it_all_later
         began = now()
         assert isinstance(await created(cluster, "u", ONE), ApiError)
         assert not isinstance(await created(cluster, "v", ZERO, ONE), ApiError)
+        assert await cluster.controller().delete_topics(["t"]) == {"t": None}
         assert now() - began < A_WAY
         mend(cluster, 0, 1)
-        await until(lambda: led_by(cluster, 1) == {"t", "u"})
-        await until(lambda: set(cluster.brokers[1].broker.image.topics) == {"t", "u", "v"})
+        await until(lambda: led_by(cluster, 1) == {"u"})
+        await until(lambda: set(cluster.brokers[1].broker.image.topics) == {"u", "v"})
         assert not isinstance(await created(cluster, "w", ONE), ApiError)
 
     play(story)
@@ -182,6 +184,28 @@ def test_another_controller_is_found_by_those_who_ask(seed: int) -> None:
             assert set(server.broker.image.topics) == {"t", "u"}
 
     play(story, seed, auto_create_topics_enable="true")
+
+
+def test_each_registration_of_a_broker_and_each_term_of_a_controller_has_its_own_way() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        term: Any = cluster.controller()._term
+        channels: Any = cluster.controller()._peers
+        facts = term.facts
+        way = channels(ONE, facts)
+        assert channels(ONE, facts) is way
+        assert channels(TWO, facts) is None
+        facts.brokers = {**facts.brokers, ONE: facts.brokers[ONE]._replace(epoch=1 << 40)}
+        later = channels(ONE, facts)
+        assert later is not way
+        other = ClusterFacts()
+        other.brokers = facts.brokers
+        assert channels(ONE, other) is not later
+        for former in (way, later):
+            with pytest.raises(ApiError, match="BROKER_NOT_AVAILABLE"):
+                await former.take(Orders(1, -1))
+
+    play(story)
 
 
 def test_isrs_are_changed_by_the_controller_for_itself_and_for_others_alike() -> None:

@@ -141,7 +141,10 @@ def test_clients_are_shown_what_the_controller_tells(version: int) -> None:
         assert [partition.leader for partition in image.topics["u"].partitions] == [-1, 0]
         assert await ask(told("u", ID, shown(1), shown(1, index=2))) is ErrorCode.NONE
         assert [partition.leader for partition in image.topics["u"].partitions] == [1, 0, 1]
+        removed: list[str] = []
+        image.observers.append(lambda delta, _: removed.extend(delta.removed))
         assert await ask(told("u", b"j" * 16, shown(0))) is ErrorCode.NONE
+        assert removed == ["u"]  # it is another topic of that name
         assert [partition.leader for partition in image.topics["u"].partitions] == [0]
         assert image.topics["u"].topic_id == b"j" * 16
         assert await ask(told("u", b"j" * 16, shown(-2))) is ErrorCode.NONE
@@ -265,6 +268,25 @@ def test_a_leader_is_told_each_partitions_state_or_why_it_stays(version: int) ->
         fields = {"brokerId": 1, "brokerEpoch": epoch, "topics": []}
         elsewhere = await other.ask(ApiKey.ALTER_PARTITION, fields, version)
         assert elsewhere["errorCode"] == ErrorCode.NOT_CONTROLLER
+
+    play(story)
+
+
+def test_a_broker_that_is_about_to_stop_is_not_let_in_again() -> None:
+    async def story(cluster: SimCluster) -> None:
+        first, _ = await two(cluster)
+        made = await topic(cluster, 0, 1)
+        epochs = [cluster.brokers[number].controller.applier.broker_epoch for number in (0, 1)]
+        leaving = {"brokerId": 1, "brokerEpoch": epochs[1]}
+        answer = await first.ask(ApiKey.CONTROLLED_SHUTDOWN, leaving)
+        assert answer["errorCode"] == ErrorCode.NONE
+        (partition,) = cluster.brokers[0].broker.image.topics["t"].partitions
+        assert (partition.leader, partition.isr, partition.leader_epoch) == (0, (0,), 1)
+        asked = wanted(isr=(0, 1), leader_epoch=1, partition_epoch=1)
+        topics = [{"topicId": made.topic_id, "partitions": [asked]}]
+        fields = {"brokerId": 0, "brokerEpoch": epochs[0], "topics": topics}
+        (only,) = (await first.ask(ApiKey.ALTER_PARTITION, fields))["topics"]
+        assert only["partitions"][0]["errorCode"] == ErrorCode.INELIGIBLE_REPLICA
 
     play(story)
 

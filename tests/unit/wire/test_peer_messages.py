@@ -58,6 +58,16 @@ def test_messages_are_written_and_read_as_kafka_3_9_has_them(case: dict[str, Any
     assert read == fields
 
 
+def test_a_tagged_field_that_a_version_does_not_have_is_not_written() -> None:
+    message = PEER_MESSAGES[ApiKey.UPDATE_METADATA].request
+    fields = {
+        "controllerId": 1, "isKRaftController": False, "controllerEpoch": 2, "brokerEpoch": 3,
+        "topicStates": [], "liveBrokers": [],
+    }  # fmt: skip
+    assert message.encode({**fields, "type": 2}, 7) == message.encode(fields, 7)
+    assert message.encode({**fields, "type": 2}, 8) != message.encode(fields, 8)
+
+
 def test_golden_bytes_are_there_for_every_version() -> None:
     there = {(case["api"], case["part"], case["version"]) for case in GOLDEN}
     for key, messages in PEER_MESSAGES.items():
