@@ -1,10 +1,15 @@
 """What one broker of a cluster has to do with the others: the ways to them, and what they ask."""
 
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
 from headrace.broker.broker import Broker
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.cluster.catalog import Catalog
 from headrace.cluster.controller import Controller
+from headrace.cluster.leader_balance import LeaderBalance
 from headrace.cluster.peers.controller_channel import ControllerChannel
 from headrace.cluster.peers.controller_link import ControllerLink
 from headrace.cluster.peers.order_channels import OrderChannels
@@ -27,6 +32,10 @@ class AmongBrokers:
         channel = ControllerChannel(client, catalog, config.inter_broker_listener_name)
         self.link = ControllerLink(controller, channel)
         self.service = PeerService(controller, catalog)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._balance: LeaderBalance | None = None
+        if config.auto_leader_rebalance_enable:
+            self._balance = LeaderBalance(controller, self._run)
         controller.forward(self.link.create_topic, self.link.allocate_producer_ids)
 
     async def leave(self) -> None:
@@ -34,8 +43,15 @@ class AmongBrokers:
         await self.link.hand_over()
 
     def close(self) -> None:
-        """Ask nothing any more."""
+        """Ask and look for nothing any more."""
+        if self._balance is not None:
+            self._balance.close()
         self.link.close()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
 def order_channels(broker: Broker, network: Network) -> OrderChannels:

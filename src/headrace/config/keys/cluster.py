@@ -43,3 +43,18 @@ class ClusterKeys(Keys):
         " anew.",
         at_least=1,
     )
+    auto_leader_rebalance_enable = key(
+        Kind.BOOLEAN,
+        True,
+        "Whether leadership goes back to the preferred replicas by itself.",
+    )
+    leader_imbalance_check_interval_seconds = key(
+        Kind.LONG, 300, "How often the controller looks for that.", at_least=1
+    )
+    leader_imbalance_per_broker_percentage = key(
+        Kind.INT,
+        10,
+        "Of the partitions that name a broker first, how many hundredths others may lead until it"
+        " is given them back.",
+        at_least=0,
+    )
