@@ -8,6 +8,7 @@ from headrace.config.keys.row import attribute, stand_in
 from headrace.config.listeners import (
     CONTROL_PLANE,
     INTER_BROKER,
+    INTER_BROKER_PROTOCOL,
     LISTENER_KEYS,
     among_brokers,
     configured,
@@ -140,7 +141,7 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     name, apart, unfit = among_brokers(
         listeners,
         _text(values[INTER_BROKER]),
-        str(values["security.inter.broker.protocol"]),
+        str(values[INTER_BROKER_PROTOCOL]),
         _text(values[CONTROL_PLANE]),
     )
     combined.attributes[attribute(INTER_BROKER)] = name

@@ -9,8 +9,11 @@ PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LISTENERS, ADVERTISED = "listeners", "advertised.listeners"
 PROTOCOL_MAP, CONTROLLERS = "listener.security.protocol.map", "controller.listener.names"
 INTER_BROKER, CONTROL_PLANE = "inter.broker.listener.name", "control.plane.listener.name"
+INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
 LISTENER_KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, CONTROLLERS)
 """The configuration's keys that speak of listeners; lists all of them."""
+_UNSAID = "PLAINTEXT"
+"""What brokers speak where nobody says anything else."""
 _FORM = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://"
     r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/ ]*)):(?P<port>[0-9]+)"
@@ -134,6 +137,8 @@ def among_brokers(
     speaking = [listener.name for listener in listeners if listener.protocol == protocol]
     wanted = protocol if protocol in names else (speaking or names or [""])[0]
     wrong: list[tuple[str, str, str]] = []
+    if name is None and not speaking and protocol != _UNSAID:
+        wrong.append((INTER_BROKER_PROTOCOL, protocol, "no listener speaks it"))
     if name is not None:
         wanted = name.upper()
         if wanted not in names:

@@ -28,7 +28,6 @@ def test_unnamed_it_is_the_one_named_as_the_protocol_else_the_first_that_speaks_
     both = {**TWO, "listeners": f"{TWO['listeners']},PLAINTEXT://127.0.0.1:3"}
     both["listener.security.protocol.map"] += ",PLAINTEXT:PLAINTEXT"
     assert load(flags=both)[0].inter_broker_listener_name == "PLAINTEXT"
-    assert configured(security_inter_broker_protocol="SSL").inter_broker_listener_name == "CLIENTS"
 
 
 def test_the_controller_may_have_a_listener_of_its_own_to_tell_by() -> None:
@@ -41,6 +40,8 @@ def test_the_controller_may_have_a_listener_of_its_own_to_tell_by() -> None:
     [
         ({"inter_broker_listener_name": "X"},
          "inter.broker.listener.name=X: there is no listener of that name"),
+        ({"security_inter_broker_protocol": "SSL"},
+         "security.inter.broker.protocol=SSL: no listener speaks it"),
         ({"control_plane_listener_name": "X"},
          "control.plane.listener.name=X: there is no listener of that name"),
         ({"inter_broker_listener_name": "BROKERS", "control_plane_listener_name": "BROKERS"},
