@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from headrace.broker.metadata_image import TopicInfo
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.handshake import VersionsCall
 from headrace.client.transport import Address
 from headrace.cluster.peers.peer_call import Fields, PeerCall
-from headrace.model.nouns import TopicPartition
+from headrace.cluster.topic_creation import NewTopic
+from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 from headrace.wire.kafka.api import ApiKey
@@ -158,3 +160,37 @@ def live(cluster: SimCluster, *numbers: int) -> list[dict[str, Any]]:
         }
         for number in numbers
     ]
+
+
+async def two(cluster: SimCluster) -> tuple[Any, Any]:
+    """Start two brokers; 0 is the controller. Returns who asks each, as a broker does."""
+    await started(cluster, 0, 1)
+    return Asker(cluster, 0), Asker(cluster, 1)
+
+
+async def topic(cluster: SimCluster, *replicas: int) -> TopicInfo:
+    """Create the topic t, of one partition."""
+    (made,) = await cluster.controller().create_topics(
+        [NewTopic("t", assignment={0: [BrokerId(one) for one in replicas]})]
+    )
+    assert isinstance(made, TopicInfo)
+    return made
+
+
+def told(name: str, topic_id: bytes, *states: dict[str, Any]) -> dict[str, Any]:
+    """Return a topic in LeaderAndIsr or UpdateMetadata."""
+    return {"topicName": name, "topicId": topic_id, "partitionStates": list(states)}
+
+
+def wanted(
+    *, isr: tuple[int, ...], leader_epoch: int, partition_epoch: int, index: int = 0
+) -> dict[str, Any]:
+    """Return a partition in AlterPartition."""
+    return {
+        "partitionIndex": index,
+        "leaderEpoch": leader_epoch,
+        "newIsr": isr,
+        "newIsrWithEpochs": [{"brokerId": one, "brokerEpoch": -1} for one in isr],
+        "leaderRecoveryState": 0,
+        "partitionEpoch": partition_epoch,
+    }
