@@ -257,7 +257,7 @@ FLEXIBLE_FROM: dict[int, int] = {
     ApiKey.BEGIN_QUORUM_EPOCH: 1,
     ApiKey.END_QUORUM_EPOCH: 1,
     ApiKey.DESCRIBE_QUORUM: 0,
-    ApiKey.ALTER_PARTITION: 0,
+    ApiKey.ALTER_PARTITION: 2,
     ApiKey.UPDATE_FEATURES: 0,
     ApiKey.ENVELOPE: 0,
     ApiKey.FETCH_SNAPSHOT: 0,
