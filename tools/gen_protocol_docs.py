@@ -15,7 +15,7 @@ from pathlib import Path
 
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.handler import load_handler
-from headrace.frontends.kafka.connection.registry import APIS
+from headrace.frontends.kafka.connection.registry import APIS, PEER_APIS
 from headrace.wire.kafka.api import ADVERTISED_FROM, ApiKey
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "protocol.md"
@@ -29,6 +29,15 @@ difference noted below; a request for anything else ends its connection. *Hot* A
 hand-written codecs, the others go through kio. Each line ends with the test that shows it; fuzzed
 frames for every API and version are in tests/security/test_hostile_apis.py, codecs against kio in
 tests/property.
+"""
+
+_AMONG_BROKERS = """
+## Among brokers
+
+Brokers of a cluster ask each other this, in the versions of Kafka 3.9 with ZooKeeper: only on
+`inter.broker.listener.name` (or `control.plane.listener.name`), only as a registered broker. Other
+listeners do not advertise it and answer CLUSTER_AUTHORIZATION_FAILED; a broker with a store of its
+own serves none of it.
 """
 
 _NOTES: Mapping[ApiKey, str] = {
@@ -48,8 +57,8 @@ NOT_SERVED: Mapping[str, tuple[str, ...]] = {
         "ALTER_REPLICA_LOG_DIRS", "UNREGISTER_BROKER",
     ),
     _BROKERS: (
-        "ALTER_PARTITION", "ENVELOPE", "BROKER_REGISTRATION", "BROKER_HEARTBEAT",
-        "ALLOCATE_PRODUCER_IDS", "CONTROLLER_REGISTRATION", "ASSIGN_REPLICAS_TO_DIRS",
+        "ENVELOPE", "BROKER_REGISTRATION", "BROKER_HEARTBEAT", "CONTROLLER_REGISTRATION",
+        "ASSIGN_REPLICAS_TO_DIRS",
         "INITIALIZE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE", "WRITE_SHARE_GROUP_STATE",
         "DELETE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE_SUMMARY",
     ),
@@ -78,7 +87,7 @@ def main() -> int:
 def render(apis: Iterable[Api]) -> str:
     """The whole document."""
     served = sorted(apis, key=lambda api: api.key)
-    keys = {api.key for api in served}
+    keys = {api.key for api in (*served, *PEER_APIS)}
     versions = sum(api.max_version - api.min_version + 1 for api in served)
     lines = [
         _INTRODUCTION,
@@ -86,6 +95,10 @@ def render(apis: Iterable[Api]) -> str:
         "| key | API | versions | | covers | shown by |",
         "|---|---|---|---|---|---|",
         *(_row(api) for api in served),
+        _AMONG_BROKERS,
+        "| key | API | versions | | covers | shown by |",
+        "|---|---|---|---|---|---|",
+        *(_row(api) for api in PEER_APIS),
         "\n## Not served\n",
         "A client that asks ApiVersions sees that these are not there.\n",
         *(

@@ -8,6 +8,9 @@
     cluster_facts     what the controller knows of the store
     writer            writes decisions with the versions they were made on, or decides anew
     orders, applier   what brokers are told to do with replicas, and who does it
+    topic_requests    what the controller does when topics are asked for, auto_creation when none is
+    leader_balance    leadership given back to preferred replicas by itself
+    peers/            how brokers and their controller reach each other
     topic_creation    whether a topic may be created or grow, where its partitions go (pure)
     stored_topic      a topic as the store holds it, as it is planned and as it is shown (pure)
     catalog, znodes   the store in the controller's words; Kafka's paths and their JSON

@@ -104,7 +104,7 @@ class Applier:
         return True
 
     def _configs(self, orders: Orders) -> dict[str, LogConfig]:
-        shown = {topic.name: topic.config for topic in orders.delta.topics}
+        shown = dict(orders.configs) | {topic.name: topic.config for topic in orders.delta.topics}
         known = self._broker.image.topics
         names = {order.replication.topic_partition.topic for order in orders.orders
                  if not isinstance(order, Stop)}  # fmt: skip

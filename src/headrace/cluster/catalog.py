@@ -90,6 +90,11 @@ class Catalog:
         node = await self._get(znodes.CLUSTER_ID)
         return None if node is None else znodes.decode_cluster_id(node.value)
 
+    async def broker_epoch(self, broker: BrokerId) -> int | None:
+        """Return the epoch of a live broker; None: it is not registered."""
+        node = await self._get(znodes.broker_path(broker))
+        return None if node is None else node.created
+
     async def holds_controller(self) -> bool:
         """Tell whether `/controller` is our session's."""
         node = await self._get(znodes.CONTROLLER)
@@ -175,9 +180,12 @@ class Catalog:
                 topic_of.versions[key.partition] = node.version
         return found
 
-    async def topic_configs(self) -> dict[str, Mapping[str, str]]:
-        """Return what each topic of the store is configured to. BadPayload."""
-        names = await self.store.children(znodes.TOPICS)
+    async def topic_configs(
+        self, names: Sequence[str] | None = None
+    ) -> dict[str, Mapping[str, str]]:
+        """Return what each topic of the store, or of `names`, is configured to. BadPayload."""
+        if names is None:
+            names = await self.store.children(znodes.TOPICS)
         paths = [znodes.topic_config_path(name) for name in names]
         nodes = await self.store.get_all(paths)
         return {

@@ -137,3 +137,9 @@ class ClusterFacts:
             topic.shown() for topic in self.topics.values() if topic.name not in self.deleting
         ]
         return ImageDelta(topics, brokers=list(self.brokers.values()), controller_id=controller)
+
+
+def with_epoch(told: BrokerInfo, registered: Mapping[BrokerId, BrokerInfo]) -> BrokerInfo:
+    """Return the broker with the epoch of its registration, where that has the same addresses."""
+    known = registered.get(told.broker_id)
+    return known if known is not None and known.endpoints == told.endpoints else told

@@ -9,36 +9,38 @@ Works through `ports.store.Store` only: a cluster's ZooKeeper and one broker's S
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint, ImageDelta, TopicInfo
+from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster import znodes
 from headrace.cluster.applier import Applier
+from headrace.cluster.auto_creation import AutoCreation, Create
 from headrace.cluster.catalog import Catalog
+from headrace.cluster.cluster_facts import ClusterFacts, with_epoch
 from headrace.cluster.controller_port import Spend, freely
-from headrace.cluster.controller_term import ControllerTerm, Peers, Result
-from headrace.cluster.events import Event, TopicGrown, TopicsCreated, TopicsDeleted
-from headrace.cluster.orders import OrderTaker
+from headrace.cluster.controller_term import ControllerTerm, Result
+from headrace.cluster.events import Event
+from headrace.cluster.orders import Failed, Orders, OrderTaker
 from headrace.cluster.own_registration import OwnRegistration
+from headrace.cluster.peers.order_peers import NoPeers, Peers
 from headrace.cluster.producer_id_blocks import ProducerIdBlocks
-from headrace.cluster.settings import internal_topics
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.settings.runtime_settings import Settings
-from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.topic_creation import NewTopic, TopicPlanner
+from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topic_requests import TopicRequests
+from headrace.cluster.znodes import ProducerIdBlock
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
-from headrace.model.invariant import invariant
 from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, TopicPartition
 from headrace.ports.store import SessionEvents, Store, StoreError
 
 _logger = logging.getLogger(__name__)
 
-
-def _nobody(broker: BrokerId) -> None:
-    """Do nothing: there is no way to another broker."""
+T = TypeVar("T")
 
 
 class Controller:
@@ -53,11 +55,12 @@ class Controller:
         store: Store,
         session: SessionEvents,
         *,
-        peers: Peers = _nobody,
+        peers: Peers | None = None,
     ) -> None:
         """Take part through an open store; `start` before anything else.
 
-        `session`: what the store was opened with. `peers`: how orders reach other brokers.
+        `session`: what the store was opened with. `peers`: how orders reach other brokers;
+        None: there are none.
         """
         self.broker = broker
         self._store = store
@@ -67,16 +70,27 @@ class Controller:
         """Describes and alters what topics and brokers are told."""
         self.applier = Applier(broker, self.settings.log_config)
         """Where orders for this broker go, whoever the controller is."""
-        self._peers = peers
+        self._peers = NoPeers() if peers is None else peers
+        self._peers.late = self._answered_late
+        self._late: list[tuple[BrokerId, Orders, Failed]] = []
         self._term: ControllerTerm | None = None
         self._registration = OwnRegistration(broker, store)
-        self._producer_ids = ProducerIdBlocks(broker, self._catalog)
+        self._topics = TopicRequests(broker, self._decided)
+        self.forward(self._create_one, lambda: self.reserve_producer_ids(broker.broker_id))
         self._unwatch: list[Callable[[], None]] = []
         self._reaction: asyncio.Task[None] | None = None
         self._again = False
         session.lost = self._resign
         session.expired = session.reconnected = self._look_again
         broker.image.observers.append(self._picture_changed)
+
+    def forward(self, create: Create, reserve: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
+        """Say how the controller is reached for what any broker may be asked: topics, and ids.
+
+        Without it only the controller creates topics.
+        """
+        self._auto_creation = AutoCreation(self.broker, create)
+        self._producer_ids = ProducerIdBlocks(self.broker.producer_ids, reserve)
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -122,6 +136,7 @@ class Controller:
         """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""
         for cancel in self._unwatch:
             cancel()
+        self._peers.close()
         async with self._change:
             self._term = None
             await self._store.close()
@@ -141,11 +156,17 @@ class Controller:
             self._term = term
             return
         brokers, controller = await catalog.brokers(), await catalog.controller()
-        if not broker.image.brokers:  # its orders, which tell more, may have come before
+        shown = list(broker.image.brokers.values())
+        if not shown:  # its orders, which tell more, may have come before
             broker.publish(ImageDelta(brokers=brokers, controller_id=controller))
+            return
+        registered = {info.broker_id: info for info in brokers}
+        again = [with_epoch(info, registered) for info in shown]
+        if again != shown:  # who registers anew at the same address looks the same in orders
+            broker.publish(ImageDelta(brokers=again))
 
-    def _peer(self, broker: BrokerId) -> OrderTaker | None:
-        return self.applier if broker == self.broker.broker_id else self._peers(broker)
+    def _peer(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
+        return self.applier if broker == self.broker.broker_id else self._peers(broker, facts)
 
     # --- what others do ------------------------------------------------------------------------
 
@@ -155,6 +176,7 @@ class Controller:
             _logger.warning("this broker is the controller no longer")
             self._term = None
             self._catalog.resign()
+            self._peers.close()
 
     def _look_again(self) -> None:
         """Have the store looked at: brokers or the controller may be others. Once for many."""
@@ -167,12 +189,25 @@ class Controller:
             while self._again:
                 self._again = False
                 try:
+                    if self._term is not None:  # who waits for one that has gone holds the lock
+                        self._peers.keep(await self._catalog.brokers())
                     async with self._change:
+                        await self._take_late()
                         await self._look()
                 except (StoreError, ConfigError) as error:  # what comes after it is looked at too
                     _logger.error("metadata store: %s: %s", type(error).__name__, error)
         finally:
             self._reaction = None
+
+    def _answered_late(self, broker: BrokerId, orders: Orders, failed: Failed) -> None:
+        self._late.append((broker, orders, failed))
+        self._look_again()
+
+    async def _take_late(self) -> None:
+        late, self._late = self._late, []
+        for answer in late:
+            if self._term is not None:
+                await self._term.answered_late(*answer)
 
     async def _look(self) -> None:
         epoch = await self._registration.epoch()
@@ -198,15 +233,29 @@ class Controller:
 
         ApiError: NOT_CONTROLLER, and UNKNOWN_SERVER_ERROR where the store cannot be reached.
         """
-        return await asyncio.shield(self._carry_out(event))
+        return await self.in_term(lambda term: term.carry_out(event))
 
-    async def _carry_out(self, event: Event) -> Result:
-        async with self._change:
-            return await self._decided(event)
+    async def in_term(self, work: Callable[[ControllerTerm], Awaitable[T]]) -> T:
+        """Have work done by the present term of ours, even if the caller gives up.
+
+        ApiError as `carry_out`.
+        """
+
+        return await self._in_turn(lambda: self._done(work))
+
+    async def _in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
+        async def in_turn() -> T:
+            async with self._change:
+                return await work()
+
+        return await asyncio.shield(in_turn())
 
     async def _decided(self, event: Event) -> Result:
+        return await self._done(lambda term: term.carry_out(event))
+
+    async def _done(self, work: Callable[[ControllerTerm], Awaitable[T]]) -> T:
         try:
-            return await self._present_term().carry_out(event)
+            return await work(self._present_term())
         except StoreError as error:
             raise store_failed(error) from error
         except ApiError as error:
@@ -229,79 +278,25 @@ class Controller:
         A created topic can be written to when this returns. `validate_only`: what would be created,
         with an id of zeros. Names must not repeat.
         """
-        return await asyncio.shield(self._create_topics(wanted, validate_only, spend))
 
-    async def _create_topics(
-        self, wanted: Sequence[NewTopic], validate_only: bool, spend: Spend
-    ) -> list[TopicInfo | ApiError]:
-        async with self._change:
+        async def create() -> list[TopicInfo | ApiError]:
             if self._term is None:
                 return [ApiError(ErrorCode.NOT_CONTROLLER) for _ in wanted]
-            planner = TopicPlanner(self.broker.image, self.broker.config)
-            outcome: list[TopicInfo | ApiError] = []
-            stored: list[StoredTopic] = []
-            for new_topic in wanted:
-                try:
-                    planned = planner.plan(internal_topics.completed(new_topic, self.broker))
-                    spend(len(planned.replicas))
-                except ApiError as error:
-                    outcome.append(error)
-                    continue
-                planner.take(planned)
-                topic_id = bytes(16) if validate_only else self.broker.random.uuid()
-                topic = StoredTopic.of_plan(planned, topic_id)
-                stored.append(topic)
-                outcome.append(topic.shown())
-            if stored and not validate_only:
-                failed = await self._make_real(stored)
-                outcome = [
-                    failed.get(topic.name, topic) if isinstance(topic, TopicInfo) else topic
-                    for topic in outcome
-                ]
-            return outcome
+            return await self._topics.create(wanted, spend, validate_only=validate_only)
 
-    async def _make_real(self, topics: Sequence[StoredTopic]) -> dict[str, ApiError]:
-        """Make planned topics real; returns those that were refused or have no log."""
-        try:
-            self.broker.check_writable()
-            result = await self._decided(TopicsCreated(topics))
-        except ApiError as error:
-            return dict.fromkeys((topic.name for topic in topics), error)
-        failed = {key.topic: ApiError(code) for key, code in result.failed.items()}
-        pending = "a topic of that name is still being deleted"
-        return failed | {key.topic: ApiError(code, pending) for key, code in result.refused.items()}
+        return await self._in_turn(create)
 
     async def delete_topics(
         self, names: Sequence[str], *, spend: Spend = freely
     ) -> dict[str, ApiError | None]:
         """Delete topics, each for itself: they are gone for clients, and for good, on return."""
-        return await asyncio.shield(self._delete_topics(names, spend))
 
-    async def _delete_topics(
-        self, names: Sequence[str], spend: Spend
-    ) -> dict[str, ApiError | None]:
-        async with self._change:
+        async def delete() -> dict[str, ApiError | None]:
             if self._term is None:
                 return {name: ApiError(ErrorCode.NOT_CONTROLLER) for name in names}
-            image = self.broker.image
-            outcome: dict[str, ApiError | None] = {}
-            for name in names:
-                try:
-                    if name not in image.topics:
-                        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                    spend(len(image.topics[name].partitions))
-                    outcome[name] = None
-                except ApiError as error:
-                    outcome[name] = error
-            going = [name for name, error in outcome.items() if error is None]
-            if going:
-                try:
-                    # Durable before anything is dropped: a restart goes on with it, and never takes
-                    # the half-deleted directories for a topic to adopt.
-                    await self._decided(TopicsDeleted(going))
-                except ApiError as error:
-                    outcome |= dict.fromkeys(going, error)
-            return outcome
+            return await self._topics.delete(names, spend)
+
+        return await self._in_turn(delete)
 
     async def create_partitions(
         self,
@@ -313,74 +308,34 @@ class Controller:
         spend: Spend = freely,
     ) -> None:
         """Grow topic `name` to `count` partitions in all; ApiError."""
-        growing = self._create_partitions(name, count, assignments, validate_only, spend)
-        await asyncio.shield(growing)
 
-    async def _create_partitions(
-        self,
-        name: str,
-        count: int,
-        assignments: Sequence[Sequence[int]] | None,
-        validate_only: bool,
-        spend: Spend,
-    ) -> None:
-        async with self._change:
+        async def grow() -> None:
             self._present_term()
-            image = self.broker.image
-            added = TopicPlanner(image, self.broker.config).plan_growth(name, count, assignments)
-            spend(len(added))
-            if validate_only:
-                return
-            self.broker.check_writable()
-            result = await self._decided(
-                TopicGrown(name, len(image.topics[name].partitions), added)
-            )
-            for code in (*result.refused.values(), *result.failed.values()):
-                raise ApiError(code)
+            await self._topics.grow(name, count, assignments, spend, validate_only=validate_only)
+
+        await self._in_turn(grow)
 
     async def auto_create(
         self, names: Iterable[str], *, spend: Spend = freely
     ) -> dict[str, ApiError | None]:
-        """Create topics that clients ask about, as configured; None: it is there now.
-
-        Internal topics are made with their own settings. UNKNOWN_TOPIC_OR_PARTITION where
-        `auto.create.topics.enable` is off, INVALID_TOPIC_EXCEPTION for names that are none.
-        """
-        outcome: dict[str, ApiError | None] = {}
-        for name in names:
-            if name not in INTERNAL_TOPICS and not self.broker.config.auto_create_topics_enable:
-                outcome[name] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                continue
-            try:
-                await self._create_or_find(internal_topics.new_topic(name, self.broker), spend)
-                outcome[name] = None
-            except ApiError as error:
-                outcome[name] = error
-        return outcome
+        """Create topics that clients ask about, as configured; None: it is there now."""
+        return await self._auto_creation.auto_create(names, spend=spend)
 
     async def ensure_internal_topic(self, name: str) -> TopicInfo:
-        """Create the internal topic with its own settings where it is missing, and return it.
+        """Create the internal topic with its own settings where it is missing; ApiError."""
+        return await self._auto_creation.ensure_internal_topic(name)
 
-        ApiError.
-        A topic that is there keeps its number of partitions whatever the configuration says.
-        """
-        invariant(name in INTERNAL_TOPICS, f"{name} is no internal topic")
-        return await self._create_or_find(internal_topics.new_topic(name, self.broker))
-
-    async def _create_or_find(self, wanted: NewTopic, spend: Spend = freely) -> TopicInfo:
-        found = self.broker.image.topics.get(wanted.name)
-        if found is not None:
-            return found
+    async def _create_one(self, wanted: NewTopic, spend: Spend) -> TopicInfo | ApiError:
         (outcome,) = await self.create_topics([wanted], spend=spend)
-        if isinstance(outcome, TopicInfo):
-            return outcome
-        if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise outcome
-        found = self.broker.image.topics.get(wanted.name)
-        if found is None:  # on its way out, or gone again at once: clients ask once more
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted.name} is being deleted")
-        return found  # somebody was faster
+        return outcome
 
     async def next_producer_id(self) -> int:
         """Return a producer id that was never given before, in the whole cluster; ApiError."""
         return await self._producer_ids.next()
+
+    async def reserve_producer_ids(self, broker: BrokerId) -> ProducerIdBlock:
+        """Reserve a block of producer ids for a broker; ApiError."""
+        try:
+            return await self._catalog.reserve_producer_ids(broker, PRODUCER_ID_BLOCK_SIZE)
+        except StoreError as error:
+            raise store_failed(error) from error

@@ -6,11 +6,12 @@ orders' end. Events come one at a time.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER, ImageDelta
+from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
 from headrace.cluster import changes
 from headrace.cluster.adoption import adopt, identify
 from headrace.cluster.catalog import Catalog
@@ -19,20 +20,25 @@ from headrace.cluster.events import (
     BrokersJoined,
     BrokersLeft,
     Event,
+    IsrAsked,
     ReassignmentAdvanced,
     ReplicasFailed,
+    ShutdownAsked,
     TopicsDeleted,
 )
-from headrace.cluster.orders import Order, Orders, OrderTaker, Stop
+from headrace.cluster.orders import Failed, Order, Orders, OrderTaker, Stop
 from headrace.cluster.reassignment import runs
+from headrace.cluster.stored_topic import NEVER_LED
 from headrace.cluster.writer import Outcome, Writer
+from headrace.cluster.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.replication.controller_calls import IsrAnswer
 
 _logger = logging.getLogger(__name__)
 
-Peers = Callable[[BrokerId], OrderTaker | None]
-"""How orders reach a broker; None: they cannot."""
+
+Takers = Callable[[BrokerId, ClusterFacts], OrderTaker | None]
 
 _NO_ID = bytes(16)
 
@@ -43,19 +49,19 @@ class Result:
 
     refused: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
     failed: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
-    """Partitions that a broker could not do as ordered."""
+    """Partitions that their leader could not do as ordered."""
 
 
 class ControllerTerm:
     """Facts, decisions, orders. Every method under the caller's lock."""
 
-    def __init__(self, broker: Broker, catalog: Catalog, peers: Peers) -> None:
-        """`catalog` has just been elected through."""
+    def __init__(self, broker: Broker, catalog: Catalog, takers: Takers) -> None:
+        """`catalog` has just been elected through. `takers`: how orders reach a broker."""
         self.facts = ClusterFacts()
         self.facts.controller_epoch = catalog.controller_epoch
         self._broker = broker
         self._catalog = catalog
-        self._peers = peers
+        self._takers = takers
         self._writer = Writer(catalog, self.facts)
 
     async def begin(self) -> None:
@@ -90,11 +96,17 @@ class ControllerTerm:
             await self._writer.carry_out(event, outcome)
         finally:
             failed = await self._send(outcome.taken)
+        led = {
+            key: code
+            for broker, codes in failed.items()
+            for key, code in codes.items()
+            if self._leader(key) == broker
+        }
         if isinstance(event, TopicsDeleted):
             await self._end_deletions(outcome.taken, failed)
         elif self._catalog.store.shared:
             await self._follow_up(outcome.taken, failed)
-        return Result(outcome.refused, failed)
+        return Result(outcome.refused, led)
 
     async def brokers_changed(self) -> None:
         """Look who is registered, and act on who came, went, or was away in between."""
@@ -118,17 +130,84 @@ class ControllerTerm:
         outcome = Outcome()
         mine = not self._catalog.store.shared
         await self._writer.carry_out(BrokersJoined(joined, logs_made=mine), outcome)
-        stops = [
-            changes.deletion(self.facts.topics[name], marked=True)
-            for name in sorted(self.facts.deleting & self.facts.topics.keys())
-            if not mine
-        ]
+        stops = [] if mine else self._stops()
         failed = await self._send([*outcome.taken, *stops], joined)
         await self._end_deletions(stops, failed)
 
+    def _stops(self) -> list[Change]:
+        """Return what is to be said again of topics whose deletion has begun."""
+        return [
+            changes.deletion(self.facts.topics[name], marked=True)
+            for name in sorted(self.facts.deleting & self.facts.topics.keys())
+        ]
+
+    async def answered_late(self, broker: BrokerId, orders: Orders, failed: Failed) -> None:
+        """Act on what came of orders that were not waited for: errors of each kind as usual."""
+        await self._follow_up((), {broker: failed})
+        if any(isinstance(order, Stop) and order.delete for order in orders.orders):
+            stops = self._stops()
+            await self._end_deletions(stops, await self._send(stops))
+
+    def _leader(self, partition: TopicPartition) -> BrokerId:
+        topic = self.facts.topics.get(partition.topic)
+        state = topic.states.get(partition.partition) if topic else None
+        return NO_LEADER if state is None else state.leader
+
+    async def alter_partitions(
+        self, event: IsrAsked
+    ) -> dict[TopicPartition, IsrAnswer | ErrorCode]:
+        """Carry out what a leader asks; each partition's state after it, or why it stays.
+
+        ApiError STALE_BROKER_EPOCH: who asks is registered anew, or not at all.
+        """
+        self._check_broker(event.broker, event.broker_epoch)
+        result = await self.carry_out(event)
+        answers: dict[TopicPartition, IsrAnswer | ErrorCode] = {}
+        for asked in event.asked:
+            partition = asked.topic_partition
+            code = result.refused.get(partition)
+            answers[partition] = self._answer(partition) if code is None else code
+        return answers
+
+    def _answer(self, partition: TopicPartition) -> IsrAnswer:
+        topic = self.facts.topics[partition.topic]
+        state, version = topic.states[partition.partition], topic.versions[partition.partition]
+        return IsrAnswer(state.leader, state.leader_epoch, state.isr, version)
+
+    def _check_broker(self, broker: BrokerId, broker_epoch: int) -> None:
+        known = self.facts.brokers.get(broker)
+        if known is None or known.epoch != broker_epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker} is registered otherwise")
+
+    async def allocate_producer_ids(self, broker: BrokerId, broker_epoch: int) -> ProducerIdBlock:
+        """Reserve a block of producer ids for a broker. ApiError STALE_BROKER_EPOCH."""
+        self._check_broker(broker, broker_epoch)
+        return await self._catalog.reserve_producer_ids(broker, PRODUCER_ID_BLOCK_SIZE)
+
+    async def shut_down(self, broker: BrokerId, broker_epoch: int) -> list[TopicPartition]:
+        """Hand over what a broker leads that is about to stop; returns what it leads still.
+
+        Partitions without another replica are not in it: nobody can take them. ApiError:
+        BROKER_NOT_AVAILABLE where it is not registered, STALE_BROKER_EPOCH where it is anew.
+        """
+        facts = self.facts
+        known = facts.brokers.get(broker)
+        if known is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} is not registered")
+        if -1 != broker_epoch < known.epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        facts.leaving.add(broker)
+        await self.carry_out(ShutdownAsked(broker))
+        return [
+            TopicPartition(topic.name, index)
+            for topic, index in facts.partitions_of((broker,))
+            if len(topic.node.partitions[index]) > 1
+            and topic.states.get(index, NEVER_LED).leader == broker
+        ]
+
     async def _send(
         self, taken: Sequence[Change], joined: Collection[BrokerId] | None = None
-    ) -> dict[TopicPartition, ErrorCode]:
+    ) -> dict[BrokerId, Failed]:
         """Order what was written; `joined` are shown everything, and all are shown the brokers."""
         if not taken and joined is None:
             return {}
@@ -153,10 +232,10 @@ class ControllerTerm:
             for broker, orders in by_broker.items()
         }
         answers = await asyncio.gather(*(self._tell(*message) for message in messages.items()))
-        return {partition: code for answer in answers for partition, code in answer.items()}
+        return dict(zip(messages, answers, strict=True))
 
-    async def _tell(self, broker: BrokerId, orders: Orders) -> dict[TopicPartition, ErrorCode]:
-        taker = self._peers(broker)
+    async def _tell(self, broker: BrokerId, orders: Orders) -> Failed:
+        taker = self._takers(broker, self.facts)
         if taker is None:
             return {_key(order): ErrorCode.BROKER_NOT_AVAILABLE for order in orders.orders}
         try:
@@ -165,19 +244,18 @@ class ControllerTerm:
             _logger.error("broker %d does not take orders: %s", broker, error)
             return {_key(order): error.code for order in orders.orders}
 
-    async def _follow_up(
-        self, taken: Iterable[Change], failed: dict[TopicPartition, ErrorCode]
-    ) -> None:
-        """Give what a broker could not lead to another; end reassignments that have arrived."""
-        leaders: dict[BrokerId, list[TopicPartition]] = {}
-        for key, code in failed.items():
-            topic = self.facts.topics.get(key.topic)
-            state = topic.states.get(key.partition) if topic else None
-            if code is ErrorCode.KAFKA_STORAGE_ERROR and state and state.leader != NO_LEADER:
-                leaders.setdefault(state.leader, []).append(key)
-        for broker, partitions in leaders.items():
-            self.facts.failed |= {(broker, key) for key in partitions}
-            await self.carry_out(ReplicasFailed(broker, partitions))
+    async def _follow_up(self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]) -> None:
+        """Take out of service what a broker could not; end reassignments that have arrived."""
+        for broker, codes in failed.items():
+            storage = ErrorCode.KAFKA_STORAGE_ERROR
+            lost = [
+                key
+                for key, code in codes.items()
+                if code is storage and (broker, key) not in self.facts.failed
+            ]
+            if lost:
+                self.facts.failed |= {(broker, key) for key in lost}
+                await self.carry_out(ReplicasFailed(broker, lost))
         moving = [
             TopicPartition(change.topic, index)
             for change in taken
@@ -189,14 +267,14 @@ class ControllerTerm:
             await self.carry_out(ReassignmentAdvanced(moving))
 
     async def _end_deletions(
-        self, taken: Iterable[Change], failed: dict[TopicPartition, ErrorCode]
+        self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]
     ) -> None:
         """Forget topics all of whose logs are gone.
 
         The others stay marked, and a broker that comes goes on: forgotten, the logs of a failed
         directory would come back as a topic to adopt.
         """
-        kept = {key.topic for key in failed}
+        kept = {key.topic for codes in failed.values() for key in codes}
         for change in taken:
             topic = self.facts.topics.get(change.topic)
             if not change.deleted or topic is None:

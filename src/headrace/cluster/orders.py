@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from headrace.broker.metadata_image import ImageDelta
@@ -61,6 +62,22 @@ class Orders(NamedTuple):
     """Of the registration it is meant for; -1: of whichever, from the same process."""
     orders: Sequence[Order] = ()
     delta: ImageDelta = ImageDelta()
+    configs: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    """Settings of topics that neither `delta` nor the broker's picture shows."""
+
+
+Failed = dict[TopicPartition, ErrorCode]
+"""What could not be carried out, by partition."""
+
+
+class Late(Protocol):
+    """Told what came of orders whose answer was not waited for any more."""
+
+    def __call__(self, broker: BrokerId, orders: Orders, failed: Failed) -> None: ...
+
+
+def unheard(broker: BrokerId, orders: Orders, failed: Failed) -> None:
+    """Do nothing: nobody listens yet."""
 
 
 class OrderTaker(Protocol):

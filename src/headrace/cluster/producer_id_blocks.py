@@ -1,34 +1,27 @@
-"""Blocks of producer ids, reserved in the metadata store for this broker."""
+"""Blocks of producer ids, reserved for this broker in the whole cluster."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
-from headrace.broker.broker import Broker
-from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.settings.entity_settings import store_failed
-from headrace.ports.store import StoreError
+from headrace.broker.producer_ids import ProducerIds
+from headrace.cluster.znodes import ProducerIdBlock
 
 
 class ProducerIdBlocks:
     """Keeps the broker's producer ids coming."""
 
-    def __init__(self, broker: Broker, catalog: Catalog) -> None:
-        """Nothing is reserved before the first id is asked for."""
-        self._broker = broker
-        self._catalog = catalog
+    def __init__(self, ids: ProducerIds, reserve: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
+        """Nothing is reserved before the first id is asked for; `reserve` may raise ApiError."""
+        self._ids = ids
+        self._reserve = reserve
         self._refill = asyncio.Lock()
 
     async def next(self) -> int:
         """Return a producer id that was never given before, in the whole cluster; ApiError."""
-        ids = self._broker.producer_ids
+        ids = self._ids
         while (taken := ids.take()) is None:
             async with self._refill:
                 if ids.empty:
-                    try:
-                        block = await self._catalog.reserve_producer_ids(
-                            self._broker.broker_id, PRODUCER_ID_BLOCK_SIZE
-                        )
-                    except StoreError as error:
-                        raise store_failed(error) from error
+                    block = await self._reserve()
                     ids.refill(block.first, block.last)
         return taken

@@ -5,7 +5,15 @@ from typing import NamedTuple
 
 from headrace.config.definitions import BROKER
 from headrace.config.keys.row import attribute, stand_in
-from headrace.config.listeners import LISTENER_KEYS, configured, parse_address
+from headrace.config.listeners import (
+    CONTROL_PLANE,
+    INTER_BROKER,
+    INTER_BROKER_PROTOCOL,
+    LISTENER_KEYS,
+    among_brokers,
+    configured,
+    parse_address,
+)
 from headrace.config.value_types import Value
 
 SEGMENT_BYTES_KAFKA_4_MIN = 1 << 20
@@ -152,6 +160,16 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
     combined.attributes["listeners"] = listeners
     combined.attributes["advertised_listeners"] = advertised
     combined.problems.extend(problem_line(*problem) for problem in wrong)
+    name, apart, unfit = among_brokers(
+        listeners,
+        _text(values[INTER_BROKER]),
+        str(values[INTER_BROKER_PROTOCOL]),
+        _text(values[CONTROL_PLANE]),
+    )
+    combined.attributes[attribute(INTER_BROKER)] = name
+    combined.attributes[attribute(CONTROL_PLANE)] = apart
+    if listeners:  # else it has been said what is wrong with them
+        combined.problems.extend(problem_line(*problem) for problem in unfit)
 
 
 def _metrics(values: Mapping[str, Value], combined: Combined) -> None:
@@ -164,6 +182,10 @@ def _metrics(values: Mapping[str, Value], combined: Combined) -> None:
 
 def _words(value: Value) -> tuple[str, ...]:
     return value if isinstance(value, tuple) else ()
+
+
+def _text(value: Value) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _int(value: Value) -> int:

@@ -6,6 +6,7 @@ docs/configuration.md is generated from.
 
 from collections.abc import Iterable, Mapping
 
+from headrace.config.keys.cluster import ClusterKeys
 from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
@@ -20,7 +21,14 @@ from headrace.config.value_types import Definition
 
 
 class BrokerKeys(
-    NetworkKeys, ZooKeeperKeys, LogKeys, FollowerKeys, TransactionKeys, GroupKeys, ShareKeys
+    NetworkKeys,
+    ZooKeeperKeys,
+    ClusterKeys,
+    LogKeys,
+    FollowerKeys,
+    TransactionKeys,
+    GroupKeys,
+    ShareKeys,
 ):
     """Every key of the broker as an attribute."""
 

@@ -8,8 +8,12 @@ from typing import NamedTuple
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LISTENERS, ADVERTISED = "listeners", "advertised.listeners"
 PROTOCOL_MAP, CONTROLLERS = "listener.security.protocol.map", "controller.listener.names"
+INTER_BROKER, CONTROL_PLANE = "inter.broker.listener.name", "control.plane.listener.name"
+INTER_BROKER_PROTOCOL = "security.inter.broker.protocol"
 LISTENER_KEYS = (LISTENERS, ADVERTISED, PROTOCOL_MAP, CONTROLLERS)
 """The configuration's keys that speak of listeners; lists all of them."""
+_UNSAID = "PLAINTEXT"
+"""What brokers speak where nobody says anything else."""
 _FORM = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://"
     r"(?:\[(?P<v6>[0-9A-Fa-f:.%]+)\]|(?P<host>[^:\[\]/ ]*)):(?P<port>[0-9]+)"
@@ -110,6 +114,43 @@ def _refusal(listener: Listener, *, insecure: bool) -> str | None:
         "open to other machines without encryption and authentication; to allow that, start with"
         " --insecure or set insecure.listeners=true"
     )
+
+
+class AmongBrokers(NamedTuple):
+    """Which listeners brokers reach each other by."""
+
+    name: str
+    control_plane: str | None
+    """The one for what the controller tells, where it is another."""
+    wrong: list[tuple[str, str, str]]
+    """What is wrong: the key, what it says, and why not."""
+
+
+def among_brokers(
+    listeners: Sequence[Listener], name: str | None, protocol: str, control_plane: str | None
+) -> AmongBrokers:
+    """Return the listeners for brokers, and what is wrong with those that are named.
+
+    `name` unset: the listener named as `protocol`, else the first that speaks it, else the first.
+    """
+    names = [listener.name for listener in listeners]
+    speaking = [listener.name for listener in listeners if listener.protocol == protocol]
+    wanted = protocol if protocol in names else (speaking or names or [""])[0]
+    wrong: list[tuple[str, str, str]] = []
+    if name is None and not speaking and protocol != _UNSAID:
+        wrong.append((INTER_BROKER_PROTOCOL, protocol, "no listener speaks it"))
+    if name is not None:
+        wanted = name.upper()
+        if wanted not in names:
+            wrong.append((INTER_BROKER, name, "there is no listener of that name"))
+    apart = None if control_plane is None else control_plane.upper()
+    if control_plane is not None:
+        if apart not in names:
+            wrong.append((CONTROL_PLANE, control_plane, "there is no listener of that name"))
+        elif apart == wanted:
+            reason = "brokers reach each other by it: the controller needs another, or none"
+            wrong.append((CONTROL_PLANE, control_plane, reason))
+    return AmongBrokers(wanted, apart, wrong)
 
 
 def parse_protocols(entries: Sequence[str]) -> dict[str, str]:

@@ -35,10 +35,10 @@ from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
-from headrace.server.replicating import Replicating
 
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
+    from headrace.server.among_brokers import AmongBrokers
 
 log = logging.getLogger(__name__)
 
@@ -62,13 +62,14 @@ class Server:
         world: World,
         fatal: Callable[[Exception], None],
         *,
-        controller: Callable[[Broker, Store, SessionEvents], Controller] = Controller,
+        controller: Callable[[Broker, Store, SessionEvents], Controller] | None = None,
         authorizer: Authorizer | None = None,
     ) -> None:
         """`fatal` is called with a broken invariant: the process must end, uncleanly.
 
-        `controller` makes the broker's part in the cluster, through the open store. `authorizer`
-        says who may do what; without one everybody may do everything.
+        `controller` makes the broker's part in the cluster, through the open store, where it is
+        not the usual one. `authorizer` says who may do what; without one everybody may do
+        everything.
         """
         self.config = config
         self.world = world
@@ -87,11 +88,12 @@ class Server:
         """The endpoint of metrics.listener, None where there is none."""
         self.cleaner: LogCleaner
         self.compaction = compaction_worker(world)
-        self.replicating: Replicating | None = None
+        self.among_brokers: AmongBrokers | None = None
+        """What it has to do with other brokers; None where it has a store of its own."""
         self._store: Store | None = None
         self._session = SessionEvents()
         self._fatal = fatal
-        self._make_controller = controller
+        self._make_controller = controller or self._controller_of
         self._authorizer = authorizer
         self._stopping = False
 
@@ -228,8 +230,16 @@ class Server:
         self.table.limits = Limits(config)
 
     async def _load(self) -> None:
-        store = self._opened_store()
+        if self._store is None:
+            self._store = self.world.open_store(self._session)
+        store = self._store
         self.controller = self._make_controller(self.broker, store, self._session)
+        if store.shared:
+            from headrace.server.among_brokers import AmongBrokers
+
+            self.among_brokers = AmongBrokers(
+                self.controller, store, self.world, self.directories, self._fatal
+            )
         config_of = await self.controller.log_configs()
         for directory in self.directories:
             await called_back(
@@ -240,10 +250,12 @@ class Server:
                 )
             )
 
-    def _opened_store(self) -> Store:
-        if self._store is None:
-            self._store = self.world.open_store(self._session)
-        return self._store
+    def _controller_of(self, broker: Broker, store: Store, session: SessionEvents) -> Controller:
+        if not store.shared:
+            return Controller(broker, store, session)
+        from headrace.server.among_brokers import order_channels
+
+        return Controller(broker, store, session, peers=order_channels(broker, self.world.network))
 
     async def _join(self) -> None:
         self.producer_id_source = ProducerIdSource(self.broker.producer_ids, self.controller)
@@ -255,15 +267,7 @@ class Server:
             APIS,
             self.metrics,
             GatheredWrites(self.disk, self.directories),
-        )
-        self.replicating = Replicating(
-            self.broker,
-            self.controller.applier,
-            self._opened_store(),
-            self.world,
-            self.directories,
-            self.listeners[0].name,
-            self._fatal,
+            None if self.among_brokers is None else self.among_brokers.service,
         )
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
@@ -321,7 +325,12 @@ class Server:
     # stopping
 
     async def stop(self) -> None:
-        """Stop cleanly: what was taken is flushed and answered, then all is closed."""
+        """Stop cleanly: what was taken is flushed and answered, then all is closed.
+
+        A broker of a cluster hands over what it leads first, while it is served as ever.
+        """
+        if self.among_brokers is not None and self.config.controlled_shutdown_enable:
+            await self.among_brokers.leave()
         self._stopping = True
         self.cleaner.close()
         for listener in self.listeners:
@@ -331,13 +340,15 @@ class Server:
         self.table.quiesce()
         await self._until(self._flushed, STOP_FLUSH_SECONDS_MAX)
         await self.dispatcher.stop()
-        if self.replicating is not None:
-            self.replicating.close()
+        if self.among_brokers is not None:
+            self.among_brokers.replicating.close()
         self.producer_id_source.close()
         self.coordinators.close()
         self.table.close()
         await self._until(lambda: not self.table, STOP_SEND_SECONDS_MAX)
         self.table.abort()
+        if self.among_brokers is not None:
+            self.among_brokers.close()
         await self.controller.stop()
         if isinstance(self.compaction, ProcessWorker):
             await self.compaction.ended()
@@ -366,11 +377,13 @@ class Server:
             listener.close()
         if self.http is not None:
             await self.http.close()
-        if self.replicating is not None:
-            self.replicating.close()
+        if self.among_brokers is not None:
+            self.among_brokers.replicating.close()
         if hasattr(self, "table"):
             self.table.close()
             self.table.abort()
+        if self.among_brokers is not None:
+            self.among_brokers.close()
         if self._store is not None:
             await self._store.close()
         self.compaction.close()

@@ -96,7 +96,7 @@ def test_leadership_goes_to_another_in_sync_when_a_broker_stops_and_back_when_as
         await until(lambda: ("t", 0) in broker.partitions)
         (shown,) = broker.image.topics["t"].partitions
         assert (shown.leader, shown.isr, shown.leader_epoch) == (ZERO, (ZERO,), 1)
-        assert set(broker.image.brokers) == {ZERO}
+        await until(lambda: set(broker.image.brokers) == {ZERO})
         await started(cluster, 1)
         led = broker.partitions["t", 0]
         await until(lambda: led.role.term is not None and ONE in led.role.term.in_sync)

@@ -320,16 +320,25 @@ def test_settings_and_quotas_are_altered_by_any_broker() -> None:
     two_brokers(story)
 
 
-def test_a_topic_that_only_the_controller_could_make_is_not_there_yet() -> None:
+def test_topics_that_nobody_creates_by_name_the_controller_creates_for_any_broker() -> None:
     async def story(first: Room, other: Room) -> None:
-        found = await look_for(other, "u")
-        assert found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        waiting = await find_coordinator(other)
-        assert codes([waiting]) == ["COORDINATOR_NOT_AVAILABLE"]
-        assert codes([await join_share_group(other)]) == ["COORDINATOR_NOT_AVAILABLE"]
-        assert (await look_for(first, "u")).error_code == ErrorCode.NONE
+        assert (await look_for(other, "u")).error_code == ErrorCode.NONE
+        assert codes([await find_coordinator(other)]) == ["NONE"]
+        assert codes([await join_share_group(other)]) == ["NOT_COORDINATOR"]  # that is the other
+        for name in ("u", OFFSETS_TOPIC, SHARE_STATE_TOPIC):
+            shown = other.broker.image.topics[name]
+            assert shown == first.broker.image.topics[name]
+        assert other.broker.image.topics[OFFSETS_TOPIC].config["cleanup.policy"] == "compact"
 
     two_brokers(story, auto_create_topics_enable="true")
+
+
+def test_what_the_controller_refuses_to_create_is_refused_by_any_broker() -> None:
+    async def story(first: Room, other: Room) -> None:
+        assert (await look_for(other, "u")).error_code == ErrorCode.POLICY_VIOLATION
+        assert "u" not in first.broker.image.topics
+
+    two_brokers(story, auto_create_topics_enable="true", partitions_max="2")
 
 
 def test_producer_ids_come_from_the_block_at_hand_and_then_from_the_controller(

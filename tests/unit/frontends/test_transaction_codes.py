@@ -71,8 +71,16 @@ def ask(
     broker: Any = SimpleNamespace(image=SimpleNamespace(topics={"t": topic}), authorizer=everybody)
     coordinators: Any = SimpleNamespace(transactions=coordinator, groups=groups or Groups())
     nobody: Any = None
+    alone: Any = SimpleNamespace(broker_listeners=None)
     context = RequestContext(
-        broker, coordinators, nobody, key, version, "c", Identity("127.0.0.1", "PLAINTEXT")
+        broker,
+        coordinators,
+        nobody,
+        key,
+        version,
+        "c",
+        Identity("127.0.0.1", "PLAINTEXT"),
+        shared=alone,
     )
     entity = kio_codec.request_type(key, version)
     known = entity.__dataclass_fields__

@@ -9,24 +9,21 @@ from headrace.config.value_types import Definition, Kind, Mode
 _SERVER = """
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
-auto.include.jmx.reporter auto.leader.rebalance.enable background.threads
+auto.include.jmx.reporter background.threads
 broker.heartbeat.interval.ms broker.session.timeout.ms
 client.quota.callback.class
 config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
-control.plane.listener.name controlled.shutdown.enable controlled.shutdown.max.retries
-controlled.shutdown.retry.backoff.ms controller.performance.always.log.threshold.ms
+controller.performance.always.log.threshold.ms
 controller.performance.sample.period.ms controller.quorum.append.linger.ms
 controller.quorum.auto.join.enable controller.quorum.bootstrap.servers
 controller.quorum.election.backoff.max.ms controller.quorum.election.timeout.ms
 controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.max.bytes
 controller.quorum.fetch.timeout.ms
 controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
-controller.socket.timeout.ms
 create.topic.policy.class.name early.start.listeners eligible.leader.replicas.enable
 fetch.purgatory.purge.interval.requests initial.broker.registration.timeout.ms
-inter.broker.listener.name inter.broker.protocol.version
-kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
-leader.imbalance.per.broker.percentage
+inter.broker.protocol.version
+kafka.metrics.polling.interval.secs kafka.metrics.reporters
 max.connections.per.ip.overrides metadata.log.dir metadata.log.max.record.bytes.between.snapshots
 metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.min.bytes
 metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
@@ -51,7 +48,7 @@ sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.b
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
 sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
 sasl.oauthbearer.token.endpoint.url sasl.server.callback.handler.class
-sasl.server.max.receive.size security.inter.broker.protocol security.providers
+sasl.server.max.receive.size security.providers
 server.max.startup.time.ms socket.connection.setup.timeout.max.ms
 socket.connection.setup.timeout.ms ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites
 ssl.client.auth ssl.enabled.protocols ssl.endpoint.identification.algorithm

@@ -8,6 +8,5 @@
 * `history`: what happened, line by line, and its digest: the same seed, the same history.
 * `replicated`, `replica_faults`, `replica_watch`, `replica_trace`: the story of replicas, what goes
   wrong in it, what must hold, and the steps of high watermarks and log ends as a table.
-* `order_way`, `controller_calls`: how brokers and their controller reach each other there.
 * `stories`: what is played. `python -m headrace.testing.sim SEED` plays the first one.
 """

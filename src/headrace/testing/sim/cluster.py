@@ -6,26 +6,23 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from headrace.broker.broker import Broker
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
+from headrace.cluster.cluster_facts import ClusterFacts
 from headrace.cluster.controller import Controller
 from headrace.cluster.events import ElectionAsked, ElectionType
 from headrace.cluster.orders import OrderTaker
+from headrace.cluster.peers.order_peers import NoPeers
 from headrace.config.broker import load
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
-from headrace.ports.store import SessionEvents, Store
-from headrace.replication.isr_keeper import IsrKeeper
 from headrace.server.assembly import Server
 from headrace.testing.disk_crash import crash_states
-from headrace.testing.sim.controller_calls import CallsToController
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.network import SimNetwork
-from headrace.testing.sim.order_way import OrderWay
 from headrace.testing.sim.world import SimWorld
 
 PORT = 9092
@@ -35,11 +32,35 @@ LAG_SECONDS = 2.0
 """How long a follower may lag behind and stay in sync."""
 
 
+class InProcess(NoPeers):
+    """Orders that reach other brokers without a network. `order_peers.Peers`."""
+
+    def __init__(self, cluster: "SimCluster") -> None:
+        """Between the brokers of this simulation."""
+        super().__init__()
+        self._cluster = cluster
+
+    def __call__(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
+        """Return the broker itself, while it runs."""
+        return self._cluster.applier(broker)
+
+
 class SimCluster:
     """Machines named `broker-N`, and whatever clients are called."""
 
-    def __init__(self, loop: SimLoop, seed: int, settings: Mapping[str, str] | None = None) -> None:
-        """All that is drawn is drawn from `seed`; `settings` are every broker's."""
+    def __init__(
+        self,
+        loop: SimLoop,
+        seed: int,
+        settings: Mapping[str, str] | None = None,
+        *,
+        in_process: bool = False,
+    ) -> None:
+        """All that is drawn is drawn from `seed`; `settings` are every broker's.
+
+        `in_process`: orders reach other brokers at once, not over the network.
+        """
+        self._in_process = in_process
         self._settings = settings or {}
         self.loop = loop
         self.seed = seed
@@ -81,10 +102,11 @@ class SimCluster:
                 "share.coordinator.state.topic.replication.factor": "1",
                 "offsets.topic.replication.factor": "1",
                 "auto.create.topics.enable": "false",
+                "replica.lag.time.max.ms": str(int(LAG_SECONDS * 1000)),
                 **self._settings,
             }
         )
-        controller = partial(self._controller, number)
+        controller = partial(Controller, peers=InProcess(self)) if self._in_process else None
         server = Server(config, world, self.loop.failures.append, controller=controller)
         self._starting[number] = server
         try:
@@ -103,33 +125,6 @@ class SimCluster:
         found = [server.controller for server in self.brokers.values()]
         return next(controller for controller in found if controller.is_controller)
 
-    def _controller(
-        self, number: int, broker: Broker, store: Store, session: SessionEvents
-    ) -> Controller:
-        """Make a broker's part in the cluster, and have it keep its ISRs."""
-        peers = partial(self._order_taker, number)
-        controller = Controller(broker, store, session, peers=peers)
-        calls = CallsToController(
-            self.network, number, self.seed,
-            lambda: controller.applier.broker_epoch, self._present_controller,
-        )  # fmt: skip
-        keeper = IsrKeeper(
-            broker.partitions.values,
-            calls,
-            broker.clock,
-            self.loop.create_task,
-            lambda: LAG_SECONDS,
-        )
-        broker.isr_wanted = keeper.ask
-        keeper.start()
-        return controller
-
-    def _present_controller(self) -> tuple[int, Controller] | None:
-        for number, server in self.brokers.items():
-            if server.controller.is_controller:
-                return number, server.controller
-        return None
-
     async def elect_preferred(self, topic: str) -> None:
         """Have the first replicas of a topic's partitions lead again, where they may."""
         for server in list(self.brokers.values()):
@@ -140,15 +135,9 @@ class SimCluster:
                 with suppress(ApiError):
                     await server.controller.carry_out(ElectionAsked(ElectionType.PREFERRED, asked))
 
-    def _order_taker(self, sender: int, broker: BrokerId) -> OrderTaker | None:
-        """Return where orders for a broker go."""
-        if broker not in self.brokers and broker not in self._starting:
-            return None
-        return OrderWay(self.network, f"broker-{sender}", f"broker-{broker}", self._applier)
-
-    def _applier(self, machine: str) -> OrderTaker | None:
-        number = int(machine.removeprefix("broker-"))
-        server = self.brokers.get(number) or self._starting.get(number)
+    def applier(self, broker: BrokerId) -> OrderTaker | None:
+        """Return where a broker takes orders, in this process; None where it is not running."""
+        server = self.brokers.get(broker) or self._starting.get(broker)
         return None if server is None else server.controller.applier
 
     async def cut_power(self, number: int) -> None:

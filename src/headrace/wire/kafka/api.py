@@ -192,7 +192,8 @@ VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 }
-"""Lowest and highest version, inclusive, that Kafka 4.3 serves. Keys 4-7 ended with 4.0;
+"""Lowest and highest version, inclusive, that Kafka 4.3 serves. Keys 4-7 ended with 4.0
+(`peer_messages` has them);
 InitProducerId v6 is unstable there (KIP-939)."""
 
 ADVERTISED_FROM: dict[int, int] = {ApiKey.PRODUCE: 0}
@@ -206,6 +207,10 @@ FLEXIBLE_FROM: dict[int, int] = {
     ApiKey.FETCH: 12,
     ApiKey.LIST_OFFSETS: 6,
     ApiKey.METADATA: 9,
+    ApiKey.LEADER_AND_ISR: 4,
+    ApiKey.STOP_REPLICA: 2,
+    ApiKey.UPDATE_METADATA: 6,
+    ApiKey.CONTROLLED_SHUTDOWN: 3,
     ApiKey.OFFSET_COMMIT: 8,
     ApiKey.OFFSET_FETCH: 6,
     ApiKey.FIND_COORDINATOR: 3,

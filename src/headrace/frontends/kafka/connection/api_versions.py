@@ -4,6 +4,7 @@
   (KIP-511).
 * Produce is advertised from 0 though served from 3: librdkafka's compression hangs on it
   (KAFKA-18659).
+* What brokers ask each other is advertised on the listeners for brokers only.
 * The APIs of clients' metrics are served always and advertised while some are subscribed to: else
   every client would ask for its subscription, to be told that there is none.
 * Features are those of `FEATURES`, all of them finalized: clients use a newer protocol only then.
@@ -13,6 +14,7 @@ from collections.abc import Iterable
 
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.frontends.kafka.connection.registry import PEER_APIS
 from headrace.model.errors import ErrorCode
 from headrace.wire.kafka.api import ADVERTISED_FROM, ApiKey
 from headrace.wire.kafka.hot.api_versions import (
@@ -58,6 +60,8 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     if request.client_software_name:
         context.client_software = request
     apis = context.shared.apis
+    if context.identity.listener in (context.shared.broker_listeners or ()):
+        apis = (*apis, *PEER_APIS)
     if not context.broker.metrics_subscriptions.texts:
         apis = tuple(api for api in apis if api.key not in _OF_TELEMETRY)
     response = ApiVersionsResponse(

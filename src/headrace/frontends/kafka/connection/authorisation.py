@@ -127,6 +127,16 @@ ASKED: dict[ApiKey, tuple[Ask, ...]] = {
 }  # fmt: skip
 """What each API asks, before it acts. Several questions: all that its requests can lead to."""
 
+ASKED_OF_BROKERS: dict[ApiKey, tuple[Ask, ...]] = {
+    ApiKey.LEADER_AND_ISR: (CLUSTER_ACTION,),
+    ApiKey.STOP_REPLICA: (CLUSTER_ACTION,),
+    ApiKey.UPDATE_METADATA: (CLUSTER_ACTION,),
+    ApiKey.CONTROLLED_SHUTDOWN: (CLUSTER_ACTION,),
+    ApiKey.ALTER_PARTITION: (CLUSTER_ACTION,),
+    ApiKey.ALLOCATE_PRODUCER_IDS: (CLUSTER_ACTION,),
+}
+"""The same of what brokers ask each other, beside the listener and the name (`between_brokers`)."""
+
 NOT_ASKED: dict[ApiKey, str] = {
     ApiKey.API_VERSIONS: "what is served is told to everybody, before he has authenticated",
     ApiKey.SASL_HANDSHAKE: "it leads to authentication: nobody is known yet",

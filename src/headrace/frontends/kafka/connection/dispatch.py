@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.frontends.kafka.connection import api_versions, authentication_stage, cold_calls
 from headrace.frontends.kafka.connection.api import Api
+from headrace.frontends.kafka.connection.between_brokers import listeners_for_brokers
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.hot_state import Shared
+from headrace.frontends.kafka.connection.registry import PEER_APIS
 from headrace.frontends.kafka.connection.route import Route, pack_plain, pack_tagged
 from headrace.frontends.kafka.connection.throttle import Throttle
 from headrace.frontends.kafka.connection.throttled_answers import told
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.broker.gathered_writes import GatheredWrites
     from headrace.cluster.controller_port import ControllerPort
+    from headrace.cluster.peers.peer_port import PeerPort
     from headrace.coordination.coordinators import Coordinators
     from headrace.net.connection import Connection
 
@@ -60,15 +63,20 @@ class Dispatcher:
         apis: Iterable[Api],
         metrics: Metrics,
         writes: "GatheredWrites | None" = None,
+        peers: "PeerPort | None" = None,
     ) -> None:
-        """`writes`: the disk's way to hold the writes of one pass back and then to do them."""
+        """`writes`: the disk's way to hold the writes of one pass back and then to do them.
+
+        `peers`: what other brokers of the cluster may have done here; None: there are none.
+        """
         self.broker = broker
         self.coordinators = coordinators
         self.controller = controller
         self.apis = tuple(apis)
+        served = self.apis if peers is None else (*self.apis, *PEER_APIS)
         self.routes: dict[int, Route] = {
             int(api.key) << 16 | version: Route(api, version, metrics.api(api.key))
-            for api in self.apis
+            for api in served
             for version in range(api.min_version, api.max_version + 1)
         }
         self.first_routes = authentication_stage.routes_in(self.routes)
@@ -82,6 +90,8 @@ class Dispatcher:
             self.apis,
             spawn=self.spawn,
             writes=writes,
+            peers=peers,
+            broker_listeners=None if peers is None else listeners_for_brokers(broker.config),
         )
         broker.image.observers.append(self.shared.metadata_answers.picture_changed)
         self._tasks: dict[asyncio.Task[None], None] = {}

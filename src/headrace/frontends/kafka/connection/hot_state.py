@@ -12,6 +12,7 @@ from headrace.ports.deadlines import Deadlines
 
 if TYPE_CHECKING:
     from headrace.broker.gathered_writes import GatheredWrites
+    from headrace.cluster.peers.peer_port import PeerPort
 
 
 class Shared:
@@ -26,13 +27,20 @@ class Shared:
         *,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         writes: "GatheredWrites | None" = None,
+        peers: "PeerPort | None" = None,
+        broker_listeners: frozenset[str] | None = None,
     ) -> None:
+        """`peers` and `broker_listeners`: None where there are no other brokers."""
         self.now = clock.monotonic
         """Seconds, for how long requests take."""
         self.spawn = spawn
         """Runs what a hot handler cannot do at once."""
         self.apis = apis
-        """What is served and advertised."""
+        """What clients are served, and told so."""
+        self.peers = peers
+        """What other brokers may have done here."""
+        self.broker_listeners = broker_listeners
+        """Where other brokers are believed to be such."""
         self.deadlines = Deadlines(clock)
         self.request_pass = RequestPass(self.deadlines, writes, self.now)
         """The one that hot handlers append in."""

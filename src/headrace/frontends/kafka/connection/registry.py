@@ -1,8 +1,8 @@
-"""Every Kafka API that is served. What is not in this table is not advertised and not answered.
+"""Every Kafka API that is served. What is not in a table is not advertised and not answered.
 
 One file an API, named as its key is. Its code is imported with the first request that asks for it
 (`Api.load`): a broker holds what its clients use. `make docs` writes docs/protocol.md from the
-table.
+tables.
 """
 
 from headrace.frontends.kafka.connection.api import Api
@@ -202,3 +202,28 @@ APIS: tuple[Api, ...] = (
         "tests/unit/frontends/test_share_admin.py"
         "::test_offsets_are_described_altered_and_deleted"),
 )  # fmt: skip
+
+PEER_APIS: tuple[Api, ...] = (
+    Api(ApiKey.LEADER_AND_ISR, "cluster", 5, 7, hot=True, in_turn=True, proof=
+        "tests/unit/frontends/test_peer_apis.py"
+        "::test_a_broker_leads_and_follows_what_its_controller_says"),
+    Api(ApiKey.STOP_REPLICA, "cluster", 3, 4, hot=True, in_turn=True, proof=
+        "tests/unit/frontends/test_peer_apis.py"
+        "::test_what_a_broker_is_to_hold_no_longer_is_gone"),
+    Api(ApiKey.UPDATE_METADATA, "cluster", 7, 8, hot=True, in_turn=True, proof=
+        "tests/unit/frontends/test_peer_apis.py"
+        "::test_clients_are_shown_what_the_controller_tells"),
+    Api(ApiKey.CONTROLLED_SHUTDOWN, "cluster", 2, 3, hot=True, in_turn=True, proof=
+        "tests/unit/frontends/test_peer_apis.py"
+        "::test_a_broker_that_stops_is_told_what_it_leads_still"),
+    Api(ApiKey.ALTER_PARTITION, "cluster", 2, 3, hot=True, in_turn=True, proof=
+        "tests/unit/frontends/test_peer_apis.py"
+        "::test_a_leader_is_told_each_partitions_state_or_why_it_stays"),
+    Api(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster", 0, 0, hot=True, in_turn=True, proof=
+        "tests/unit/frontends/test_peer_apis.py"
+        "::test_brokers_are_given_producer_ids_block_by_block"),
+)  # fmt: skip
+"""What brokers of a cluster ask each other: served where there are others, and told to nobody else.
+
+Read by tables (`wire.kafka.peer_messages`).
+"""

@@ -15,13 +15,12 @@ from typing import Any
 
 from headrace.coordination.transactions.producers import TV0, ProducerEpoch
 from headrace.frontends.kafka.connection.authorisation import (
-    CLUSTER_ACTION,
     WRITE_TOPIC,
     WRITE_TRANSACTION,
     permits,
     refused,
-    require,
 )
+from headrace.frontends.kafka.connection.between_brokers import require_broker
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.frontends.kafka.transactions.transactional import (
@@ -44,7 +43,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     """Answer when the last transaction has its answer."""
     pending = Pending()
     if context.version >= _SEVERAL_SINCE:
-        require(context, CLUSTER_ACTION)
+        require_broker(context)
         _several(context, request, pending)
         return pending
     topics = request.v3_and_below_topics

@@ -12,10 +12,10 @@ from functools import partial
 from headrace.coordination.transactions.markers import Marker
 from headrace.frontends.kafka.connection.authorisation import (
     ALTER_CLUSTER,
-    CLUSTER_ACTION,
     authorization_failed,
     permits,
 )
+from headrace.frontends.kafka.connection.between_brokers import from_broker
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
 from headrace.frontends.kafka.transactions.transactional import resolve
@@ -40,7 +40,7 @@ def handle(context: RequestContext, request: Entity) -> Pending:
     def answered(at: int, partition: TopicPartition, error: ApiError | None) -> None:
         written((at, partition), ErrorCode.NONE if error is None else error.code)
 
-    if permits(context, ALTER_CLUSTER) or permits(context, CLUSTER_ACTION):
+    if permits(context, ALTER_CLUSTER) or from_broker(context):
         for at, partitions, marker in wanted:
             context.coordinators.participants.write(marker, partitions, partial(answered, at))
     else:

@@ -51,10 +51,11 @@ class Message:
         reader = reader_of(version >= self.flexible_from)(memoryview(data), at)
         return _read_struct(self.fields, reader, version)
 
-    def encode(self, fields: Mapping[str, Any], version: int, *, head: int) -> bytes:
-        """Write the fields behind an int16: a key's type, or a value's version."""
+    def encode(self, fields: Mapping[str, Any], version: int, *, head: int | None = None) -> bytes:
+        """Write the fields, of records behind an int16: a key's type, or a value's version."""
         writer = writer_of(version >= self.flexible_from)()
-        writer.int16(head)
+        if head is not None:
+            writer.int16(head)
         _write_struct(self.fields, writer, fields, version)
         return bytes(writer.out)
 
@@ -87,9 +88,10 @@ def _write_struct(
 ) -> None:
     tags: list[tuple[int, bytes]] = []
     for field in fields:
+        if not field.since <= version <= field.until:
+            continue
         if field.tag is None:
-            if field.since <= version <= field.until:
-                field.type.write(writer, values[field.name], version)
+            field.type.write(writer, values[field.name], version)
             continue
         value = values.get(field.name, field.default)
         if value != field.default:
@@ -180,6 +182,7 @@ def _write_uint16(writer: Writer, value: int, _version: int) -> None:
 
 
 # By the names of their methods, not the methods: each encoding has its own.
+boolean = Type(lambda reader, _: reader.boolean(), lambda writer, value, _: writer.boolean(value))
 int8 = Type(lambda reader, _: reader.int8(), lambda writer, value, _: writer.int8(value))
 int16 = Type(lambda reader, _: reader.int16(), lambda writer, value, _: writer.int16(value))
 uint16 = Type(lambda reader, _: reader.int16() & 0xFFFF, _write_uint16)

@@ -1,0 +1,256 @@
+"""What a broker asks of the controller: of itself where it is that, else of the other broker."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from itertools import groupby
+from typing import Any, TypeVar
+
+from headrace.broker.metadata_image import ImageDelta, TopicInfo
+from headrace.client.calls import Call, ColdCall, Maker, check, error_code
+from headrace.client.transport import ClientError
+from headrace.cluster.controller import Controller
+from headrace.cluster.controller_port import Spend
+from headrace.cluster.events import IsrAsked
+from headrace.cluster.peers.controller_channel import ControllerChannel
+from headrace.cluster.peers.peer_call import Fields, PeerCall
+from headrace.cluster.topic_creation import USE_DEFAULT, NewTopic
+from headrace.cluster.znodes import ProducerIdBlock
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.replication.controller_calls import AskedIsr, IsrAnswer
+from headrace.wire.kafka.api import ApiKey
+
+_logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+SHOWN_SECONDS_MAX = 10.0
+"""How long is waited until this broker hears of a topic that the controller has created."""
+_CREATION_SECONDS = 30.0
+_UNAVAILABLE = ErrorCode.LEADER_NOT_AVAILABLE
+
+
+class ControllerLink:
+    """One broker's end. `replication.controller_calls.ControllerCalls`."""
+
+    def __init__(self, controller: Controller, channel: ControllerChannel) -> None:
+        """`controller` is this broker's part in being it."""
+        self._controller = controller
+        self._channel = channel
+        self._broker = controller.broker
+
+    def close(self) -> None:
+        """Ask nothing any more."""
+        self._channel.close()
+
+    async def alter_partitions(
+        self, asked: Sequence[AskedIsr]
+    ) -> Mapping[TopicPartition, IsrAnswer | ErrorCode]:
+        """Ask for other ISRs; what holds of each partition now, or why nothing was done about it.
+
+        ApiError and ClientError: no answer came, each change may have been written or not.
+        """
+        own = self._broker.broker_id
+
+        def local() -> Awaitable[Mapping[TopicPartition, IsrAnswer | ErrorCode]]:
+            event = IsrAsked(own, self._epoch, asked)
+            return self._controller.in_term(lambda term: term.alter_partitions(event))
+
+        return await self._ask(local, lambda: self._alter_call(asked))
+
+    async def allocate_producer_ids(self) -> ProducerIdBlock:
+        """Have a block of producer ids reserved for this broker. ApiError."""
+        own = self._broker.broker_id
+
+        def call() -> Call[ProducerIdBlock]:
+            fields = {"brokerId": own, "brokerEpoch": self._epoch}
+            return PeerCall(ApiKey.ALLOCATE_PRODUCER_IDS, fields, self._block)
+
+        try:
+            return await self._ask(lambda: self._controller.reserve_producer_ids(own), call)
+        except ClientError as error:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, str(error)) from error
+
+    async def create_topic(self, wanted: NewTopic, spend: Spend) -> TopicInfo | ApiError:
+        """Have a topic created; it is in this broker's picture when this returns."""
+        partitions = wanted.partitions
+        default = self._broker.config.num_partitions
+        try:
+            if not self._controller.is_controller:
+                spend(default if partitions == USE_DEFAULT else partitions)
+            return await self._ask(
+                lambda: self._create_here(wanted, spend), lambda: _creation(wanted)
+            ) or await self._shown(wanted.name)
+        except ApiError as error:
+            if error.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+                with suppress(ApiError):
+                    await self._shown(wanted.name)
+            return error
+        except ClientError as error:
+            return ApiError(_UNAVAILABLE, str(error))
+
+    async def hand_over(self) -> None:
+        """Have others lead what this broker leads: it is about to stop (controlled shutdown)."""
+        config = self._broker.config
+        left: Sequence[TopicPartition] = ()
+        reason = ""
+        for attempt in range(config.controlled_shutdown_max_retries):
+            if attempt:
+                await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
+            try:
+                left, reason = await self._hand_over_once(), "nobody else in sync can lead it"
+            except (ApiError, ClientError) as error:
+                reason = str(error)
+                continue
+            if not left:
+                return
+        named = f"{left[0]} and others" if len(left) > 1 else str(left[0]) if left else "partitions"
+        _logger.warning(
+            "stopping while this broker leads %s: %s; they have no leader until it is back, or"
+            " another is elected", named, reason,
+        )  # fmt: skip
+
+    async def _hand_over_once(self) -> Sequence[TopicPartition]:
+        own, epoch = self._broker.broker_id, self._epoch
+        if self._controller.is_controller:
+            return await self._controller.in_term(lambda term: term.shut_down(own, epoch))
+        fields = {"brokerId": own, "brokerEpoch": epoch}
+        return await self._channel.ask_once(
+            PeerCall(ApiKey.CONTROLLED_SHUTDOWN, fields, _remaining)
+        )
+
+    @property
+    def _epoch(self) -> int:
+        return self._controller.applier.broker_epoch
+
+    async def _ask(self, local: Callable[[], Awaitable[T]], call: Callable[[], Call[T]]) -> T:
+        async def attempt() -> T:
+            if self._controller.is_controller:
+                return await local()
+            return await self._channel.ask_once(call())
+
+        return await self._channel.retrying(attempt)
+
+    def _alter_call(
+        self, asked: Sequence[AskedIsr]
+    ) -> Call[Mapping[TopicPartition, IsrAnswer | ErrorCode]]:
+        """Make the request; ApiError UNKNOWN_TOPIC_ID: the picture has lost a topic meanwhile."""
+        topics = self._broker.image.topics
+        names: dict[bytes, str] = {}
+        wanted: list[dict[str, Any]] = []
+        for name, some in groupby(asked, lambda wanted: wanted.topic_partition.topic):
+            if name not in topics:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, f"there is no topic {name} any more")
+            topic_id = topics[name].topic_id
+            names[topic_id] = name
+            wanted.append({"topicId": topic_id, "partitions": list(map(_isr_fields, some))})
+        fields = {
+            "brokerId": self._broker.broker_id,
+            "brokerEpoch": self._epoch,
+            "topics": wanted,
+        }
+        return PeerCall(
+            ApiKey.ALTER_PARTITION, fields, lambda response: _isr_answers(response, names)
+        )
+
+    def _block(self, response: Fields) -> ProducerIdBlock:
+        check(response["errorCode"])
+        first = response["producerIdStart"]
+        last = first + response["producerIdLen"] - 1
+        return ProducerIdBlock(self._broker.broker_id, first, last)
+
+    async def _create_here(self, wanted: NewTopic, spend: Spend) -> TopicInfo | None:
+        (outcome,) = await self._controller.create_topics([wanted], spend=spend)
+        if isinstance(outcome, ApiError):
+            raise outcome
+        return outcome
+
+    async def _shown(self, name: str) -> TopicInfo:
+        """Wait until the picture has the topic. ApiError: it does not hear of it."""
+        image = self._broker.image
+        heard = asyncio.get_running_loop().create_future()
+
+        def look(delta: ImageDelta, structural: bool) -> None:
+            if structural and name in image.topics and not heard.done():
+                heard.set_result(None)
+
+        image.observers.append(look)
+        try:
+            async with asyncio.timeout(SHOWN_SECONDS_MAX):
+                if name not in image.topics:
+                    await heard
+            return image.topics[name]
+        except TimeoutError:
+            raise ApiError(_UNAVAILABLE, f"{name} is created, and not known here yet") from None
+        finally:
+            image.observers.remove(look)
+
+
+def _isr_fields(asked: AskedIsr) -> dict[str, Any]:
+    epochs = asked.epochs or (-1,) * len(asked.isr)
+    return {
+        "partitionIndex": asked.topic_partition.partition,
+        "leaderEpoch": asked.leader_epoch,
+        "newIsr": asked.isr,
+        "newIsrWithEpochs": [
+            {"brokerId": broker, "brokerEpoch": epoch}
+            for broker, epoch in zip(asked.isr, epochs, strict=True)
+        ],
+        "leaderRecoveryState": 0,
+        "partitionEpoch": asked.partition_epoch,
+    }
+
+
+def _isr_answers(
+    response: Fields, names: Mapping[bytes, str]
+) -> Mapping[TopicPartition, IsrAnswer | ErrorCode]:
+    check(response["errorCode"])
+    return {
+        TopicPartition(names[topic["topicId"]], partition["partitionIndex"]): (
+            error_code(partition["errorCode"])
+            if partition["errorCode"]
+            else IsrAnswer(
+                BrokerId(partition["leaderId"]),
+                LeaderEpoch(partition["leaderEpoch"]),
+                tuple(map(BrokerId, partition["isr"])),
+                partition["partitionEpoch"],
+            )
+        )
+        for topic in response["topics"]
+        if topic["topicId"] in names
+        for partition in topic["partitions"]
+    }
+
+
+def _remaining(response: Fields) -> list[TopicPartition]:
+    check(response["errorCode"])
+    return [
+        TopicPartition(partition["topicName"], partition["partitionIndex"])
+        for partition in response["remainingPartitions"]
+    ]
+
+
+def _creation(wanted: NewTopic) -> Call[TopicInfo | None]:
+    def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
+        topic = maker.part(
+            "CreatableTopic",
+            name=wanted.name,
+            num_partitions=wanted.partitions,
+            replication_factor=wanted.replication_factor,
+            assignments=(),
+            configs=tuple(
+                maker.part("CreatableTopicConfig", name=name, value=value)
+                for name, value in wanted.config.items()
+            ),
+        )
+        timeout = timedelta(seconds=_CREATION_SECONDS)
+        return maker.request(topics=(topic,), timeout=timeout, validate_only=False)
+
+    def parse(response: Any) -> None:  # noqa: ANN401 - kio's entity
+        for topic in response.topics:
+            check(topic.error_code, topic.error_message)
+
+    return ColdCall(ApiKey.CREATE_TOPICS, build, parse, versions=(5, 7))

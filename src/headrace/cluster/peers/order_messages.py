@@ -1,0 +1,333 @@
+"""A controller's orders as the requests of Kafka 3.9's, and such requests as orders. Pure.
+
+    LeaderAndIsr     what a broker leads and follows
+    UpdateMetadata   what it shows clients; a topic that goes is led by -2 in each partition
+    StopReplica      what it holds no longer
+
+One message of ours may be all three, in this order. A topic's settings are in none of them: who is
+told of a topic reads them in the store.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from headrace.broker.metadata_image import (
+    NO_LEADER,
+    BrokerInfo,
+    Endpoint,
+    ImageDelta,
+    PartitionInfo,
+    TopicInfo,
+)
+from headrace.cluster.cluster_facts import ClusterFacts, with_epoch
+from headrace.cluster.orders import Follow, Lead, Orders, Replication, Stop
+from headrace.cluster.peers.peer_call import Fields
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
+from headrace.wire.kafka.api import ApiKey
+
+LEADER_OF_WHAT_GOES = BrokerId(-2)
+"""Who leads the partitions of a topic that is being deleted (Kafka's LeaderDuringDelete)."""
+_INCREMENTAL = 1
+"""The request tells of changes: what it does not name stays."""
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""By Kafka's numbers."""
+_NO_ID = bytes(16)
+PARTITIONS_OF_TOPIC_MAX = 100_000
+"""A partition of a higher number is not believed: all below it would be shown too."""
+
+
+class Told(NamedTuple):
+    """One request of a controller."""
+
+    key: ApiKey
+    fields: Fields
+
+
+class Teller(NamedTuple):
+    """Who tells, and by which listener brokers reach each other."""
+
+    controller: BrokerId
+    listener: str
+
+
+def requests_of(orders: Orders, facts: ClusterFacts, teller: Teller) -> list[Told]:
+    """Return orders as requests, in the order in which they are to be sent."""
+    head = {
+        "controllerId": teller.controller,
+        "isKRaftController": False,
+        "controllerEpoch": orders.controller_epoch,
+        "brokerEpoch": orders.broker_epoch,
+    }
+    held = [order.replication for order in orders.orders if not isinstance(order, Stop)]
+    stops = [order for order in orders.orders if isinstance(order, Stop)]
+    told: list[Told] = []
+    if held:
+        fields = _leader_and_isr(held, orders.controller_epoch, facts, teller.listener)
+        told.append(Told(ApiKey.LEADER_AND_ISR, head | fields))
+    if any(orders.delta[:3]) or orders.delta.brokers is not None:
+        shown = _update_metadata(orders, facts)
+        told.append(Told(ApiKey.UPDATE_METADATA, head | shown))
+    if stops:
+        told.append(Told(ApiKey.STOP_REPLICA, head | _stop_replica(stops)))
+    return told
+
+
+def _leader_and_isr(
+    held: Sequence[Replication], controller_epoch: int, facts: ClusterFacts, listener: str
+) -> dict[str, Any]:
+    leaders = {replication.leader for replication in held}
+    return {
+        "type": _INCREMENTAL,
+        "topicStates": [
+            {
+                "topicName": name,
+                "topicId": topic_id,
+                "partitionStates": [
+                    {
+                        "partitionIndex": replication.topic_partition.partition,
+                        "controllerEpoch": controller_epoch,
+                        "leader": replication.leader,
+                        "leaderEpoch": replication.leader_epoch,
+                        "isr": replication.isr,
+                        "partitionEpoch": replication.partition_epoch,
+                        "replicas": replication.replicas,
+                        "addingReplicas": (),
+                        "removingReplicas": (),
+                        "isNew": replication.is_new,
+                        "leaderRecoveryState": 0,
+                    }
+                    for replication in some
+                ],
+            }
+            for (name, topic_id), some in groupby(held, _topic_of)
+        ],
+        "liveLeaders": [
+            {"brokerId": broker.broker_id, "hostName": endpoint.host, "port": endpoint.port}
+            for broker in facts.brokers.values()
+            if broker.broker_id in leaders
+            for endpoint in (broker.endpoint(listener),)
+            if endpoint is not None
+        ],
+    }
+
+
+def _topic_of(replication: Replication) -> tuple[str, bytes]:
+    return replication.topic_partition.topic, replication.topic_id
+
+
+def _stop_replica(stops: Sequence[Stop]) -> dict[str, Any]:
+    return {
+        "topicStates": [
+            {
+                "topicName": name,
+                "partitionStates": [
+                    {
+                        "partitionIndex": stop.topic_partition.partition,
+                        "leaderEpoch": stop.leader_epoch,
+                        "deletePartition": stop.delete,
+                    }
+                    for stop in some
+                ],
+            }
+            for name, some in groupby(stops, lambda stop: stop.topic_partition.topic)
+        ]
+    }
+
+
+def _update_metadata(orders: Orders, facts: ClusterFacts) -> dict[str, Any]:
+    delta = orders.delta
+    shown: dict[str, Iterable[PartitionInfo]] = {
+        **{name: _going(facts, name) for name in delta.removed},
+        **delta.partitions,
+        **{topic.name: topic.partitions for topic in delta.topics},
+    }
+    brokers = facts.brokers.values() if delta.brokers is None else delta.brokers
+    return {
+        "type": _INCREMENTAL,
+        "topicStates": [
+            {
+                "topicName": name,
+                "topicId": facts.topics[name].node.topic_id or _NO_ID,
+                "partitionStates": [
+                    _shown_fields(orders.controller_epoch, facts, name, partition)
+                    for partition in partitions
+                ],
+            }
+            for name, partitions in shown.items()
+            if name in facts.topics
+        ],
+        "liveBrokers": [_broker_fields(broker) for broker in brokers],
+    }
+
+
+def _going(facts: ClusterFacts, name: str) -> Iterator[PartitionInfo]:
+    topic = facts.topics.get(name)
+    for index in () if topic is None else topic.node.partitions:
+        yield PartitionInfo(index, LEADER_OF_WHAT_GOES, LeaderEpoch(0), (), ())
+
+
+def _shown_fields(
+    controller_epoch: int, facts: ClusterFacts, name: str, partition: PartitionInfo
+) -> dict[str, Any]:
+    return {
+        "partitionIndex": partition.index,
+        "controllerEpoch": controller_epoch,
+        "leader": partition.leader,
+        "leaderEpoch": partition.leader_epoch,
+        "isr": partition.isr,
+        "zkVersion": facts.topics[name].versions.get(partition.index, 0),
+        "replicas": partition.replicas,
+        "offlineReplicas": partition.offline,
+    }
+
+
+def _broker_fields(broker: BrokerInfo) -> dict[str, Any]:
+    return {
+        "id": broker.broker_id,
+        "endpoints": [
+            {
+                "port": endpoint.port,
+                "host": endpoint.host,
+                "listener": endpoint.listener,
+                "securityProtocol": _PROTOCOLS.index(endpoint.protocol),
+            }
+            for endpoint in broker.endpoints
+        ],
+        "rack": broker.rack,
+    }
+
+
+# --- and back ------------------------------------------------------------------------------------
+
+
+def led_and_followed(request: Fields, own: BrokerId) -> Orders:
+    """Return what a LeaderAndIsr request orders broker `own` to do."""
+    orders = [
+        Lead(replication) if replication.leader == own else Follow(replication)
+        for topic in request["topicStates"]
+        for replication in _replications(topic)
+    ]
+    return Orders(request["controllerEpoch"], request["brokerEpoch"], orders)
+
+
+def _replications(topic: Fields) -> Iterator[Replication]:
+    for state in topic["partitionStates"]:
+        yield Replication(
+            TopicPartition(topic["topicName"], state["partitionIndex"]),
+            topic["topicId"],
+            BrokerId(state["leader"]),
+            LeaderEpoch(state["leaderEpoch"]),
+            tuple(map(BrokerId, state["isr"])),
+            tuple(map(BrokerId, state["replicas"])),
+            state["partitionEpoch"],
+            state["isNew"],
+        )
+
+
+def stopped(request: Fields, topics: Mapping[str, TopicInfo]) -> Orders:
+    """Return what a StopReplica request orders; `topics` know the ids, which it does not say."""
+    orders = [
+        Stop(
+            TopicPartition(topic["topicName"], state["partitionIndex"]),
+            topics[topic["topicName"]].topic_id if topic["topicName"] in topics else _NO_ID,
+            LeaderEpoch(state["leaderEpoch"]),
+            state["deletePartition"],
+        )
+        for topic in request["topicStates"]
+        for state in topic["partitionStates"]
+    ]
+    return Orders(request["controllerEpoch"], request["brokerEpoch"], orders)
+
+
+def unknown_topics(request: Fields, topics: Mapping[str, TopicInfo]) -> list[str]:
+    """Return the topics of a LeaderAndIsr or UpdateMetadata request that `topics` do not have."""
+    return [
+        topic["topicName"]
+        for topic in request["topicStates"]
+        if topic["topicName"] not in topics
+        or topics[topic["topicName"]].topic_id != topic["topicId"]
+    ]
+
+
+def shown(
+    request: Fields,
+    topics: Mapping[str, TopicInfo],
+    configs: Mapping[str, Mapping[str, str]],
+    registered: Mapping[BrokerId, BrokerInfo],
+) -> ImageDelta:
+    """Return what an UpdateMetadata request has clients be shown.
+
+    `topics` are those shown now, `configs` the settings of those that are not; `registered` are the
+    brokers as the store has them, with the epochs that the request does not say. ApiError
+    INVALID_REQUEST for a partition's number that cannot be.
+    """
+    removed: list[str] = []
+    whole: list[TopicInfo] = []
+    partitions: dict[str, list[PartitionInfo]] = {}
+    for topic in request["topicStates"]:
+        name, topic_id = topic["topicName"], topic["topicId"]
+        states = topic["partitionStates"]
+        known = topics.get(name)
+        if any(state["leader"] == LEADER_OF_WHAT_GOES for state in states):
+            removed.append(name)
+            continue
+        found = {state["partitionIndex"]: _partition_shown(state) for state in states}
+        if not all(0 <= index < PARTITIONS_OF_TOPIC_MAX for index in found):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if known is None or known.topic_id != topic_id:
+            if known is not None:
+                removed.append(name)
+            whole.append(_topic_shown(name, topic_id, (), found, configs.get(name, {})))
+        elif max(found, default=-1) >= len(known.partitions):
+            whole.append(_topic_shown(name, topic_id, known.partitions, found, known.config))
+        else:
+            partitions[name] = list(found.values())
+    brokers = [_broker_shown(broker, registered) for broker in request["liveBrokers"]]
+    return ImageDelta(whole, removed, partitions, brokers, BrokerId(request["controllerId"]))
+
+
+def _partition_shown(state: Fields) -> PartitionInfo:
+    return PartitionInfo(
+        state["partitionIndex"],
+        BrokerId(state["leader"]),
+        LeaderEpoch(state["leaderEpoch"]),
+        tuple(map(BrokerId, state["replicas"])),
+        tuple(map(BrokerId, state["isr"])),
+        tuple(map(BrokerId, state["offlineReplicas"])),
+    )
+
+
+def _topic_shown(
+    name: str,
+    topic_id: bytes,
+    known: Sequence[PartitionInfo],
+    found: Mapping[int, PartitionInfo],
+    config: Mapping[str, str],
+) -> TopicInfo:
+    """Return the topic; partitions below the last that nobody has told of yet have no leader."""
+    present = {partition.index: partition for partition in known} | dict(found)
+    all_of_it = tuple(
+        present.get(index) or PartitionInfo(index, NO_LEADER, LeaderEpoch(-1), (), ())
+        for index in range(max(present, default=-1) + 1)
+    )
+    return TopicInfo(name, topic_id, all_of_it, name in INTERNAL_TOPICS, config)
+
+
+def _broker_shown(broker: Fields, registered: Mapping[BrokerId, BrokerInfo]) -> BrokerInfo:
+    endpoints = tuple(
+        Endpoint(
+            endpoint["listener"],
+            endpoint["host"],
+            endpoint["port"],
+            _protocol(endpoint["securityProtocol"]),
+        )
+        for endpoint in broker["endpoints"]
+    )
+    told = BrokerInfo(BrokerId(broker["id"]), endpoints, broker["rack"])
+    return with_epoch(told, registered)
+
+
+def _protocol(number: int) -> str:
+    return _PROTOCOLS[number] if 0 <= number < len(_PROTOCOLS) else ""

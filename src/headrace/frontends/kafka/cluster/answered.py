@@ -1,0 +1,50 @@
+"""Answers to other brokers: who asks is checked, then the port does it, then a table encodes it.
+
+Whoever comes by another listener, has no permission, or names a broker that is not registered, is
+answered CLUSTER_AUTHORIZATION_FAILED, and nothing is done (CVE-2018-1288).
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from headrace.cluster.peers.peer_call import Fields
+from headrace.frontends.kafka.connection.between_brokers import from_broker
+from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId
+from headrace.net.pending import Pending
+from headrace.wire.kafka.peer_messages import PEER_MESSAGES
+
+if TYPE_CHECKING:
+    from headrace.cluster.peers.peer_port import PeerPort
+
+Work = Callable[["PeerPort", Fields], Awaitable[Fields]]
+"""Does what is asked; the response's fields. ApiError: it is refused whole."""
+Refused = Callable[[ErrorCode], Fields]
+"""Makes the response that refuses the whole request."""
+
+
+def answered(
+    context: RequestContext, body: memoryview, sender: str, work: Work, refused: Refused
+) -> Pending:
+    """Have a request of the broker named in the field `sender` done. Malformed."""
+    version, messages = context.version, PEER_MESSAGES[context.api_key]
+    request = messages.request.decode(body, version)
+    peers = context.shared.peers if from_broker(context) else None
+    pending = Pending(alone=True)
+
+    async def answer() -> None:
+        try:
+            if peers is None or not await peers.knows(BrokerId(request[sender])):
+                fields = refused(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            else:
+                fields = await work(peers, request)
+        except ApiError as error:
+            fields = refused(error.code)
+        except Exception as error:  # noqa: BLE001 - the connection is told to end, and says why
+            pending.fail(error)
+            return
+        pending.resolve(messages.response.encode(fields, version))
+
+    context.shared.spawn(answer())
+    return pending

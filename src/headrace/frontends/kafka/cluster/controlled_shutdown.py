@@ -1,0 +1,32 @@
+"""ControlledShutdown (key 7, v2-v3): a broker that is about to stop hands over what it leads.
+
+* Told are the partitions that it leads still, of those with other replicas: it may ask again.
+* NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE where it is not registered.
+v2 broker epoch · v3 flexible
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.cluster.peers.peer_call import Fields
+from headrace.frontends.kafka.cluster.answered import answered
+from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.model.errors import ErrorCode
+from headrace.model.nouns import BrokerId
+
+if TYPE_CHECKING:
+    from headrace.cluster.peers.peer_port import PeerPort
+
+
+def handle(context: RequestContext, body: memoryview) -> Answer:
+    """Answer when others lead what they can."""
+    return answered(context, body, "brokerId", _carried_out, _refused)
+
+
+async def _carried_out(peers: "PeerPort", request: Fields) -> Fields:
+    left = await peers.shut_down(BrokerId(request["brokerId"]), request["brokerEpoch"])
+    remaining = [{"topicName": name, "partitionIndex": index} for name, index in left]
+    return {"errorCode": ErrorCode.NONE, "remainingPartitions": remaining}
+
+
+def _refused(code: ErrorCode) -> Fields:
+    return {"errorCode": code, "remainingPartitions": ()}

@@ -1,0 +1,54 @@
+"""LeaderAndIsr (key 4, v5-v7): the controller says what a broker leads and follows.
+
+* STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: nothing is done. Per partition:
+  STALE_CONTROLLER_EPOCH for an older leader epoch than one known, KAFKA_STORAGE_ERROR.
+v5 topic ids · v6 leader recovery · v7 KRaft flag
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from headrace.cluster.orders import Failed
+from headrace.cluster.peers.peer_call import Fields
+from headrace.frontends.kafka.cluster.answered import answered
+from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.model.errors import ErrorCode
+from headrace.model.nouns import TopicPartition
+
+if TYPE_CHECKING:
+    from headrace.cluster.peers.peer_port import PeerPort
+
+_SAID = {ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.STALE_CONTROLLER_EPOCH}
+"""Codes that Kafka has another one for in this API."""
+
+
+def handle(context: RequestContext, body: memoryview) -> Answer:
+    """Answer when the partitions are led and followed."""
+    return answered(context, body, "controllerId", _carried_out, _refused)
+
+
+async def _carried_out(peers: "PeerPort", request: Fields) -> Fields:
+    failed = await peers.lead_and_follow(request)
+    topics = [
+        {
+            "topicId": topic["topicId"],
+            "partitionErrors": [
+                {
+                    "partitionIndex": state["partitionIndex"],
+                    "errorCode": _code(failed, topic, state),
+                }
+                for state in topic["partitionStates"]
+            ],
+        }
+        for topic in request["topicStates"]
+    ]
+    return {"errorCode": ErrorCode.NONE, "topics": topics}
+
+
+def _code(failed: Failed, topic: Any, state: Any) -> int:  # noqa: ANN401 - of a table
+    partition = TopicPartition(topic["topicName"], state["partitionIndex"])
+    code = failed.get(partition, ErrorCode.NONE)
+    return _SAID.get(code, code)
+
+
+def _refused(code: ErrorCode) -> Fields:
+    return {"errorCode": code, "topics": ()}

@@ -1,0 +1,29 @@
+"""UpdateMetadata (key 6, v7-v8): the controller says what clients are shown of the cluster.
+
+* Partitions that are not named stay as they are; the live brokers are all there are.
+v7 topic ids · v8 KRaft flag
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.cluster.peers.peer_call import Fields
+from headrace.frontends.kafka.cluster.answered import answered
+from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.model.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.cluster.peers.peer_port import PeerPort
+
+
+def handle(context: RequestContext, body: memoryview) -> Answer:
+    """Answer when clients are shown it."""
+    return answered(context, body, "controllerId", _carried_out, _refused)
+
+
+async def _carried_out(peers: "PeerPort", request: Fields) -> Fields:
+    await peers.show(request)
+    return {"errorCode": ErrorCode.NONE}
+
+
+def _refused(code: ErrorCode) -> Fields:
+    return {"errorCode": code}

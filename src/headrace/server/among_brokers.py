@@ -1,0 +1,92 @@
+"""What one broker of a cluster has to do with the others: the ways to them, and what they ask."""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
+
+from headrace.broker.broker import Broker
+from headrace.client.client import Client
+from headrace.client.events import EventTransport
+from headrace.cluster.catalog import Catalog
+from headrace.cluster.controller import Controller
+from headrace.cluster.leader_balance import LeaderBalance
+from headrace.cluster.peers.controller_channel import ControllerChannel
+from headrace.cluster.peers.controller_link import ControllerLink
+from headrace.cluster.peers.order_channels import OrderChannels
+from headrace.cluster.peers.order_messages import Teller
+from headrace.cluster.peers.peer_service import PeerService
+from headrace.config.broker import BrokerConfig
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.model.nouns import BrokerId
+from headrace.ports.network import Network
+from headrace.ports.store import Store
+from headrace.ports.world import World
+from headrace.server.replicating import Replicating
+
+
+class AmongBrokers:
+    """One broker's link to the controller, and its service to the others."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        store: Store,
+        world: World,
+        directories: Collection[LogDirectory],
+        fatal: Callable[[Exception], None],
+    ) -> None:
+        """`store` is the cluster's; it is joined later. `fatal` ends the process."""
+        broker = controller.broker
+        catalog, config = Catalog(store), broker.config
+        client = _client(config, broker.broker_id, world.network)
+        channel = ControllerChannel(client, catalog, config.inter_broker_listener_name)
+        self.link = ControllerLink(controller, channel)
+        self.service = PeerService(controller, catalog)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._balance: LeaderBalance | None = None
+        if config.auto_leader_rebalance_enable:
+            self._balance = LeaderBalance(controller, self._run)
+        self.replicating = Replicating(
+            broker,
+            controller.applier,
+            store,
+            world,
+            directories,
+            config.inter_broker_listener_name,
+            fatal,
+        )
+        """What follows here, and keeps in sync who follows what is led here."""
+        self.isr_keeper = self.replicating.keep_in_sync(self.link)
+        controller.forward(self.link.create_topic, self.link.allocate_producer_ids)
+
+    async def leave(self) -> None:
+        """Have others lead what this broker leads, before it stops taking requests."""
+        await self.link.hand_over()
+
+    def close(self) -> None:
+        """Ask and look for nothing any more."""
+        if self._balance is not None:
+            self._balance.close()
+        self.link.close()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def order_channels(broker: Broker, network: Network) -> OrderChannels:
+    """Return how the orders of this broker, as the controller, reach the others."""
+    config, own = broker.config, broker.broker_id
+    listener = config.control_plane_listener_name or config.inter_broker_listener_name
+    return OrderChannels(lambda: _client(config, own, network), Teller(own, listener))
+
+
+def _client(config: BrokerConfig, own: BrokerId, network: Network) -> Client:
+    return Client(
+        EventTransport(network.connect),
+        (),
+        client_id=str(own),
+        request_timeout_seconds=config.controller_socket_timeout_ms / 1000,
+        patient=True,
+    )

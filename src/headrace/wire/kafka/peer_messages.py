@@ -1,0 +1,299 @@
+"""What brokers and their controller say to each other, as tables: keys 4-7, 56 and 67.
+
+Every version there has been, with the fields' names of Kafka's message definitions. Messages are
+read to dicts and written from them; what they mean is said where they are used. Keys 4-7 ended with
+Kafka 4.0: the newest versions here are those of Kafka 3.9 with ZooKeeper.
+
+ControlledShutdown v0 had a request header without a client id: only its body is known here.
+"""
+
+from typing import NamedTuple
+
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.coordinator_records.schema import (
+    Field,
+    Message,
+    array,
+    boolean,
+    int8,
+    int16,
+    int32,
+    int32s,
+    int64,
+    nullable_string,
+    string,
+    struct,
+    uuid,
+)
+
+
+class PeerMessages(NamedTuple):
+    """Both directions of one API."""
+
+    request: Message
+    response: Message
+
+
+_ISR_PARTITION = struct(
+    Field("topicName", string, until=1),
+    Field("partitionIndex", int32),
+    Field("controllerEpoch", int32),
+    Field("leader", int32),
+    Field("leaderEpoch", int32),
+    Field("isr", int32s),
+    Field("partitionEpoch", int32),
+    Field("replicas", int32s),
+    Field("addingReplicas", int32s, since=3),
+    Field("removingReplicas", int32s, since=3),
+    Field("isNew", boolean, since=1),
+    Field("leaderRecoveryState", int8, since=6),
+)
+_ISR_TOPIC = struct(
+    Field("topicName", string),
+    Field("topicId", uuid, since=5),
+    Field("partitionStates", array(_ISR_PARTITION)),
+)
+_LIVE_LEADER = struct(Field("brokerId", int32), Field("hostName", string), Field("port", int32))
+_PARTITION_ERROR = struct(
+    Field("topicName", string, until=4),
+    Field("partitionIndex", int32),
+    Field("errorCode", int16),
+)
+_LEADER_AND_ISR = PeerMessages(
+    Message(
+        [
+            Field("controllerId", int32),
+            Field("isKRaftController", boolean, since=7),
+            Field("controllerEpoch", int32),
+            Field("brokerEpoch", int64, since=2),
+            Field("type", int8, since=5),
+            Field("ungroupedPartitionStates", array(_ISR_PARTITION), until=1),
+            Field("topicStates", array(_ISR_TOPIC), since=2),
+            Field("liveLeaders", array(_LIVE_LEADER)),
+        ],
+        latest=7,
+        flexible_from=4,
+    ),
+    Message(
+        [
+            Field("errorCode", int16),
+            Field("partitionErrors", array(_PARTITION_ERROR), until=4),
+            Field(
+                "topics",
+                array(
+                    struct(
+                        Field("topicId", uuid), Field("partitionErrors", array(_PARTITION_ERROR))
+                    )
+                ),
+                since=5,
+            ),
+        ],
+        latest=7,
+        flexible_from=4,
+    ),
+)
+
+_STOPPED_PARTITION = struct(
+    Field("partitionIndex", int32),
+    Field("leaderEpoch", int32),
+    Field("deletePartition", boolean),
+)
+_NAMED_PARTITION = struct(Field("topicName", string), Field("partitionIndex", int32))
+_STOP_REPLICA = PeerMessages(
+    Message(
+        [
+            Field("controllerId", int32),
+            Field("isKRaftController", boolean, since=4),
+            Field("controllerEpoch", int32),
+            Field("brokerEpoch", int64, since=1),
+            Field("deletePartitions", boolean, until=2),
+            Field("ungroupedPartitions", array(_NAMED_PARTITION), until=0),
+            Field(
+                "topics",
+                array(struct(Field("name", string), Field("partitionIndexes", int32s))),
+                since=1,
+                until=2,
+            ),
+            Field(
+                "topicStates",
+                array(
+                    struct(
+                        Field("topicName", string),
+                        Field("partitionStates", array(_STOPPED_PARTITION)),
+                    )
+                ),
+                since=3,
+            ),
+        ],
+        latest=4,
+        flexible_from=2,
+    ),
+    Message(
+        [
+            Field("errorCode", int16),
+            Field(
+                "partitionErrors",
+                array(
+                    struct(
+                        Field("topicName", string),
+                        Field("partitionIndex", int32),
+                        Field("errorCode", int16),
+                    )
+                ),
+            ),
+        ],
+        latest=4,
+        flexible_from=2,
+    ),
+)
+
+_SHOWN_PARTITION = struct(
+    Field("topicName", string, until=4),
+    Field("partitionIndex", int32),
+    Field("controllerEpoch", int32),
+    Field("leader", int32),
+    Field("leaderEpoch", int32),
+    Field("isr", int32s),
+    Field("zkVersion", int32),
+    Field("replicas", int32s),
+    Field("offlineReplicas", int32s, since=4),
+)
+_SHOWN_TOPIC = struct(
+    Field("topicName", string),
+    Field("topicId", uuid, since=7),
+    Field("partitionStates", array(_SHOWN_PARTITION)),
+)
+_SHOWN_ENDPOINT = struct(
+    Field("port", int32),
+    Field("host", string),
+    Field("listener", string, since=3),
+    Field("securityProtocol", int16),
+)
+_SHOWN_BROKER = struct(
+    Field("id", int32),
+    Field("v0Host", string, until=0),
+    Field("v0Port", int32, until=0),
+    Field("endpoints", array(_SHOWN_ENDPOINT), since=1),
+    Field("rack", nullable_string, since=2),
+)
+_UPDATE_METADATA = PeerMessages(
+    Message(
+        [
+            Field("controllerId", int32),
+            Field("isKRaftController", boolean, since=8),
+            Field("type", int8, since=8, tag=0, default=0),
+            Field("controllerEpoch", int32),
+            Field("brokerEpoch", int64, since=5),
+            Field("ungroupedPartitionStates", array(_SHOWN_PARTITION), until=4),
+            Field("topicStates", array(_SHOWN_TOPIC), since=5),
+            Field("liveBrokers", array(_SHOWN_BROKER)),
+        ],
+        latest=8,
+        flexible_from=6,
+    ),
+    Message([Field("errorCode", int16)], latest=8, flexible_from=6),
+)
+
+_CONTROLLED_SHUTDOWN = PeerMessages(
+    Message(
+        [Field("brokerId", int32), Field("brokerEpoch", int64, since=2)], latest=3, flexible_from=3
+    ),
+    Message(
+        [Field("errorCode", int16), Field("remainingPartitions", array(_NAMED_PARTITION))],
+        latest=3,
+        flexible_from=3,
+    ),
+)
+
+_WANTED_ISR = struct(
+    Field("partitionIndex", int32),
+    Field("leaderEpoch", int32),
+    Field("newIsr", int32s, until=2),
+    Field(
+        "newIsrWithEpochs",
+        array(struct(Field("brokerId", int32), Field("brokerEpoch", int64))),
+        since=3,
+    ),
+    Field("leaderRecoveryState", int8, since=1),
+    Field("partitionEpoch", int32),
+)
+_WRITTEN_ISR = struct(
+    Field("partitionIndex", int32),
+    Field("errorCode", int16),
+    Field("leaderId", int32),
+    Field("leaderEpoch", int32),
+    Field("isr", int32s),
+    Field("leaderRecoveryState", int8, since=1),
+    Field("partitionEpoch", int32),
+)
+_ALTER_PARTITION = PeerMessages(
+    Message(
+        [
+            Field("brokerId", int32),
+            Field("brokerEpoch", int64),
+            Field(
+                "topics",
+                array(
+                    struct(
+                        Field("topicName", string, until=1),
+                        Field("topicId", uuid, since=2),
+                        Field("partitions", array(_WANTED_ISR)),
+                    )
+                ),
+            ),
+        ],
+        latest=3,
+        flexible_from=0,
+    ),
+    Message(
+        [
+            Field("throttleTimeMs", int32),
+            Field("errorCode", int16),
+            Field(
+                "topics",
+                array(
+                    struct(
+                        Field("topicName", string, until=1),
+                        Field("topicId", uuid, since=2),
+                        Field("partitions", array(_WRITTEN_ISR)),
+                    )
+                ),
+            ),
+        ],
+        latest=3,
+        flexible_from=0,
+    ),
+)
+
+_ALLOCATE_PRODUCER_IDS = PeerMessages(
+    Message([Field("brokerId", int32), Field("brokerEpoch", int64)], latest=0, flexible_from=0),
+    Message(
+        [
+            Field("throttleTimeMs", int32),
+            Field("errorCode", int16),
+            Field("producerIdStart", int64),
+            Field("producerIdLen", int32),
+        ],
+        latest=0,
+        flexible_from=0,
+    ),
+)
+
+PEER_MESSAGES: dict[ApiKey, PeerMessages] = {
+    ApiKey.LEADER_AND_ISR: _LEADER_AND_ISR,
+    ApiKey.STOP_REPLICA: _STOP_REPLICA,
+    ApiKey.UPDATE_METADATA: _UPDATE_METADATA,
+    ApiKey.CONTROLLED_SHUTDOWN: _CONTROLLED_SHUTDOWN,
+    ApiKey.ALTER_PARTITION: _ALTER_PARTITION,
+    ApiKey.ALLOCATE_PRODUCER_IDS: _ALLOCATE_PRODUCER_IDS,
+}
+
+PEER_VERSIONS: dict[ApiKey, tuple[int, int]] = {
+    ApiKey.LEADER_AND_ISR: (5, 7),
+    ApiKey.STOP_REPLICA: (3, 4),
+    ApiKey.UPDATE_METADATA: (7, 8),
+    ApiKey.CONTROLLED_SHUTDOWN: (2, 3),
+    ApiKey.ALTER_PARTITION: (2, 3),
+    ApiKey.ALLOCATE_PRODUCER_IDS: (0, 0),
+}
+"""Versions that are spoken: since topics have ids (Kafka 2.8), and each message its epochs."""
