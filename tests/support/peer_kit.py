@@ -11,7 +11,7 @@ from headrace.client.handshake import VersionsCall
 from headrace.client.transport import Address
 from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.cluster.topic_creation import NewTopic
-from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.model.nouns import BrokerId
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 from headrace.wire.kafka.api import ApiKey
@@ -88,15 +88,6 @@ class Asker:
     def close(self) -> None:
         """End the connection."""
         self._client.close()
-
-
-def bare_log(cluster: SimCluster, number: int, partition: TopicPartition) -> None:
-    """Give a broker an empty log of a partition, as a replica that has fetched it has one."""
-    broker = cluster.brokers[number].broker
-    topic = broker.image.topics[partition.topic]
-    leader = topic.partitions[partition.partition].leader
-    config = cluster.brokers[leader].broker.partition(*partition).log.config
-    broker.directories[0].create_log(partition, topic.topic_id, config)
 
 
 def head(cluster: SimCluster, to: int, **other: Any) -> dict[str, Any]:

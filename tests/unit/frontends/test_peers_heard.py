@@ -16,7 +16,6 @@ from tests.support.peer_kit import (
     BROKERS,
     CLIENTS,
     Asker,
-    bare_log,
     head,
     led,
     live,
@@ -144,7 +143,6 @@ def test_a_leader_hands_over_when_its_broker_stops_and_leads_again_nothing_by_it
     async def story(cluster: SimCluster) -> None:
         await started(cluster, 0, 1, 2)
         await topic(cluster, 1, 2)
-        bare_log(cluster, 2, T0)
         seen = []
         image = cluster.brokers[2].broker.image
         image.observers.append(lambda *_: seen.append(image.topics["t"].partitions[0].leader))
