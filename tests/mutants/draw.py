@@ -26,7 +26,7 @@ LEFT_OUT = (
     "src/headrace/kernels/same_shape.py",
     "src/headrace/kernels/decode_batches.py",
 )
-"""Spark's and ZooKeeper's tests need minutes and a Java; what numba compiles, coverage cannot see."""
+"""Spark's and ZooKeeper's tests need minutes and a Java; what numba compiles is not seen to run."""
 COMPARED: dict[type[ast.cmpop], tuple[str, str]] = {
     ast.Lt: ("<", "<="),
     ast.LtE: ("<=", "<"),
