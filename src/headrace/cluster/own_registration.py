@@ -2,7 +2,8 @@
 
 A broker that is killed and starts at once finds itself registered still: its former session goes on
 until the store has not heard of it for long. That the registration is its own it knows by a file in
-its log directories; nobody else can be using them, for they are locked.
+its log directories; nobody else can be using them, for they are locked. A copy of them is somebody
+else's: the file says where, and since which start of the machine, it was written.
 """
 
 import logging
@@ -102,13 +103,11 @@ class OwnRegistration:
 
     async def _keep(self, session: int) -> None:
         """Have the next start know that this session is ours, before anything is made in it."""
-        content = f"{_PREFIX}{session}\n".encode()
         for directory in self._broker.directories:
             if directory.fenced:
                 continue
-            write = partial(directory.disk.replace, _path_in(directory), content)
             try:
-                await called_back(partial(directory.disk.run, write))
+                await called_back(partial(directory.disk.run, partial(_write, directory, session)))
             except OSError as error:
                 _logger.warning(
                     "%s: %s: should the broker be killed, its next start is refused until its"
@@ -123,12 +122,26 @@ def _path_in(directory: LogDirectory) -> str:
     return f"{directory.path}/{file_names.SESSION}"
 
 
+def _place(directory: LogDirectory) -> str:
+    """Return what a copy of the directory does not have. Blocking."""
+    disk = directory.disk
+    return f"boot_id: {disk.boot_id()}\npath: {disk.absolute(directory.path)}\n"
+
+
+def _write(directory: LogDirectory, session: int) -> None:
+    """Write down a session. Blocking. OSError."""
+    content = f"{_PREFIX}{session}\n{_place(directory)}"
+    directory.disk.replace(_path_in(directory), content.encode())
+
+
 def _read(directory: LogDirectory) -> set[int]:
-    """Return the session that a directory names. Blocking. ConfigError."""
+    """Return the session that a directory names, unless it is a copy. Blocking. ConfigError."""
     content = read_file(directory.disk, _path_in(directory))
     if content is None:
         return set()
     try:
-        return {int(content.decode("ascii").removeprefix(_PREFIX))}
+        session, _, place = content.decode().removeprefix(_PREFIX).partition("\n")
+        found = {int(session)}
     except ValueError:
         raise ConfigError(f"{_path_in(directory)}: names no session; remove it") from None
+    return found if place == _place(directory) else set()

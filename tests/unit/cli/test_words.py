@@ -279,6 +279,7 @@ PLAIN = [
     ["--listeners", "PLAINTEXT://127.0.0.1:0", "--log-dirs=/tmp/x"],
     ["--data", "here", "server.properties", "--set", "num.partitions=3", "--override", "a=b=c"],
     ["--insecure", "--node-id=4", "--log-level", "debug", "--set=log.dirs=there", "--log-dir", "d"],
+    ["--zookeeper", "h:2181,g:2181/kafka", "--broker-id", "1"],
     ["--metrics", "127.0.0.1:1", "--advertised-listeners", "PLAINTEXT://h:1"],
 ]
 
