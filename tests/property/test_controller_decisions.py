@@ -14,7 +14,6 @@ from headrace.cluster.catalog import Catalog
 from headrace.cluster.cluster_facts import Change, ClusterFacts
 from headrace.cluster.decide import decide
 from headrace.cluster.events import (
-    AskedIsr,
     BrokersJoined,
     BrokersLeft,
     ElectionAsked,
@@ -37,6 +36,7 @@ from headrace.cluster.znodes import PartitionState
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import Node, Operation, SessionEvents, SessionLost, Set
+from headrace.replication.controller_calls import AskedIsr
 from headrace.testing.sim.ensemble import Ensemble, EnsembleSession
 
 T = TypeVar("T")

@@ -10,8 +10,11 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from headrace.broker.flush_intervals import FlushIntervals
+from headrace.broker.in_sync_replicas import ALONE, Replicas
+from headrace.broker.log_placement import LogPlacement
 from headrace.broker.metadata_image import ImageDelta, MetadataImage, with_offline
 from headrace.broker.partition import Partition
+from headrace.broker.partition_role import always
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import Quotas
 from headrace.config.broker import BrokerConfig
@@ -21,11 +24,10 @@ from headrace.config.log_config import LogConfig
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.new_log import NewLog
 from headrace.log.log import Log
-from headrace.log.text_files import NO_TOPIC_ID
 from headrace.model.errors import ApiError, CorruptLogError, ErrorCode, StorageError
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.observe.metrics import Metrics
-from headrace.ports.callbacks import Done, first_error, when_all
+from headrace.ports.callbacks import Done, when_all
 from headrace.ports.clock import Clock, Random
 from headrace.ports.disk import Disk
 from headrace.security.authorizer import AllowsAll, Authorizer
@@ -90,7 +92,19 @@ class Broker:
         self.opened: list[PartitionWatcher] = []
         """Called with every partition that we begin to lead."""
         self.closed: list[PartitionWatcher] = []
-        """Called with every partition that we cease to serve: dropped, or its directory failed."""
+        """Called with every partition that we cease to lead: dropped, or its directory failed."""
+        self.followed: dict[tuple[str, int], Partition] = {}
+        """Replicas that follow a leader, or wait for one, by topic and number."""
+        self.follows: list[PartitionWatcher] = []
+        """Called with every partition that is ordered to follow, as often as it is."""
+        self.unfollowed: list[PartitionWatcher] = []
+        """Called with every partition that follows no longer."""
+        self._placement = LogPlacement(self.directories)
+        self.has_replica = self._placement.holds
+        self.prepare_partitions = self._placement.prepare
+        self.check_writable = self._placement.check_writable
+        self.isr_wanted: PartitionWatcher = _ask_nobody
+        """Called with a partition of which the controller is to be asked for another ISR."""
         self._intervals = FlushIntervals(clock, self.directories, lambda: self.config)
         for directory in self.directories:
             directory.on_failure(partial(self._directory_failed, directory))
@@ -131,103 +145,90 @@ class Broker:
             return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{name}-{index} could not be opened")
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def lead_partition(self, new: NewLog, leader_epoch: LeaderEpoch) -> Partition:
+    def lead_partition(
+        self,
+        new: NewLog,
+        leader_epoch: LeaderEpoch,
+        replicas: Replicas = ALONE,
+        may_commit: Callable[[], bool] = always,
+    ) -> Partition:
         """Lead a partition from now on, its log made where no directory holds it.
 
+        `replicas`: who else holds it. `may_commit`: whether the lease on leading holds.
         ApiError: KAFKA_STORAGE_ERROR, where its directory failed, its log is damaged, or belongs to
-        another topic that had the same name.
+        another topic that had the same name; FENCED_LEADER_EPOCH.
         """
         key = new.topic_partition
-        led = self.partitions.get((key.topic, key.partition))
-        if led is not None and led.topic_id == new.topic_id:
-            if led.refusal is not None:
-                raise ApiError(led.refusal, f"{key}: its log directory has failed")
-            led.role.lead(leader_epoch)
-            return led
-        try:
-            directory, log = self._log_for(*new)
-        except (StorageError, CorruptLogError, OSError) as error:
-            self.refuse_partition(*key)
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        self._offline.discard((key.topic, key.partition))
-        partition = Partition(
-            log, flusher=directory.flusher, flush_on_ack=self.config.log_flush_on_ack
-        )
-        partition.role.lead(leader_epoch)
-        self.partitions[key.topic, key.partition] = partition
-        for watcher in self.opened:
+        at = (key.topic, key.partition)
+        partition = self.partitions.get(at) or self.followed.get(at)
+        if partition is not None and partition.topic_id == new.topic_id:
+            if partition.role.closed:
+                raise ApiError(
+                    partition.refusal or ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{key}: its log directory has failed",
+                )
+        else:
+            partition = self._open(new)
+        self._offline.discard(at)
+        now = self.clock.monotonic()
+        partition.role.lead(leader_epoch, replicas, now=now, may_commit=may_commit)
+        if self.partitions.get(at) is not partition:
+            self.partitions[at] = partition
+            self._unfollow(at)
+            for watcher in self.opened:
+                watcher(partition)
+        return partition
+
+    def follow_partition(
+        self, new: NewLog, leader: BrokerId, leader_epoch: LeaderEpoch, *, unclean: bool = False
+    ) -> Partition:
+        """Follow `leader` (NO_LEADER: whoever comes), the log made where no directory holds it.
+
+        A log of another topic that had the same name is set aside. `unclean`: the leader may lack
+        committed records. Who waits is told NOT_LEADER_OR_FOLLOWER. ApiError: as `lead_partition`.
+        """
+        at = (new.topic_partition.topic, new.topic_partition.partition)
+        partition = self.partitions.get(at) or self.followed.get(at)
+        if partition is not None and partition.topic_id != new.topic_id:
+            self.stop_partition(*at, delete=False)
+            partition = None
+        if partition is None:
+            partition = self._open(new, replace=True)
+        partition.role.follow(leader, leader_epoch, unclean=unclean)
+        self._offline.discard(at)
+        self.followed[at] = partition
+        if self.partitions.pop(at, None) is not None:
+            for watcher in self.closed:
+                watcher(partition)
+        for watcher in self.follows:
             watcher(partition)
         return partition
 
+    def _open(self, new: NewLog, *, replace: bool = False) -> Partition:
+        """Return the partition of a log that had no role. ApiError: KAFKA_STORAGE_ERROR."""
+        try:
+            if replace:
+                self._placement.set_aside_others(new)
+            directory, log = self._placement.log_for(new)
+        except (StorageError, CorruptLogError, OSError) as error:
+            self.refuse_partition(*new.topic_partition)
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
+        return Partition(log, flusher=directory.flusher, flush_on_ack=self.config.log_flush_on_ack)
+
+    def unfollow(self, partition: Partition) -> None:
+        """Have a partition fetched no more that its role has put out of service."""
+        for watcher in self.unfollowed:
+            watcher(partition)
+
+    def _unfollow(self, at: tuple[str, int]) -> Partition | None:
+        partition = self.followed.pop(at, None)
+        if partition is not None:
+            self.unfollow(partition)
+        return partition
+
     def refuse_partition(self, topic: str, index: int) -> None:
-        """Answer KAFKA_STORAGE_ERROR for a partition that is to be led here and cannot be."""
+        """Answer KAFKA_STORAGE_ERROR for a partition that is to be held here and cannot be."""
         self._offline.add((topic, index))
-
-    def follow_partition(self, topic: str, index: int) -> None:
-        """Lead a partition no longer; its log stays. Who waits is told NOT_LEADER_OR_FOLLOWER."""
-        self.stop_partition(topic, index, delete=False)
-
-    def has_replica(self, key: TopicPartition) -> bool:
-        """Tell whether a directory of ours holds the partition, or should.
-
-        A damaged or lost one counts too.
-        """
-        return any(
-            key in directory.logs or key in directory.quarantined or key in directory.missing
-            for directory in self.directories
-        )
-
-    def prepare_partitions(
-        self, wanted: Sequence[NewLog], done: Done[BaseException | None]
-    ) -> None:
-        """Make the logs that `lead_partition` will need and nobody has, off the deciding thread."""
-        working = [directory for directory in self.directories if not directory.fenced]
-        held = [len(directory.logs) for directory in working]
-        shares: list[list[NewLog]] = [[] for _ in working]
-        for new in wanted:
-            if working and not self.has_replica(new.topic_partition):
-                at = held.index(min(held))
-                held[at] += 1
-                shares[at].append(new)
-        made = first_error(sum(bool(share) for share in shares), done)
-        for directory, share in zip(working, shares, strict=True):
-            if share:
-                directory.prepare_logs(share, made)
-
-    def _log_for(
-        self, key: TopicPartition, topic_id: bytes, config: LogConfig
-    ) -> tuple[LogDirectory, Log]:
-        for directory in self.directories:
-            log = directory.logs.get(key)
-            if log is not None:
-                if log.topic_id == NO_TOPIC_ID:
-                    log.adopt_topic_id(topic_id)
-                elif log.topic_id != topic_id:
-                    raise StorageError(f"{log.directory} belongs to another topic of that name")
-                log.config = config
-                return directory, log
-        for directory in self.directories:
-            refused = directory.refused(key, topic_id)
-            if refused is not None:
-                raise refused
-        prepared = [
-            directory
-            for directory in self.directories
-            if directory.prepared(key) and not directory.fenced
-        ]
-        directory = prepared[0] if prepared else self._roomiest()
-        return directory, directory.create_log(key, topic_id, config)
-
-    def _roomiest(self) -> LogDirectory:
-        """Return the working directory with fewest partitions. ApiError: KAFKA_STORAGE_ERROR."""
-        self.check_writable()
-        working = [directory for directory in self.directories if not directory.fenced]
-        return min(working, key=lambda directory: len(directory.logs))
-
-    def check_writable(self) -> None:
-        """Raise ApiError KAFKA_STORAGE_ERROR where no log directory is left to make a log in."""
-        if all(directory.fenced for directory in self.directories):
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "no log directory is writable")
 
     def stop_partition(self, topic: str, index: int, *, delete: bool) -> bool:
         """Serve a partition no longer; `delete` its log too (renamed now, removed later).
@@ -239,17 +240,13 @@ class Broker:
         key = TopicPartition(topic, index)
         self._offline.discard((topic, index))
         partition = self.partitions.pop((topic, index), None)
+        unknown, elsewhere = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER
         if partition is not None:
-            unknown, elsewhere = (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                ErrorCode.NOT_LEADER_OR_FOLLOWER,
-            )
             self._close(partition, unknown if delete else elsewhere)
-        gone = True
-        for directory in self.directories if delete else ():
-            if key in directory.logs or key in directory.quarantined:
-                gone = gone and _delete(directory, key)
-        return gone
+        follower = self._unfollow((topic, index))
+        if follower is not None:
+            follower.close(elsewhere)
+        return self._placement.delete(key) if delete else True
 
     def sync_directories(self, done: Done[BaseException | None]) -> None:
         """Make renames and new names in the log directories durable, off the deciding thread."""
@@ -311,6 +308,11 @@ class Broker:
         self._offline.update((*partition.topic_partition,) for partition in hit)
         for partition in hit:
             self._close(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        for key, log in directory.logs.items():
+            follower = self.followed.get((key.topic, key.partition))
+            if follower is not None and follower.log is log:
+                follower.close(ErrorCode.KAFKA_STORAGE_ERROR)
+                self.unfollow(follower)
         shown = self.image.known_partitions(partition.topic_partition for partition in hit)
         self.publish(ImageDelta(partitions=shown))
         _logger.error(
@@ -333,7 +335,7 @@ class Broker:
         self.config = config
         self.quotas.connections_rate_max = config.max_connection_creation_rate
         if changed:
-            for partition in self.partitions.values():
+            for partition in (*self.partitions.values(), *self.followed.values()):
                 partition.role.flush_on_ack(config.log_flush_on_ack)
         self._intervals.arm()
         for told in self.reconfigured:
@@ -343,7 +345,7 @@ class Broker:
         """Take new settings of a topic at once, for all of its partitions here."""
         topic = self.image.topics.get(name)
         for index in range(len(topic.partitions) if topic else 0):
-            partition = self.partitions.get((name, index))
+            partition = self.partitions.get((name, index)) or self.followed.get((name, index))
             if partition is not None:
                 partition.reconfigure(config)
         self._intervals.arm()
@@ -366,6 +368,8 @@ class Broker:
         for partition in tuple(self.partitions.values()):
             self._close(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.partitions.clear()
+        for at in tuple(self.followed):
+            self.stop_partition(*at, delete=False)
         failure: StorageError | None = None
         for directory in self.directories:
             try:
@@ -376,12 +380,5 @@ class Broker:
             raise failure
 
 
-def _delete(directory: LogDirectory, key: TopicPartition) -> bool:
-    """Delete a log unless its directory has failed, before or by this."""
-    if directory.fenced:
-        return False
-    try:
-        directory.delete_log(key)
-    except StorageError:
-        return False  # the directory has said so in the log
-    return True
+def _ask_nobody(partition: Partition) -> None:
+    """Do nothing: there is no controller to ask."""

@@ -30,7 +30,9 @@ class Following(Protocol):
 class Follower:
     """One leader followed in one epoch. It ends with the partition's next role."""
 
-    __slots__ = ("_following", "ended", "leader", "leader_high_watermark", "unclean")
+    __slots__ = (
+        "_following", "ended", "has_all", "leader", "leader_high_watermark", "unclean",
+    )  # fmt: skip
 
     def __init__(self, following: Following, leader: BrokerId, *, unclean: bool) -> None:
         """`unclean`: the leader was elected though it may lack committed records."""
@@ -40,6 +42,8 @@ class Follower:
         self.leader_high_watermark = _NOWHERE
         """0 until the leader has said that it has all that is here: what an earlier leader left at
         the end may lie below the new one's high watermark, and is not what was committed."""
+        self.has_all = False
+        """Whether the leader had nothing more at some time, and all it had was committed."""
         self.ended = False
 
     def committed_end(self) -> Offset:
@@ -62,9 +66,22 @@ class Follower:
         if data:
             append_as_follower(following.log, data, now_ms)
             following.flush()
+        elif leader_high_watermark == following.log.end_offset:
+            self.has_all = True
         self.leader_high_watermark = leader_high_watermark
         following.advance(self.committed_end())
         return following.log.end_offset
+
+    def move_start(self, leader_start: Offset) -> None:
+        """Hide what lies below the leader's start, as far as it is committed here.
+
+        ApiError: NOT_LEADER_OR_FOLLOWER as `append`. StorageError.
+        """
+        self._check()
+        log = self._following.log
+        start = min(leader_start, log.high_watermark)
+        if start > log.start_offset:
+            log.delete_records(start)
 
     def offset_to_cut(self, epoch: LeaderEpoch, end: Offset) -> Offset | None:
         """Return where to cut the log, the leader's `epoch` ending at `end` (DivergingEpoch).

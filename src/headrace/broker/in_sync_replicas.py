@@ -45,6 +45,7 @@ class ReplicaFetch(NamedTuple):
     flushed_end: Offset
     replica_epoch: int = -1
     """The epoch of its broker's registration (Fetch 15)."""
+    log_start: Offset = _UNKNOWN
 
 
 @dataclass(slots=True)
@@ -53,6 +54,7 @@ class Progress:
 
     log_end: Offset = _UNKNOWN
     flushed_end: Offset = _UNKNOWN
+    log_start: Offset = _UNKNOWN
     caught_up_at: float = _NEVER
     """When it last had all that the leader had at that time, in monotonic seconds."""
     replica_epoch: int = -1
@@ -127,9 +129,15 @@ class InSyncReplicas:
         elif fetch.log_end >= known.asked_leader_end > _UNKNOWN:
             known.caught_up_at = max(known.caught_up_at, known.asked_at)
         known.log_end, known.flushed_end = fetch.log_end, fetch.flushed_end
-        known.replica_epoch = fetch.replica_epoch
+        known.replica_epoch, known.log_start = fetch.replica_epoch, fetch.log_start
         known.asked_at, known.asked_leader_end = now, leader_end
         return True
+
+    def was_caught_up(self, replica: BrokerId, at: float) -> None:
+        """Note that a follower that asks no more, as it has all, was there still at that time."""
+        known = self._progress.get(replica)
+        if known is not None:
+            known.caught_up_at = max(known.caught_up_at, at)
 
     def join(self, replica: BrokerId, high_watermark: Offset, *, flushed: bool) -> IsrChange | None:
         """Ask for a follower to join, if it has all that may be committed.

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange, ReplicaFetch, Replicas
+from headrace.broker.watchable import Watched
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, Offset
@@ -21,10 +22,11 @@ class Led(Protocol):
     def advance(self, upto: Offset) -> None: ...
 
 
-class LeaderTerm:
+class LeaderTerm(Watched):
     """What a leader knows of its followers. It ends with the partition's next role.
 
-    A partition without other replicas is not asked here: its own flush decides.
+    A partition without other replicas is not asked here: its own flush decides. Who watches it is
+    told of the log's end, which followers read up to, and of the term's.
     """
 
     __slots__ = ("_isr", "_led", "_may_commit", "ended")
@@ -33,10 +35,21 @@ class LeaderTerm:
         self, led: Led, replicas: Replicas, now: float, may_commit: Callable[[], bool]
     ) -> None:
         """Begin at the log's end. `may_commit`: whether the lease on leading holds."""
+        super().__init__()
         self._led = led
         self._may_commit = may_commit
         self._isr = InSyncReplicas(replicas, led.log.end_offset, now)
         self.ended = False
+
+    def end(self) -> None:
+        """Take nothing any more; followers are to look who leads."""
+        self.ended = True
+        self._wake()
+
+    def log_grew(self) -> None:
+        """Note that more was appended."""
+        if self._watchers:
+            self._wake()
 
     @property
     def start(self) -> Offset:
@@ -98,18 +111,27 @@ class LeaderTerm:
         own = log.flushed_offset if flushed else log.end_offset
         return isr.lowest_end(own, flushed=flushed)
 
-    def note_fetch(self, fetch: ReplicaFetch, now: float) -> IsrChange | None:
+    def note_fetch(
+        self, fetch: ReplicaFetch, now: float, *, may_join: bool = True
+    ) -> IsrChange | None:
         """Note where a follower is; an ISR to ask the controller for, where it may join.
 
-        ApiError: NOT_LEADER_OR_FOLLOWER where the term is over.
+        `may_join`: whether its broker is registered as it says. ApiError: NOT_LEADER_OR_FOLLOWER
+        where the term is over.
         """
         self._check()
         led = self._led
         if not self._isr.note_fetch(fetch, led.log.end_offset, now):
             return None
         led.advance(self.committed_end())
+        if not may_join:
+            return None
         mark = led.log.high_watermark
         return self._isr.join(fetch.replica, mark, flushed=led.flushes_on_ack)
+
+    def was_caught_up(self, replica: BrokerId, at: float) -> None:
+        """Note that a follower that has all was there still at that time."""
+        self._isr.was_caught_up(replica, at)
 
     def shrink(self, now: float, lag_seconds_max: float) -> IsrChange | None:
         """Return an ISR to ask the controller for, without those that lag.

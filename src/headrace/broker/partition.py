@@ -204,12 +204,15 @@ class Partition(Watched):
 
     def _settle(self, required_acks: int) -> None:
         """Have what was just appended hold for good, and readable, as soon as somebody asks."""
-        if not self.role.flushes_on_ack:
-            self.role.settle_unflushed()
+        role = self.role
+        if not role.flushes_on_ack:
+            role.settle_unflushed()
         elif required_acks == ACKS_ALL:
             self._flush_soon(self.log)
         else:
             self._flush_later(self.log)
+        if role.term is not None:
+            role.term.log_grew()
 
     def append_internal(self, batch: Buffer, *, now_ms: int | None = None) -> Appended:
         """Append a coordinator's own batch (`record.batch.build`), to any topic.
@@ -235,10 +238,7 @@ class Partition(Watched):
                 self._write_held()
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        if self.role.flushes_on_ack:
-            self._flush_soon(self.log)
-        else:
-            self.role.settle_unflushed()
+        self._settle(ACKS_ALL)
         return Appended(
             base_offset, last_offset, append_time_ms, Offset(last_offset + 1), duplicate=False
         )

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from headrace.broker.leader_term import LeaderTerm
 
 
-def _always() -> bool:
+def always() -> bool:
+    """Tell that the lease holds: nobody could take it."""
     return True
 
 
@@ -85,7 +86,7 @@ class PartitionRole:
         replicas: Replicas = ALONE,
         *,
         now: float = 0.0,
-        may_commit: Callable[[], bool] = _always,
+        may_commit: Callable[[], bool] = always,
     ) -> None:
         """Lead from the log's end on under `leader_epoch`, which no append may have used before.
 
@@ -158,11 +159,13 @@ class PartitionRole:
         return leader_epoch == self.leader_epoch
 
     def _end_role(self) -> None:
-        for role in (self.term, self.follower):
-            if role is not None:
-                role.ended = True
+        term, follower = self.term, self.follower
         self.term = self.follower = None
         self._alone = False
+        if follower is not None:
+            follower.ended = True
+        if term is not None:
+            term.end()
 
     def isr_committed(self, in_sync: tuple[BrokerId, ...], partition_epoch: int) -> None:
         """Take the ISR that the controller has written. Only where there is a term."""
@@ -179,6 +182,8 @@ class PartitionRole:
 
     def _count_in_sync(self) -> None:
         self.too_few_replicas = self.term is not None and self.term.too_few_in_sync
+        if self.too_few_replicas:
+            self.waiters.too_few_replicas()
 
     @property
     def knows_end(self) -> bool:

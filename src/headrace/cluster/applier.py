@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from headrace.broker.broker import Broker
+from headrace.broker.in_sync_replicas import Replicas
+from headrace.broker.partition_role import always
 from headrace.cluster.changes import DELETED_EPOCH
-from headrace.cluster.orders import Follow, Lead, Orders, Replication, Stop
+from headrace.cluster.orders import Follow, Lead, Order, Orders, Replication, Stop
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
@@ -43,6 +45,11 @@ class Applier:
         self._log_config = log_config
         self._epochs: dict[TopicPartition, LeaderEpoch] = {}
         """The leader epoch that each replica was ordered under last."""
+        self.may_commit: Callable[[], bool] = always
+        """Whether the lease on leading holds."""
+        self._hollow: set[TopicPartition] = set()
+        """Replicas that the ISR has, and whose logs were not there: they lack what was committed
+        until they have fetched it."""
         self._turn = asyncio.Lock()
 
     async def take(self, orders: Orders) -> Failed:
@@ -57,8 +64,7 @@ class Applier:
             failed: Failed = {}
             current = [order for order in orders.orders if self._is_current(order, failed)]
             configs = self._configs(orders)
-            leads = [order.replication for order in current if isinstance(order, Lead)]
-            await self._prepare(leads, configs, failed)
+            await self._prepare(current, configs, failed)
             done = 0
             for order in current:
                 if isinstance(order, Stop):
@@ -98,7 +104,7 @@ class Applier:
         shown = {topic.name: topic.config for topic in orders.delta.topics}
         known = self._broker.image.topics
         names = {order.replication.topic_partition.topic for order in orders.orders
-                 if isinstance(order, Lead)}  # fmt: skip
+                 if not isinstance(order, Stop)}  # fmt: skip
         empty: Mapping[str, str] = {}
         return {
             name: self._log_config(
@@ -109,25 +115,34 @@ class Applier:
         }
 
     async def _prepare(
-        self, leads: Sequence[Replication], configs: Mapping[str, LogConfig], failed: Failed
+        self, orders: Sequence[Order], configs: Mapping[str, LogConfig], failed: Failed
     ) -> None:
-        """Make the files of logs that are to be led and are not there."""
+        """Make the files of logs that are to be held and are not there.
+
+        A follower's may be empty always. A leader's only where nobody has led before.
+        """
         broker = self._broker
         wanted = []
-        for lead in leads:
-            key = lead.topic_partition
-            if (key.topic, key.partition) in broker.partitions:
+        for order in orders:
+            if isinstance(order, Stop):
                 continue
-            if not lead.is_new and not broker.has_replica(key):
+            what = order.replication
+            key = what.topic_partition
+            at = (key.topic, key.partition)
+            if at in broker.partitions or at in broker.followed or broker.has_replica(key):
+                continue
+            if not what.is_new and isinstance(order, Lead):
                 _logger.error(
                     "%s is to be led here, and its log is not there: bring its directory back and "
                     "restart the broker, or delete the topic", key,
                 )  # fmt: skip
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
                 continue
-            wanted.append(NewLog(key, lead.topic_id, configs[key.topic]))
-        for at in range(0, len(wanted), PREPARED_AT_ONCE):
-            some = wanted[at : at + PREPARED_AT_ONCE]
+            if not what.is_new and broker.broker_id in what.isr:
+                self._hollow.add(key)
+            wanted.append(NewLog(key, what.topic_id, configs[key.topic]))
+        for at_once in range(0, len(wanted), PREPARED_AT_ONCE):
+            some = wanted[at_once : at_once + PREPARED_AT_ONCE]
             await called_back(partial(broker.prepare_partitions, some))
 
     def _carry_out(
@@ -135,19 +150,44 @@ class Applier:
     ) -> None:
         what = order.replication
         key = what.topic_partition
+        new = NewLog(key, what.topic_id, configs[key.topic])
         self._epochs[key] = what.leader_epoch
         if isinstance(order, Follow):
-            self._broker.follow_partition(*key)
+            self._follow(new, what)
             return
+        broker = self._broker
         try:
-            if key in failed:
-                self._broker.refuse_partition(*key)
+            if key in failed or self._is_hollow(key):
+                failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
+                broker.refuse_partition(*key)
                 return
-            new = NewLog(key, what.topic_id, configs[key.topic])
-            self._broker.lead_partition(new, what.leader_epoch)
+            replicas = Replicas(broker.broker_id, what.replicas, what.isr, what.partition_epoch)
+            broker.lead_partition(new, what.leader_epoch, replicas, self.may_commit)
         except ApiError as error:
             _logger.error("%s is offline: %s", key, error)
             failed[key] = error.code
+
+    def _follow(self, new: NewLog, what: Replication) -> None:
+        """Follow; where that fails this replica does not fetch, and its leader has it leave."""
+        unclean = new.config.unclean_leader_election_enable
+        try:
+            self._broker.follow_partition(new, what.leader, what.leader_epoch, unclean=unclean)
+        except ApiError as error:
+            _logger.error("%s follows nobody here: %s", new.topic_partition, error)
+
+    def _is_hollow(self, key: TopicPartition) -> bool:
+        """Tell whether the replica was empty though in sync, and has not fetched it all since."""
+        if key not in self._hollow:
+            return False
+        partition = self._broker.followed.get((key.topic, key.partition))
+        follower = partition.role.follower if partition is not None else None
+        if partition is None or follower is None or not follower.has_all:
+            _logger.error(
+                "%s is to be led here, and lacks what others have: its directory was empty", key
+            )
+            return True
+        self._hollow.discard(key)
+        return False
 
     async def _stop(self, stops: Sequence[Stop], failed: Failed) -> None:
         """Serve partitions no longer; logs that are deleted are so for good when this returns."""
@@ -155,6 +195,7 @@ class Applier:
         for done, stop in enumerate(stops, 1):
             key = stop.topic_partition
             self._epochs.pop(key, None)
+            self._hollow.discard(key)
             if not self._broker.stop_partition(*key, delete=stop.delete):
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
             if stop.delete:

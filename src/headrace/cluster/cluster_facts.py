@@ -59,6 +59,11 @@ class ClusterFacts:
         self.unclean_default = False
         """unclean.leader.election.enable, where the topic does not say."""
 
+    def is_registered_as(self, broker: BrokerId, epoch: int) -> bool:
+        """Tell whether `epoch` is that of the broker's present registration; -1: nobody knows."""
+        known = self.brokers.get(broker)
+        return epoch == -1 or (known is not None and known.epoch == epoch)
+
     def serves(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Tell whether the broker is alive and its replica of the partition has not failed."""
         return broker in self.brokers and (broker, partition) not in self.failed

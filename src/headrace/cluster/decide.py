@@ -13,7 +13,6 @@ from headrace.broker.metadata_image import NO_LEADER
 from headrace.cluster import changes, elections, reassignment
 from headrace.cluster.cluster_facts import Change, ClusterFacts, Decision
 from headrace.cluster.events import (
-    AskedIsr,
     BrokersJoined,
     BrokersLeft,
     ElectionAsked,
@@ -33,6 +32,7 @@ from headrace.cluster.znodes import PartitionState
 from headrace.model.errors import ErrorCode
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.replication.controller_calls import AskedIsr
 
 
 def decide(facts: ClusterFacts, event: Event) -> Decision:
@@ -256,6 +256,8 @@ def _isr_refusal(
     joining = set(asked.isr) - set(state.isr)
     if not all(facts.may_lead(replica, partition) for replica in joining):
         return ErrorCode.INELIGIBLE_REPLICA
+    if not all(map(facts.is_registered_as, asked.isr, asked.epochs)):
+        return ErrorCode.INELIGIBLE_REPLICA  # it has restarted since it was seen (KIP-903)
     return ErrorCode.NONE
 
 
@@ -263,8 +265,8 @@ def _isr_change(
     facts: ClusterFacts, topic: StoredTopic, index: int, asked: AskedIsr
 ) -> Change | None:
     state = topic.states[index]
-    if asked.isr == state.isr:
-        return None
+    if asked.isr == state.isr and asked.partition_epoch < topic.versions.get(index, -1):
+        return None  # and else it is written: what was asked before, and lost, must not be later
     after = PartitionState(state.leader, state.leader_epoch, asked.isr)
     return changes.state_change(facts, topic, index, after, told=False)
 

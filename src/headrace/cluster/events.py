@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
 
 from headrace.cluster.stored_topic import StoredTopic
-from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.replication.controller_calls import AskedIsr
 
 
 class ElectionType(IntEnum):
@@ -91,15 +91,6 @@ class ReassignmentAdvanced:
     """Partitions on their way to other replicas have another ISR: some may have arrived."""
 
     partitions: Sequence[TopicPartition]
-
-
-class AskedIsr(NamedTuple):
-    """The ISR that a leader wants, and what it believes the partition's state to be."""
-
-    topic_partition: TopicPartition
-    leader_epoch: LeaderEpoch
-    partition_epoch: int
-    isr: tuple[BrokerId, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
+from headrace.config.keys.replication import FollowerKeys
 from headrace.config.keys.share import ShareKeys
 from headrace.config.keys.topic import WITHOUT_EFFECT
 from headrace.config.keys.transactions import TransactionKeys
@@ -17,7 +18,7 @@ from headrace.config.log_config import IN_USE
 from headrace.config.value_types import Definition
 
 
-class BrokerKeys(NetworkKeys, LogKeys, TransactionKeys, GroupKeys, ShareKeys):
+class BrokerKeys(NetworkKeys, LogKeys, FollowerKeys, TransactionKeys, GroupKeys, ShareKeys):
     """Every key of the broker as an attribute."""
 
 

@@ -78,5 +78,14 @@ def stem_of(deleted: str) -> str:
 
 def delete_directory(partition: TopicPartition, unique: bytes) -> str:
     """Return a name `topic-0.<32 hex>-delete`; the topic is cut to what a file system takes."""
-    tail = f"-{partition.partition}.{unique.hex()}{DELETE_SUFFIX}"
+    return _left_directory(partition, unique, DELETE_SUFFIX)
+
+
+def stray_directory(partition: TopicPartition, unique: bytes) -> str:
+    """Return a name `topic-0.<32 hex>-stray`, for a log that no topic here has."""
+    return _left_directory(partition, unique, STRAY_SUFFIX)
+
+
+def _left_directory(partition: TopicPartition, unique: bytes, suffix: str) -> str:
+    tail = f"-{partition.partition}.{unique.hex()}{suffix}"
     return partition.topic[: _DIRECTORY_CHARS_MAX - len(tail)] + tail

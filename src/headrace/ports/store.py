@@ -107,10 +107,15 @@ class Store(Protocol):
     def session(self) -> int:
         """The owner that our ephemeral nodes carry."""
 
-    def last_heard(self) -> float:
-        """Return when the last ping that was answered was sent: seconds of the boot-time clock.
+    @property
+    def session_seconds(self) -> float:
+        """How long the session lives when it is not heard of, as agreed; infinity: for ever."""
 
-        Infinity where there is nobody who could end the session.
+    def last_heard(self) -> float:
+        """Return when the last thing that was answered was sent: seconds of the boot-time clock.
+
+        The session lives until `session_seconds` after it, or longer. Infinity where there is
+        nobody who could end the session.
         """
 
     async def get(self, path: str) -> Node:

@@ -35,6 +35,7 @@ from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
+from headrace.server.replicating import Replicating
 
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
@@ -86,6 +87,7 @@ class Server:
         """The endpoint of metrics.listener, None where there is none."""
         self.cleaner: LogCleaner
         self.compaction = compaction_worker(world)
+        self.replicating: Replicating | None = None
         self._store: Store | None = None
         self._session = SessionEvents()
         self._fatal = fatal
@@ -219,9 +221,8 @@ class Server:
         self.table.limits = Limits(config)
 
     async def _load(self) -> None:
-        if self._store is None:
-            self._store = self.world.open_store(self._session)
-        self.controller = self._make_controller(self.broker, self._store, self._session)
+        store = self._opened_store()
+        self.controller = self._make_controller(self.broker, store, self._session)
         config_of = await self.controller.log_configs()
         for directory in self.directories:
             await called_back(
@@ -231,6 +232,11 @@ class Server:
                     parallel=self.config.num_recovery_threads_per_data_dir,
                 )
             )
+
+    def _opened_store(self) -> Store:
+        if self._store is None:
+            self._store = self.world.open_store(self._session)
+        return self._store
 
     async def _join(self) -> None:
         self.producer_id_source = ProducerIdSource(self.broker.producer_ids, self.controller)
@@ -242,6 +248,15 @@ class Server:
             APIS,
             self.metrics,
             GatheredWrites(self.disk, self.directories),
+        )
+        self.replicating = Replicating(
+            self.broker,
+            self.controller.applier,
+            self._opened_store(),
+            self.world,
+            self.directories,
+            self.listeners[0].name,
+            self._fatal,
         )
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
@@ -308,6 +323,8 @@ class Server:
         self.table.quiesce()
         await self._until(self._flushed, STOP_FLUSH_SECONDS_MAX)
         await self.dispatcher.stop()
+        if self.replicating is not None:
+            self.replicating.close()
         self.producer_id_source.close()
         self.coordinators.close()
         self.table.close()
@@ -341,6 +358,8 @@ class Server:
             listener.close()
         if self.http is not None:
             await self.http.close()
+        if self.replicating is not None:
+            self.replicating.close()
         if hasattr(self, "table"):
             self.table.close()
             self.table.abort()

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic
 
-from headrace.frontends.kafka.fetch.fetch import _Fetch
+from headrace.frontends.kafka.fetch.fetch_in_hand import FetchInHand
 from headrace.net.pending import Pending
 from headrace.testing import BrokerThread
 from tests.support.share import ACCEPT, SharePlace
@@ -173,11 +173,11 @@ def test_an_answer_that_was_waited_for_is_not_kept_until_its_deadline(bootstrap:
         assert producer.flush(30) == 0
         assert len(consumer.consume(1, 30)) == 1
         consumer.poll(0.5)
-    assert alive(_Fetch), "the next one waits"
+    assert alive(FetchInHand), "the next one waits"
     assert [one for one in alive(Pending) if one.done], "their deadlines are known still"
 
     def kept() -> list[object]:
-        fetches = [one for one in alive(_Fetch) if one.pending is None or one.pending.done]
+        fetches = [one for one in alive(FetchInHand) if one.pending is None or one.pending.done]
         return [*fetches, *(one for one in alive(Pending) if one.done and one.body is not None)]
 
     end_of_wait = time.monotonic() + 10

@@ -96,11 +96,11 @@ def test_a_partition_that_is_not_led_here_is_answered_by_why(tmp_path: Path) -> 
         for index in (-1, 2):
             assert answer(here, "t", index) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert answer(here, "u", 0) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        broker.follow_partition("t", 0)
+        broker.stop_partition("t", 0, delete=False)
         assert answer(here, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         broker.refuse_partition("t", 0)
         assert answer(here, "t", 0) is ErrorCode.KAFKA_STORAGE_ERROR
-        broker.follow_partition("t", 0)
+        broker.stop_partition("t", 0, delete=False)
         assert answer(here, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
         assert broker.partition_by_id(topic.topic_id, 1) is broker.partition("t", 1)
         with pytest.raises(ApiError, match="UNKNOWN_TOPIC_ID"):
@@ -119,14 +119,14 @@ def test_who_is_to_lead_again_goes_on_with_the_same_partition(tmp_path: Path) ->
         assert broker.lead_partition(new, LeaderEpoch(7)) is partition
         assert partition.leader_epoch == 7
         assert opened == []
-        broker.follow_partition("t", 0)
+        broker.stop_partition("t", 0, delete=False)
         broker.refuse_partition("t", 0)
         again = broker.lead_partition(new, LeaderEpoch(8))
         assert opened == [again]
         assert again is not partition
         assert again.leader_epoch == 8
         assert broker.partition("t", 0) is again
-        broker.follow_partition("t", 0)
+        broker.stop_partition("t", 0, delete=False)
         assert answer(here, "t", 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     tell(tmp_path, story)
@@ -136,7 +136,7 @@ def test_a_log_of_another_topic_of_that_name_is_not_led(tmp_path: Path) -> None:
     async def story(here: Room) -> None:
         await created(here, NewTopic("t", 1))
         config = here.broker.partition("t", 0).log.config
-        here.broker.follow_partition("t", 0)
+        here.broker.stop_partition("t", 0, delete=False)
         with pytest.raises(ApiError, match="belongs to another topic") as refused:
             here.broker.lead_partition(
                 NewLog(TopicPartition("t", 0), bytes(range(16)), config), LeaderEpoch(7)
@@ -159,7 +159,7 @@ def test_a_failed_directory_takes_its_own_partitions_out_of_service_and_no_other
         spared = sorted(set("stuv") - set(hit))
         assert len(hit) == len(spared) == 2  # logs are made where there are fewest
         followed, failed = hit
-        broker.follow_partition(followed, 0)
+        broker.stop_partition(followed, 0, delete=False)
         closed.clear()
         fail(failing)
         assert closed == [failed]

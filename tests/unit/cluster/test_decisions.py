@@ -7,7 +7,6 @@ from headrace.cluster import changes, elections, reassignment
 from headrace.cluster.cluster_facts import Change, ClusterFacts, Decision
 from headrace.cluster.decide import decide
 from headrace.cluster.events import (
-    AskedIsr,
     BrokersJoined,
     BrokersLeft,
     ElectionAsked,
@@ -28,6 +27,7 @@ from headrace.cluster.znodes import PartitionState, TopicNode
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.store import Create, Set
+from headrace.replication.controller_calls import AskedIsr
 
 E = ErrorCode
 ONE, TWO, THREE, FOUR = (BrokerId(number) for number in (1, 2, 3, 4))
@@ -235,10 +235,34 @@ def test_a_leaders_isr_is_written_under_its_epoch_and_told_to_nobody_else() -> N
     assert operation.version == 8
 
 
-def test_an_isr_that_is_so_already_changes_nothing() -> None:
+def test_an_isr_that_was_written_for_an_answer_that_was_lost_is_not_written_again() -> None:
     facts = facts_of(topic(state(ONE, ONE, TWO)))
-    assert decide(facts, asked(ONE, TWO)) == Decision()
     assert decide(facts, asked(ONE, TWO, version=7)) == Decision()
+
+
+def test_an_isr_that_is_so_already_is_written_to_outdate_what_may_be_on_its_way() -> None:
+    """A leader asks so, once another ISR that it asked for was lost, and then refused."""
+    facts = facts_of(topic(state(ONE, ONE, TWO)))
+    decision = decide(facts, asked(ONE, TWO))
+    assert after(decision) == state(ONE, ONE, TWO)
+    (operation,) = only(decision).operations
+    assert isinstance(operation, Set)
+    assert operation.version == 8
+
+
+def test_a_member_that_has_restarted_since_its_leader_saw_it_does_not_join() -> None:
+    """What it had then it may have lost (KIP-903)."""
+    facts = facts_of(topic(state(ONE, ONE)))
+    for epochs, code in (
+        ((BROKER_EPOCH, BROKER_EPOCH), None),
+        ((-1, -1), None),
+        ((), None),
+        ((BROKER_EPOCH, BROKER_EPOCH - 1), E.INELIGIBLE_REPLICA),
+        ((BROKER_EPOCH, BROKER_EPOCH + 1), E.INELIGIBLE_REPLICA),
+    ):
+        wanted = AskedIsr(T0, LeaderEpoch(5), 8, (ONE, TWO), epochs)
+        refused = decide(facts, IsrAsked(ONE, BROKER_EPOCH, [wanted])).refused
+        assert refused == ({} if code is None else {T0: code})
 
 
 def test_isrs_that_are_refused() -> None:

@@ -90,9 +90,7 @@ def test_leadership_goes_to_another_in_sync_when_a_broker_stops_and_back_when_as
         await cluster.controller().create_topics([NewTopic("t", assignment={0: (1, 0)})])
         broker = cluster.brokers[0].broker
         assert ("t", 0) not in broker.partitions
-        topic_id = broker.image.topics["t"].topic_id
-        config = cluster.brokers[1].broker.partition("t", 0).log.config
-        broker.directories[0].create_log(TopicPartition("t", 0), topic_id, config)
+        assert ("t", 0) in broker.followed
         await cluster.stop(1)
         await until(lambda: ("t", 0) in broker.partitions)
         (shown,) = broker.image.topics["t"].partitions
@@ -114,9 +112,13 @@ def test_a_replica_without_its_log_leads_nothing_and_the_isr_stays() -> None:
     async def story(cluster: SimCluster) -> None:
         await started(cluster, 0, 1)
         await cluster.controller().create_topics([NewTopic("t", assignment={0: (1, 0)})])
-        image = cluster.brokers[0].broker.image
         await cluster.stop(1)
-        await until(lambda: image.topics["t"].partitions[0].leader_epoch == 2)
+        await until(lambda: ("t", 0) in cluster.brokers[0].broker.partitions)
+        await cluster.stop(0)
+        del cluster.worlds[0]  # its disk is replaced by an empty one
+        await started(cluster, 1, 0)
+        image = cluster.brokers[0].broker.image
+        await until(lambda: image.topics["t"].partitions[0].leader_epoch == 3)
         assert image.topics["t"].partitions[0].leader == -1
         assert image.topics["t"].partitions[0].isr == (ZERO,)
         assert not list(cluster.brokers[0].broker.logs())

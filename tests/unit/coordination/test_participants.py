@@ -18,7 +18,7 @@ def test_a_partition_is_there_as_long_as_its_topic_is(tmp_path: Path) -> None:
             await here.controller.create_topics([NewTopic("t", 1, 1)])
             participants = here.coordinators.participants
             assert participants.exists(HERE)
-            here.broker.follow_partition(*HERE)
+            here.broker.stop_partition(*HERE, delete=False)
             assert participants.exists(HERE), "led by another broker"
             await here.controller.delete_topics(["t"])
             assert not participants.exists(HERE)

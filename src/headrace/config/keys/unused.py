@@ -35,10 +35,8 @@ metrics.sample.window.ms num.io.threads num.network.threads
 num.replica.alter.log.dirs.threads num.replica.fetchers password.encoder.cipher.algorithm
 password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
 password.encoder.old.secret password.encoder.secret principal.builder.class process.roles
-queued.max.requests replica.fetch.backoff.ms
-replica.fetch.max.bytes replica.fetch.min.bytes replica.fetch.response.max.bytes
-replica.fetch.wait.max.ms replica.lag.time.max.ms replica.selector.class
-replica.socket.receive.buffer.bytes replica.socket.timeout.ms replication.quota.window.num
+queued.max.requests replica.lag.time.max.ms replica.selector.class
+replica.socket.receive.buffer.bytes replication.quota.window.num
 replication.quota.window.size.seconds request.timeout.ms reserved.broker.max.id
 sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
 sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules

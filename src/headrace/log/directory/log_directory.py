@@ -19,6 +19,7 @@ from headrace.log import file_names, text_files
 from headrace.log.directory.directory_loader import DirectoryLoader, make_durably
 from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.directory.housekeeping import Housekeeping
+from headrace.log.directory.leaving_logs import LeavingLogs
 from headrace.log.directory.meta_properties import Identity, read_identity
 from headrace.log.directory.new_log import NewLog
 from headrace.log.directory.periods import Periods
@@ -96,6 +97,9 @@ class LogDirectory:
         self.reset_logs = self._truncations.reset
         self._housekeeping = Housekeeping(parts, self.checkpoint)
         self.remove_later = self._housekeeping.remove_later
+        leaving = LeavingLogs(parts, self.checkpoint, self.remove_later)
+        self.delete_log = leaving.delete_log
+        self.set_aside = leaving.set_aside
         self._listeners: tuple[LogDirectoryListener, ...] = ()
         self._failure_listeners: tuple[Callable[[OSError], None], ...] = ()
         self._prepared: dict[TopicPartition, Log] = {}
@@ -266,56 +270,6 @@ class LogDirectory:
         self.logs[topic_partition] = log
         self.flusher.flush_soon(log)
         return log
-
-    def delete_log(self, topic_partition: TopicPartition) -> None:
-        """Take the partition out and rename its directory away; it is removed after its delay.
-
-        A quarantined partition goes too. StorageError.
-        """
-        log = self.logs.pop(topic_partition, None)
-        damaged = self.quarantined.pop(topic_partition, None)
-        if log is None and damaged is None:
-            return
-        self.checkpoints.forget(topic_partition)
-        if log is not None:
-            log.retire()
-            self.about_to_cut(log, None)
-            self.bounds.forget(log.topic_id, topic_partition.partition)
-        self.gaps.forget(topic_partition)
-        source = f"{self.path}/{topic_partition}"
-        if log is None and not self.disk.exists(source):
-            self.checkpoint()
-            return
-        target = f"{self.path}/{file_names.delete_directory(topic_partition, self.random.uuid())}"
-        try:
-            self.disk.rename(source, target)
-        except OSError as error:
-            raise self.context.fail(error, source) from error
-        # Else a power cut brings the partition back although its topic is gone.
-        self.disk.run(lambda: self.disk.sync_directory(self.path), self._synced)
-        delay_ms = (
-            LogConfig().file_delete_delay_ms if log is None else (log.config.file_delete_delay_ms)
-        )
-        # As long as it lies there a start after a kill believes no checkpoint of that name.
-        self._housekeeping.remove_later(
-            delay_ms, lambda: self.checkpoint(lambda written: self._remove(target, log, written))
-        )
-
-    def _synced(self, result: BaseException | None) -> None:
-        if isinstance(result, OSError):
-            self.context.fail(result, self.path, flush=True)
-
-    def _remove(self, path: str, log: Log | None, written: bool) -> None:
-        if log is not None:
-            log.release()
-        if not written:
-            return  # a start would hold the checkpoints of this log against a new one
-
-        def removed(result: BaseException | None) -> None:
-            if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
-                _logger.warning("%s: not removed, the next start does it: %s", path, result)
-
-        self.disk.run(lambda: self.disk.remove_tree(path), removed)
 
     # --- duties ------------------------------------------------------------------------------
 

@@ -51,6 +51,10 @@ class EmbeddedStore(Store):
         """The owner that our ephemeral nodes carry."""
         return self._tree.session
 
+    @property
+    def session_seconds(self) -> float:
+        return inf
+
     def last_heard(self) -> float:
         return inf
 

@@ -27,12 +27,25 @@ class LoopDisk(SimDisk):
         self._random = random.Random(f"disk {name} {seed}")  # noqa: S311 - not for secrets
         self._changes = 0
         self._off = False
+        self._held: list[Callable[[], None]] | None = None
+        """What is to be told when the machine goes on; None while it runs."""
         self._flushes: deque[Callable[[], None]] = deque()
         super().__init__(now_ms, boot=f"boot of {name}")
 
     def cut_power(self) -> None:
         """Do nothing more of what is under way, and tell nothing of it."""
         self._off = True
+
+    def pause(self) -> None:
+        """Tell of nothing that is done, until `resume`."""
+        if self._held is None:
+            self._held = []
+
+    def resume(self) -> None:
+        """Tell what was held back."""
+        held, self._held = self._held, None
+        for job in held or ():
+            self._loop.call_soon(job)
 
     def begin_with(self, left: SimDisk, former: "LoopDisk") -> None:
         """Hold what is left of the disk that was here before."""
@@ -67,10 +80,15 @@ class LoopDisk(SimDisk):
             self._loop.call_later(self._random.uniform(*JOB_SECONDS), self._do, job)
 
     def _do(self, job: Callable[[], None]) -> None:
-        if not self._off:
+        if self._held is not None:
+            self._held.append(lambda: self._do(job))
+        elif not self._off:
             job()
 
     def _flush(self) -> None:
+        if self._held is not None:
+            self._held.append(self._flush)
+            return
         if self._off:
             return
         self._flushes.popleft()()

@@ -38,6 +38,16 @@ class Watch(NamedTuple):
     changed: Changed
 
 
+class Gap(NamedTuple):
+    """A time in which a session is not heard of."""
+
+    since: float
+    number: int
+    """The session's at that time."""
+    expiry: asyncio.TimerHandle
+    over: "asyncio.Future[None]"
+
+
 class Ensemble:
     """The tree that all see. Each change is whole before the next one begins."""
 
@@ -48,6 +58,8 @@ class Ensemble:
         self._random = random.Random(f"ensemble {seed}")  # noqa: S311 - not for secrets
         self._sessions: list[EnsembleSession] = []
         self._number = 0
+        self._ended: set[int] = set()
+        """Sessions that ended for their silence."""
 
     def session(self, name: str = "", events: SessionEvents | None = None) -> "EnsembleSession":
         """Return a new session, of the broker `name`."""
@@ -85,13 +97,25 @@ class Ensemble:
 
     def expire(self, session: "EnsembleSession") -> None:
         """End a session for its silence, and begin another for the same broker."""
-        self.tree.session = session.number
-        touched = self.tree.end_session()
-        self._number += 1
-        session.number = self._number
+        before = session.number
+        self.end_nodes(session)
+        self.renew(session, before)
         session.events.lost()
         session.events.expired()
-        self._tell(touched, session)
+
+    def end_nodes(self, session: "EnsembleSession") -> None:
+        """End a session for its silence: its ephemeral nodes go. Its broker has not heard of it."""
+        self.tree.session = session.number
+        self._ended.add(session.number)
+        self._tell(self.tree.end_session(), session)
+
+    def renew(self, session: "EnsembleSession", before: int) -> bool:
+        """Begin another session for the same broker where that one has ended; whether it had."""
+        if before not in self._ended:
+            return False
+        self._number += 1
+        session.number = self._number
+        return True
 
     def end(self, session: "EnsembleSession") -> None:
         """End a session, as its own wish or for its silence: its ephemeral nodes go."""
@@ -115,6 +139,7 @@ class EnsembleSession(Store):
         self.name = name
         self.lost = False
         self._silent = False
+        self._gap: Gap | None = None
         self._ensemble = ensemble
         self._watches: dict[str, list[Changed]] = {}
         self._untold: deque[list[Watch]] = deque()
@@ -128,8 +153,37 @@ class EnsembleSession(Store):
     def session(self) -> int:
         return self.number
 
+    @property
+    def session_seconds(self) -> float:
+        return SESSION_SECONDS
+
     def last_heard(self) -> float:
-        return asyncio.get_running_loop().time()
+        return asyncio.get_running_loop().time() if self._gap is None else self._gap.since
+
+    def lose_touch(self) -> None:
+        """Be heard no more and hear nothing, until `regain_touch`.
+
+        The session ends if that takes too long; its broker learns of it afterwards.
+        """
+        if self._gap is None and not self.lost:
+            loop = asyncio.get_running_loop()
+            expiry = loop.call_later(SESSION_SECONDS, self._ensemble.end_nodes, self)
+            self._gap = Gap(loop.time(), self.number, expiry, loop.create_future())
+
+    def regain_touch(self) -> None:
+        """Be heard again. What was under way fails: it was done or not."""
+        gap, self._gap = self._gap, None
+        if gap is None:
+            return
+        gap.expiry.cancel()
+        gap.over.set_result(None)
+        if self.lost:
+            return
+        self.events.lost()
+        if self._ensemble.renew(self, gap.number):
+            self.events.expired()
+        else:
+            self.events.reconnected()
 
     def fall_silent(self) -> None:
         """Say nothing more and hear nothing: the session ends when it has not been heard of."""
@@ -143,6 +197,9 @@ class EnsembleSession(Store):
         await self._ensemble.way()
         if self._silent:
             await asyncio.get_running_loop().create_future()
+        if self._gap is not None:
+            await asyncio.shield(self._gap.over)
+            raise SessionLost("the store was not heard of")
 
     async def get(self, path: str) -> Node:
         return await self._read(lambda tree: tree.get(path))
@@ -190,6 +247,8 @@ class EnsembleSession(Store):
 
     def hears(self, touched: Sequence[str]) -> bool:
         """Tell whether there are watches of these paths: told next, in the order of the changes."""
+        if self._gap is not None:
+            return False
         found = [
             Watch(path, watchers, changed)
             for path in dict.fromkeys(touched)

@@ -61,6 +61,7 @@ class Machine:
     def __init__(self, network: "SimNetwork", name: str) -> None:
         self._network = network
         self._name = name
+        self._off = False
 
     def host_name(self) -> str:
         """Return its name, which is its address too."""
@@ -74,8 +75,24 @@ class Machine:
         """Connect to a port of the machine `host`; hangs where the way there is cut."""
         own = Place(self._name, self._network.free_port())
         transport = await self._network.connect(own, Place(host, port))
+        if self._off:
+            transport.vanish()
+            await self._network.loop.create_future()
         protocol: P = transport.begin(made)
         return protocol
+
+    def pause(self) -> None:
+        """Take nothing until `resume`."""
+        self._network.hold(self._name)
+
+    def resume(self) -> None:
+        """Take what has come meanwhile."""
+        self._network.let_go(self._name)
+
+    def cut_power(self) -> None:
+        """End all that the machine has; what it had begun to connect never is."""
+        self._off = True
+        self._network.cut_power(self._name)
 
 
 class SimNetwork:
@@ -91,6 +108,10 @@ class SimNetwork:
         """Those that have not ended, in the order they were made."""
         self._cut: dict[tuple[str, str], list[Callable[[], None]]] = {}
         """Directions in which nothing arrives, each with what waits there to be sent again."""
+        self._held: dict[str, list[Callable[[], None]]] = {}
+        """Machines that take nothing for a while, each with what waits for it."""
+        self._slower: dict[tuple[str, str], float] = {}
+        """How many times as long the way takes, by direction."""
         self._made = 0
         self._port = _FIRST_FREE_PORT
 
@@ -118,12 +139,12 @@ class SimNetwork:
 
     def carry(self, source: str, target: str, arrive: Callable[[], None]) -> None:
         """Call `arrive` after a delay, or once the way is mended, as TCP sends again."""
-        self.loop.call_later(
-            self._random.uniform(*DELAY_SECONDS), self._at_end, source, target, arrive
-        )
+        delay = self._random.uniform(*DELAY_SECONDS) * self._slower.get((source, target), 1.0)
+        self.loop.call_later(delay, self._at_end, source, target, arrive)
 
     def _at_end(self, source: str, target: str, arrive: Callable[[], None]) -> None:
-        waiting = self._cut.get((source, target))
+        held = self._held.get(target)
+        waiting = self._cut.get((source, target)) if held is None else held
         if waiting is None:
             arrive()
         else:
@@ -146,6 +167,20 @@ class SimNetwork:
         for arrive in self._cut.pop((source, target), ()):
             self.carry(source, target, arrive)
 
+    def slow(self, source: str, target: str, times: float) -> None:
+        """Have one way between machines take so many times as long from now on; 1 ends that."""
+        self.history.add("slow", source, target, times)
+        self._slower[source, target] = times
+
+    def hold(self, machine: str) -> None:
+        """Let nothing arrive at a machine, until `let_go`."""
+        self._held.setdefault(machine, [])
+
+    def let_go(self, machine: str) -> None:
+        """Let a machine take what has waited for it."""
+        for arrive in self._held.pop(machine, ()):
+            self.carry(machine, machine, arrive)
+
     def break_links(self, first: str, second: str) -> None:
         """End every connection between two machines, as a box between them that forgets does."""
         for transport in tuple(self._transports):
@@ -156,6 +191,7 @@ class SimNetwork:
     def cut_power(self, machine: str) -> None:
         """End all that a machine has, without telling it; the others hear of that from its next."""
         self.history.add("power", machine)
+        self._held.pop(machine, None)
         for place in [place for place in self._listening if place.machine == machine]:
             self.forget(place)
         for transport in tuple(self._transports):

@@ -29,6 +29,8 @@ class LoopClock:
         self._wall_ms = wall_ms
         self.monotonic = loop.time
         self._stopped = False
+        self._held: list[Callable[[], None]] | None = None
+        """Who is to be called when the machine goes on; None while it runs."""
 
     def wall_ms(self) -> int:
         """Return milliseconds since 1970."""
@@ -41,8 +43,21 @@ class LoopClock:
         return self._loop.call_later(seconds, self._call, callback)
 
     def _call(self, callback: Callable[[], None]) -> None:
-        if not self._stopped:
+        if self._held is not None:
+            self._held.append(callback)
+        elif not self._stopped:
             callback()
+
+    def pause(self) -> None:
+        """Call nobody back until `resume`; time passes."""
+        if self._held is None:
+            self._held = []
+
+    def resume(self) -> None:
+        """Call back all whose time has come meanwhile."""
+        held, self._held = self._held, None
+        for callback in held or ():
+            self._loop.call_soon(self._call, callback)
 
     def stop(self) -> None:
         """Call nobody back any more."""
@@ -70,9 +85,9 @@ class SimWorld:
         self.random: Random = SimRandom(f"{name} {seed}")
         self.sim_disk = LoopDisk(loop, name, seed, self.clock.wall_ms, history)
         self.disk: BrokerDisk = self.sim_disk
-        self.network: Network = network.machine(name)
+        self._machine = network.machine(name)
+        self.network: Network = self._machine
         self.boot_seconds = loop.time
-        self._network = network
         self._ensemble = ensemble
         self._sessions: list[EnsembleSession] = []
 
@@ -89,9 +104,31 @@ class SimWorld:
         """Have the machine stand still for ever; only the end of its sessions is still seen."""
         self._sim_clock.stop()
         self.sim_disk.cut_power()
-        self._network.cut_power(self.name)
+        self._machine.cut_power()
         for session in self._sessions:
             session.fall_silent()
+
+    def pause(self) -> None:
+        """Have the process stand still, as a stopped one does, until `resume`."""
+        for part in (self._sim_clock, self.sim_disk, self._machine):
+            part.pause()
+        self.lose_touch()
+
+    def resume(self) -> None:
+        """Have it go on, without knowing that it stood still."""
+        for part in (self._sim_clock, self.sim_disk, self._machine):
+            part.resume()
+        self.regain_touch()
+
+    def lose_touch(self) -> None:
+        """Let the ensemble hear nothing of the broker, and the broker nothing of it."""
+        for session in self._sessions:
+            session.lose_touch()
+
+    def regain_touch(self) -> None:
+        """Let them hear of each other again."""
+        for session in self._sessions:
+            session.regain_touch()
 
     def close(self) -> None:
         """Do nothing: there are no threads."""

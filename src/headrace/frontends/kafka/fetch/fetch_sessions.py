@@ -3,12 +3,16 @@
 A session remembers, for each partition, what is asked and what was told last. An incremental answer
 leaves out partitions of which there is nothing new. Sessions are not tied to connections; a bounded
 number is kept (max.incremental.fetch.session.cache.slots).
+
+Followers' sessions are kept besides: clients' neither take their places nor reach into them.
 """
 
 from collections import OrderedDict
 
+from headrace.frontends.kafka.fetch.wanted_by_follower import WantedByFollower
 from headrace.frontends.kafka.fetch.wanted_partitions import WantedPartitions
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId
 from headrace.ports.clock import Clock, Random
 from headrace.wire.kafka.hot.fetch import FetchRequest
 
@@ -18,20 +22,24 @@ NO_SESSION = 0
 EVICTION_SECONDS = 120.0
 """min.incremental.fetch.session.eviction.ms of Kafka: a session in use is safe that long."""
 _EPOCH_MAX = (1 << 31) - 1
-_TOPIC_IDS_FROM = 13
+TOPIC_IDS_FROM = 13
 
 
 class FetchSession:
     """The partitions one client reads, in the order in which they have their turn."""
 
-    __slots__ = ("by_id", "created", "epoch", "session_id", "used", "wanted")
+    __slots__ = (
+        "by_id", "created", "epoch", "replica_epoch", "replica_id", "session_id", "used", "wanted",
+    )  # fmt: skip
 
-    def __init__(self, session_id: int, by_id: bool, now: float) -> None:
+    def __init__(self, session_id: int, by_id: bool, now: float, request: FetchRequest) -> None:
         self.session_id = session_id
+        self.replica_id = request.replica_id
+        self.replica_epoch = request.replica_epoch
         self.by_id = by_id
         self.epoch = 1
         self.created = self.used = now
-        self.wanted = WantedPartitions(kept=True)
+        self.wanted = _nothing_wanted(request, kept=True)
 
     def update(self, request: FetchRequest) -> None:
         """Take in what a request adds, changes and forgets."""
@@ -54,23 +62,29 @@ class FetchSessions:
         self._random = random
         self._sessions_max = sessions_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
+        """Those of clients, the longest unused first."""
+        self._followers: OrderedDict[int, FetchSession] = OrderedDict()
         self.evicted = 0
 
     def __len__(self) -> int:
-        return len(self._sessions)
+        return len(self._sessions) + len(self._followers)
 
     def open(self, version: int, request: FetchRequest) -> FetchSession | None:
         """Open the session a full fetch asks for; None where there is no place for one.
 
         Ends the session the client had before.
         """
-        self.close(request.session_id)
+        self.close(request.session_id, request.replica_id)
         partitions = sum(len(topic.partitions) for topic in request.topics)
-        if not partitions or not self._place_for(partitions):
+        if not partitions:
             return None
-        session = FetchSession(self._new_id(), version >= _TOPIC_IDS_FROM, self._now())
+        if request.replica_id >= 0:
+            self._close_former(request)
+        elif not self._place_for(partitions):
+            return None
+        session = FetchSession(self._new_id(), version >= TOPIC_IDS_FROM, self._now(), request)
         session.update(request)
-        self._sessions[session.session_id] = session
+        self._of(request.replica_id)[session.session_id] = session
         return session
 
     def resume(self, version: int, request: FetchRequest) -> FetchSession:
@@ -79,30 +93,45 @@ class FetchSessions:
         ApiError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH,
         FETCH_SESSION_TOPIC_ID_ERROR (names before, ids now, or the other way round).
         """
-        session = self._sessions.get(request.session_id)
-        if session is None:
+        sessions = self._of(request.replica_id)
+        session = sessions.get(request.session_id)
+        if session is None or session.replica_id != request.replica_id:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != request.session_epoch:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
-        if session.by_id != (version >= _TOPIC_IDS_FROM):
+        if session.by_id != (version >= TOPIC_IDS_FROM):
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = 1 if session.epoch == _EPOCH_MAX else session.epoch + 1
         session.used = self._now()
         session.update(request)
-        self._sessions.move_to_end(session.session_id)
+        sessions.move_to_end(session.session_id)
         return session
 
-    def close(self, session_id: int) -> None:
-        """Forget a session; an unknown one is ignored."""
-        if session_id != NO_SESSION:
-            session = self._sessions.pop(session_id, None)
-            if session is not None:
-                session.wanted.close()
+    def close(self, session_id: int, replica_id: int = -1) -> None:
+        """Forget a session of a client, or of that follower; an unknown one is ignored."""
+        sessions = self._of(replica_id)
+        session = sessions.get(session_id)
+        if session is not None and session.replica_id == replica_id:
+            del sessions[session_id]
+            session.wanted.close()
+
+    def _of(self, replica_id: int) -> OrderedDict[int, FetchSession]:
+        return self._sessions if replica_id < 0 else self._followers
+
+    def _close_former(self, request: FetchRequest) -> None:
+        """Forget the sessions of a follower that it has lost, by a restart or without a word."""
+        used_before = self._now() - EVICTION_SECONDS
+        for session in list(self._followers.values()):
+            if session.replica_id == request.replica_id and (
+                session.replica_epoch != request.replica_epoch or session.used < used_before
+            ):
+                self.close(session.session_id, session.replica_id)
 
     def _new_id(self) -> int:
         while True:
             drawn = int.from_bytes(self._random.uuid()[:4], "big") & _EPOCH_MAX
-            if drawn != NO_SESSION and drawn not in self._sessions:
+            taken = drawn in self._sessions or drawn in self._followers
+            if drawn != NO_SESSION and not taken:
                 return drawn
 
     def _place_for(self, partitions: int) -> bool:
@@ -128,10 +157,17 @@ class FetchSessions:
         self.close(session.session_id)
 
 
+def _nothing_wanted(request: FetchRequest, *, kept: bool) -> WantedPartitions:
+    """Return the kind of partitions that this request is about, none of them yet."""
+    if request.replica_id >= 0:
+        return WantedByFollower(BrokerId(request.replica_id), kept=kept)
+    return WantedPartitions(kept=kept)
+
+
 def wanted_of(version: int, request: FetchRequest) -> WantedPartitions:
     """Return the partitions that a request without session asks for."""
-    by_id = version >= _TOPIC_IDS_FROM
-    wanted = WantedPartitions(kept=False)
+    by_id = version >= TOPIC_IDS_FROM
+    wanted = _nothing_wanted(request, kept=False)
     for topic in request.topics:
         name = topic.topic_id if by_id else topic.name
         for asked in topic.partitions:

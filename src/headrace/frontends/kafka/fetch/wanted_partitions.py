@@ -13,6 +13,8 @@ partitions costs what those few cost that are not idle.
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from headrace.wire.kafka.hot.fetch_response import NO_EPOCH_END
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -62,6 +64,7 @@ class WantedPartition:
             or answer.log_start_offset != self.log_start_offset
             or answer.error_code != 0
             or bool(answer.records)
+            or answer.diverging_epoch is not NO_EPOCH_END
         )
 
     def told(self, answer: "FetchedPartition") -> None:
@@ -98,6 +101,9 @@ class WantedPartitions:
 
     __slots__ = ("_next_turn", "_reader", "by_key", "kept", "poll", "ready", "untold")
 
+    entry = WantedPartition
+    """What is made for each of them."""
+
     def __init__(self, *, kept: bool) -> None:
         self.by_key: dict[Key, WantedPartition] = {}
         self.ready: dict[WantedPartition, None] = {}
@@ -114,7 +120,7 @@ class WantedPartitions:
         known = self.by_key.get(key)
         if known is None:
             self._next_turn = turn = self._next_turn + 1
-            known = self.by_key[key] = WantedPartition(key, asked, turn)
+            known = self.by_key[key] = self.entry(key, asked, turn)
         else:
             known.asked = asked
         self.ready[known] = None

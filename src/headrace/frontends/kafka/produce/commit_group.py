@@ -122,7 +122,7 @@ class CommitGroup(Pending):
         """Wait, now that the pass is over. Called once."""
         self._left = len(self._offsets) + 1
         for partition, offset in self._offsets.items():
-            partition.when_committed(offset, partial(self.committed, partition))
+            partition.when_committed(offset, partial(self.committed, partition), True)
         self._one_less()
         if not self.done:
             seconds = min(max(self._timeout_ms, 0) / 1000, _TIMEOUT_SECONDS_MAX)

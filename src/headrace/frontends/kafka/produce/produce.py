@@ -350,7 +350,7 @@ def _wait_for_all(
     # One more than there are, so that none of the callbacks below, at once or later, is the last.
     batches.waiting = len(waits) + 1
     for partition, commit_offset, topic_at, at in waits:
-        partition.when_committed(commit_offset, partial(batches.committed, topic_at, at))
+        partition.when_committed(commit_offset, partial(batches.committed, topic_at, at), True)
     pending = batches.pending
     batches.waiting -= 1
     if batches.waiting == 0:

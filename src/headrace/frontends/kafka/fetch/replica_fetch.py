@@ -1,0 +1,135 @@
+"""A follower's fetch: whole batches up to the log's end, and how far they are committed.
+
+* Its fetch offset is what it holds on disk: that is noted before anything is read, and may move the
+  high watermark, or have it join the ISR.
+* Where its log is not the leader's, it is told up to where it is, and given nothing (KIP-595).
+* It waits for the log to grow. A high watermark, or a log start, other than it was told last is
+  answered at once: else its consumers would wait for theirs as long as its fetch does.
+* A partition whose follower may yet join the ISR is looked at by every request, as each may be the
+  one by which it does.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.broker import replica_reads
+from headrace.broker.in_sync_replicas import ReplicaFetch
+from headrace.frontends.kafka.fetch.fetch_in_hand import FetchInHand
+from headrace.frontends.kafka.fetch.fetch_sessions import TOPIC_IDS_FROM
+from headrace.frontends.kafka.fetch.wanted_by_follower import WantedByFollower
+from headrace.log.log import NeedsDisk
+from headrace.model.errors import ErrorCode
+from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
+from headrace.wire.kafka.hot.fetch_response import (
+    EpochEndOffset,
+    FetchedPartition,
+    FetchedTopic,
+    FetchResponse,
+    encode_response,
+)
+
+if TYPE_CHECKING:
+    from headrace.broker.leader_term import LeaderTerm
+    from headrace.broker.partition import Partition
+    from headrace.frontends.kafka.connection.handler import Answer
+    from headrace.frontends.kafka.fetch.wanted_partitions import Key, WantedPartition
+    from headrace.ports.file_ranges import Part
+    from headrace.wire.kafka.hot.fetch import FetchRequest
+
+_NEVER = 1 << 63
+"""The readable end of what is to be looked at by the next request, whatever happens."""
+
+
+def refused(version: int, request: "FetchRequest") -> "list[Part]":
+    """Answer somebody who is no broker of the cluster: all that he names is refused."""
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    by_id = version >= TOPIC_IDS_FROM
+    topics = [
+        FetchedTopic(
+            "" if by_id else topic.name,
+            topic.topic_id,
+            [FetchedPartition(asked.partition, code) for asked in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    return encode_response(version, FetchResponse(topics=topics))
+
+
+class FollowersFetch(FetchInHand):
+    """One request of a follower that may be one."""
+
+    __slots__ = ("_follower", "_news", "_registered")
+
+    def begin(self) -> "Answer":
+        """Answer at once if that is possible."""
+        self.read_committed = False
+        self._follower = BrokerId(self.request.replica_id)
+        self._news = False
+        known = self.broker.image.brokers.get(self._follower)
+        self._registered = -1 if known is None else known.epoch
+        if isinstance(self.wanted, WantedByFollower):
+            self.wanted.asked_at = self.broker.clock.monotonic()
+        return super().begin()
+
+    def _satisfied(self) -> bool:
+        return self._news or super()._satisfied()
+
+    def _partition(self, key: "Key") -> "Partition":
+        topic, index = key
+        if isinstance(topic, bytes):
+            return self.broker.partition_by_id(topic, index)
+        return self.broker.partition(topic, index)
+
+    def _end_for(self, partition: "Partition") -> Offset:
+        return partition.log.end_offset
+
+    def _read(self, entry: "WantedPartition", partition: "Partition") -> FetchedPartition:
+        asked, log = entry.asked, partition.log
+        offset = Offset(asked.fetch_offset)
+        said = asked.current_leader_epoch >= 0
+        term = replica_reads.term_for(partition, self._follower, epoch_said=said)
+        last_epoch = LeaderEpoch(asked.last_fetched_epoch)
+        diverging = replica_reads.diverging(partition, offset, last_epoch)
+        if diverging is not None:
+            self.failed = True
+            result = self._result(partition, asked, b"", None)
+            self.readable_end = _NEVER
+            return result._replace(diverging_epoch=EpochEndOffset(*diverging))
+        self._note(entry, partition, term)
+        limit = min(asked.max_bytes, self.bytes_max - self.size)
+        found = log.serve(offset, max(limit, 0), below=log.end_offset, at_least_one=self.size == 0)
+        if isinstance(found, NeedsDisk):
+            self.cold.append((entry, partition))
+            result = self._result(partition, asked, b"", None)
+        else:
+            self.size += len(found.data)
+            result = self._result(partition, asked, found.data, found)
+        self._look_for_news(entry, result)
+        self.readable_end = log.end_offset if self._follower in term.in_sync else _NEVER
+        return result
+
+    def _note(self, entry: "WantedPartition", partition: "Partition", term: "LeaderTerm") -> None:
+        """Note where the follower was when it asked."""
+        asked = entry.asked
+        offset = Offset(asked.fetch_offset)
+        fetch = ReplicaFetch(
+            self._follower, offset, offset, self.request.replica_epoch,
+            Offset(asked.log_start_offset),
+        )  # fmt: skip
+        replica_reads.note_fetch(
+            partition,
+            term,
+            fetch,
+            at=self.wanted.asked_at if isinstance(self.wanted, WantedByFollower) else 0.0,
+            registered=self._registered,
+            isr_wanted=self.broker.isr_wanted,
+        )
+
+    def _look_for_news(self, entry: "WantedPartition", result: FetchedPartition) -> None:
+        told = entry.high_watermark, entry.log_start_offset
+        now = result.high_watermark, result.log_start_offset
+        if told == now:
+            return
+        if self.wanted.kept or told[0] >= 0:
+            self._news = True
+        else:  # without a session only what changes while it waits is known to be news
+            entry.high_watermark, entry.log_start_offset = now

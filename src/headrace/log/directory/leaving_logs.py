@@ -1,0 +1,102 @@
+"""Logs that leave a log directory: deleted now and removed later, or set aside with all bytes."""
+
+import logging
+from collections.abc import Callable
+
+from headrace.config.log_config import LogConfig
+from headrace.log import file_names
+from headrace.log.directory.directory_parts import DirectoryParts
+from headrace.log.log import Log
+from headrace.model.nouns import TopicPartition
+
+_logger = logging.getLogger(__name__)
+Checkpoint = Callable[[Callable[[bool], None]], None]
+RemoveLater = Callable[[int, Callable[[], None]], None]
+
+
+class LeavingLogs:
+    """Takes logs out of one directory. On the deciding thread."""
+
+    __slots__ = ("_checkpoint", "_parts", "_remove_later")
+
+    def __init__(
+        self, parts: DirectoryParts, checkpoint: Checkpoint, remove_later: RemoveLater
+    ) -> None:
+        """`remove_later` does something so many milliseconds later."""
+        self._parts = parts
+        self._checkpoint = checkpoint
+        self._remove_later = remove_later
+
+    def delete_log(self, topic_partition: TopicPartition) -> None:
+        """Take the partition out and rename its directory away; it is removed after its delay.
+
+        A quarantined partition goes too. StorageError.
+        """
+        unique = self._parts.random.uuid()
+        left = self._take_out(topic_partition, file_names.delete_directory(topic_partition, unique))
+        if left is None:
+            return
+        target, log = left
+        delay_ms = (
+            LogConfig().file_delete_delay_ms if log is None else (log.config.file_delete_delay_ms)
+        )
+        # As long as it lies there a start after a kill believes no checkpoint of that name.
+        self._remove_later(
+            delay_ms, lambda: self._checkpoint(lambda written: self._remove(target, log, written))
+        )
+
+    def set_aside(self, topic_partition: TopicPartition) -> None:
+        """Take the partition out and rename its directory to one that nobody loads, for good.
+
+        StorageError.
+        """
+        unique = self._parts.random.uuid()
+        left = self._take_out(topic_partition, file_names.stray_directory(topic_partition, unique))
+        if left is not None and left[1] is not None:
+            left[1].release()
+
+    def _take_out(
+        self, topic_partition: TopicPartition, name: str
+    ) -> tuple[str, Log | None] | None:
+        """Rename the partition's directory to `name`; the new path and the log, None: damaged.
+
+        None where there is no directory. StorageError.
+        """
+        parts = self._parts
+        log = parts.logs.pop(topic_partition, None)
+        damaged = parts.quarantined.pop(topic_partition, None)
+        if log is None and damaged is None:
+            return None
+        parts.checkpoints.forget(topic_partition)
+        if log is not None:
+            log.retire()
+            parts.context.events.about_to_cut(log, None)
+            parts.bounds.forget(log.topic_id, topic_partition.partition)
+        parts.gaps.forget(topic_partition)
+        source, target = f"{parts.path}/{topic_partition}", f"{parts.path}/{name}"
+        if log is None and not parts.disk.exists(source):
+            self._checkpoint(lambda _: None)
+            return None
+        try:
+            parts.disk.rename(source, target)
+        except OSError as error:
+            raise parts.context.fail(error, source) from error
+        # Else a power cut brings the partition back although its topic is gone.
+        parts.disk.run(lambda: parts.disk.sync_directory(parts.path), self._synced)
+        return target, log
+
+    def _synced(self, result: BaseException | None) -> None:
+        if isinstance(result, OSError):
+            self._parts.context.fail(result, self._parts.path, flush=True)
+
+    def _remove(self, path: str, log: Log | None, written: bool) -> None:
+        if log is not None:
+            log.release()
+        if not written:
+            return  # a start would hold the checkpoints of this log against a new one
+
+        def removed(result: BaseException | None) -> None:
+            if isinstance(result, OSError) and not isinstance(result, FileNotFoundError):
+                _logger.warning("%s: not removed, the next start does it: %s", path, result)
+
+        self._parts.disk.run(lambda: self._parts.disk.remove_tree(path), removed)

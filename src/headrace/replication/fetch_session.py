@@ -1,0 +1,90 @@
+"""A follower's end of an incremental fetch session (KIP-227): what its leader has been told."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.wire.kafka.hot.fetch import FetchPartition, FetchTopic, ForgottenTopic
+
+Key = tuple[bytes, int]
+"""A partition by its topic's id and its number."""
+
+_NO_SESSION = 0
+_FIRST_EPOCH = 0
+_EPOCH_MAX = (1 << 31) - 1
+_SESSION_ERRORS = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+    }
+)
+
+
+class Told(NamedTuple):
+    """What the next request tells of partitions."""
+
+    topics: list[FetchTopic]
+    forgotten: list[ForgottenTopic]
+
+
+class FetchSession:
+    """The session with one leader. Nothing is sent from here."""
+
+    __slots__ = ("epoch", "session_id", "told")
+
+    def __init__(self) -> None:
+        """There is none yet."""
+        self.session_id = _NO_SESSION
+        self.epoch = _FIRST_EPOCH
+        """Of the next request."""
+        self.told: dict[Key, FetchPartition] = {}
+        """What the leader has been asked for and goes on answering."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether the next request tells of every partition."""
+        return self.epoch == _FIRST_EPOCH
+
+    def begin_anew(self) -> None:
+        """Tell of everything with the next request; the leader ends what there was."""
+        self.epoch = _FIRST_EPOCH
+
+    def tell(self, changed: Iterable[tuple[Key, FetchPartition | None]]) -> Told:
+        """Return what to tell of partitions that are asked for otherwise, or not now (None)."""
+        if self.begins:
+            self.told.clear()
+        topics: dict[bytes, list[FetchPartition]] = {}
+        forgotten: dict[bytes, list[int]] = {}
+        for key, asked in changed:
+            topic_id, index = key
+            if asked is None:
+                if self.told.pop(key, None) is not None:
+                    forgotten.setdefault(topic_id, []).append(index)
+            elif self.told.get(key) != asked:
+                self.told[key] = asked
+                topics.setdefault(topic_id, []).append(asked)
+        return Told(
+            [FetchTopic("", topic_id, some) for topic_id, some in topics.items()],
+            [ForgottenTopic("", topic_id, some) for topic_id, some in forgotten.items()],
+        )
+
+    def answered(self, error_code: int, session_id: int) -> bool:
+        """Take in an answer; False where the session is to begin anew. ApiError: any other error.
+
+        A leader that has no room for a session gives none: each request tells of everything.
+        """
+        if error_code in _SESSION_ERRORS:
+            self.begin_anew()
+            if error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self.session_id = _NO_SESSION
+            return False
+        if error_code:
+            raise ApiError(ErrorCode(error_code))
+        self.session_id = session_id
+        if session_id == _NO_SESSION:
+            self.epoch = _FIRST_EPOCH
+        else:
+            self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
+        return True

@@ -1,0 +1,247 @@
+"""The conversation with one broker that leads what is followed here.
+
+One connection, one fetch session, one request at a time. What was fetched counts as fetched once it
+is flushed: the next request waits for that a little, and then goes out without those partitions, so
+that a slow directory holds up no other.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from headrace.broker.broker import Broker
+from headrace.broker.follower import Follower
+from headrace.broker.partition import Partition
+from headrace.client.calls import HotCall
+from headrace.client.client import Client
+from headrace.client.transport import CannotConnect, ClientError
+from headrace.model.errors import ApiError, Malformed
+from headrace.model.nouns import BrokerId
+from headrace.ports.callbacks import Done
+from headrace.posix.awaiting import called_back
+from headrace.replication.answers import Answers, Arrived
+from headrace.replication.fetch_session import FetchSession, Key
+from headrace.replication.followed_partition import FollowedPartition, rest_seconds
+from headrace.replication.means import Means
+from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.hot import fetch, fetch_response
+from headrace.wire.kafka.hot.fetch import FetchRequest
+from headrace.wire.kafka.hot.fetch_response import FetchResponse
+
+if TYPE_CHECKING:
+    from headrace.ports.clock import Timer
+
+_logger = logging.getLogger(__name__)
+
+VERSIONS = (15, 18)
+"""From 15 on a follower says which registration of its broker it is."""
+FLUSH_SECONDS_MAX = 0.01
+"""How long a request waits for flushes, which its partitions' new offsets come with."""
+PAUSED_WAIT_MS = 20
+"""How long a leader may wait for news while a partition is left out: its turn comes after."""
+
+
+class Source:
+    """One leading broker. On the deciding thread."""
+
+    def __init__(
+        self, broker: Broker, means: Means, leader: BrokerId, left: Callable[[Partition], None]
+    ) -> None:
+        """`left` is told of a log that was cut short and is free again."""
+        self.leader = leader
+        self.members: dict[Key, FollowedPartition] = {}
+        self._broker = broker
+        self._means = means
+        self._session = FetchSession()
+        self._client = Client(
+            means.transport, (), client_id=f"broker-{broker.broker_id}-follower",
+            request_timeout_seconds=broker.config.replica_socket_timeout_ms / 1000,
+        )  # fmt: skip
+        self._answers = Answers(broker, means, self._rest, left)
+        self._dirty: dict[Key, None] = {}
+        """Partitions of which something else may be told than was."""
+        self._ready: dict[Key, None] = {}
+        self._in_flush: dict[Key, None] = {}
+        self._patience: Timer | None = None
+        self._due: Done[BaseException | None] | None = None
+        self._resting: dict[Key, float] = {}
+        """Until when partitions are not asked for, after an error."""
+        self._rest_timer: Timer | None = None
+        self._failures = 0
+        self._closed = False
+
+    # --- what is followed -----------------------------------------------------------------------
+
+    def follows(self, partition: Partition, follower: Follower) -> bool:
+        """Tell whether that role of the partition is fetched for already."""
+        member = self.members.get(_key(partition))
+        return member is not None and member.follower is follower
+
+    def add(self, member: FollowedPartition) -> None:
+        """Fetch a partition from now on."""
+        self.members[member.key] = member
+        self.changed(member.key)
+
+    def remove(self, partition: Partition) -> None:
+        """Fetch a partition no longer."""
+        key = _key(partition)
+        member = self.members.pop(key, None)
+        if member is not None:
+            member.end()
+            self._resting.pop(key, None)
+            self.changed(key)
+
+    def changed(self, key: Key) -> None:
+        """Look again at what may be asked of a partition."""
+        self._dirty[key] = None
+        member = self.members.get(key)
+        _set(self._ready, key, is_in=member is not None and member.ready)
+        _set(self._in_flush, key, is_in=member is not None and member.in_flush)
+        if self._due is not None:
+            self._go_on()
+
+    def close(self) -> None:
+        """End the conversation."""
+        self._closed = True
+        self._client.close()
+        for timer in (self._patience, self._rest_timer):
+            if timer is not None:
+                timer.cancel()
+
+    # --- talking --------------------------------------------------------------------------------
+
+    async def converse(self) -> None:
+        """Ask and take answers until cancelled."""
+        while not self._closed:
+            await called_back(self._when_due)
+            try:
+                await self._exchange()
+                self._failures = 0
+            except (ClientError, ApiError, Malformed) as error:
+                self._session.begin_anew()
+                if self._failures == 0 and not self._closed:
+                    _logger.warning(
+                        "broker %d, leader of %d partitions here, cannot be fetched from: %s;"
+                        " trying on", self.leader, len(self.members), error,
+                    )  # fmt: skip
+                self._failures += 1
+                await called_back(self._backed_off)
+
+    def _backed_off(self, done: Done[BaseException | None]) -> None:
+        """Call `done` in a while, the longer the more often it has failed."""
+        seconds = rest_seconds(self._failures, self._broker.config.replica_fetch_backoff_ms)
+        self._broker.clock.call_later(seconds, lambda: done(None))
+
+    async def _exchange(self) -> None:
+        address = self._means.address_of(self.leader)
+        if address is None:
+            raise CannotConnect(f"broker {self.leader} is not there")
+        link = await self._client.link_to(address)
+        request = self._request()
+        call = HotCall(
+            ApiKey.FETCH, fetch.encode_request, fetch_response.decode_response, request,
+            versions=VERSIONS,
+        )  # fmt: skip
+        response = await self._client.ask(link, call, wait_seconds=request.max_wait_ms / 1000)
+        if self._session.answered(response.error_code, response.session_id):
+            arrived = self._arrived(response)
+            await self._answers.take(arrived)
+            out_of_range = self._answers.out_of_range()
+            if out_of_range:
+                await self._answers.find_place(out_of_range, self._client, link)
+
+    def _request(self) -> FetchRequest:
+        config, session = self._broker.config, self._session
+        keys = (*self.members,) if session.begins else (*self._dirty,)
+        self._dirty.clear()
+        max_bytes = config.replica_fetch_max_bytes
+        told = session.tell(
+            (key, self.members[key].asked(max_bytes) if key in self._ready else None)
+            for key in keys
+        )
+        wait_ms = config.replica_fetch_wait_max_ms
+        if len(self._ready) + len(self._resting) < len(self.members):
+            wait_ms = min(wait_ms, PAUSED_WAIT_MS)
+        return FetchRequest(
+            wait_ms,
+            config.replica_fetch_min_bytes,
+            config.replica_fetch_response_max_bytes,
+            session_id=session.session_id,
+            session_epoch=session.epoch,
+            topics=told.topics,
+            forgotten=told.forgotten,
+            replica_id=self._broker.broker_id,
+            replica_epoch=self._means.broker_epoch(),
+        )
+
+    def _arrived(self, response: FetchResponse) -> Sequence[Arrived]:
+        """Return what came of partitions that are where they were when they were asked for."""
+        arrived = []
+        for topic in response.topics:
+            for fetched in topic.partitions:
+                key = (topic.topic_id, fetched.partition)
+                member, asked = self.members.get(key), self._session.told.get(key)
+                if member is None or asked is None or not member.ready:
+                    continue
+                log, epoch = member.partition.log, member.partition.leader_epoch
+                if (asked.fetch_offset, asked.current_leader_epoch) == (log.end_offset, epoch):
+                    arrived.append(Arrived(member, fetched))
+        return arrived
+
+    # --- when -----------------------------------------------------------------------------------
+
+    def _when_due(self, done: Done[BaseException | None]) -> None:
+        """Call `done` when there is something to ask, and flushes are over or take long."""
+        self._due = done
+        if self._in_flush:
+            self._patience = self._broker.clock.call_later(FLUSH_SECONDS_MAX, self._lose_patience)
+        self._go_on()
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        self._go_on()
+
+    def _go_on(self) -> None:
+        due = self._due
+        if due is None or not self._ready or (self._in_flush and self._patience is not None):
+            return
+        self._due = None
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        due(None)
+
+    def _rest(self, member: FollowedPartition) -> bool:
+        """Ask for a partition no more for a while; whether that is worth a line in the log."""
+        seconds, first = member.failed(self._broker.config.replica_fetch_backoff_ms)
+        if self.members.get(member.key) is member:
+            member.resting = True
+            self._resting[member.key] = self._broker.clock.monotonic() + seconds
+            self.changed(member.key)
+            self._arm_rest()
+        return first
+
+    def _arm_rest(self) -> None:
+        if self._rest_timer is None and self._resting:
+            left = min(self._resting.values()) - self._broker.clock.monotonic()
+            self._rest_timer = self._broker.clock.call_later(max(left, 0.001), self._end_rests)
+
+    def _end_rests(self) -> None:
+        self._rest_timer = None
+        now = self._broker.clock.monotonic()
+        for key in [key for key, until in self._resting.items() if until <= now]:
+            del self._resting[key]
+            self.members[key].resting = False
+            self.changed(key)
+        self._arm_rest()
+
+
+def _key(partition: Partition) -> Key:
+    return (partition.topic_id, partition.topic_partition.partition)
+
+
+def _set(keys: dict[Key, None], key: Key, *, is_in: bool) -> None:
+    if is_in:
+        keys[key] = None
+    else:
+        keys.pop(key, None)

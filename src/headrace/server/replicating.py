@@ -1,0 +1,75 @@
+"""What has one broker's replicas follow and lead: its conversations with others, and its lease."""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
+
+from headrace.broker.broker import Broker
+from headrace.broker.gathered_writes import GatheredWrites
+from headrace.client.events import EventTransport
+from headrace.client.transport import Address
+from headrace.cluster.applier import Applier
+from headrace.cluster.lease import Lease
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.model.nouns import BrokerId
+from headrace.ports.store import Store
+from headrace.ports.world import World
+from headrace.replication.fetchers import ReplicaFetchers
+from headrace.replication.means import Means
+
+
+class Replicating:
+    """The replicas of a running broker. Made before the cluster is joined."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        applier: Applier,
+        store: Store,
+        world: World,
+        directories: Collection[LogDirectory],
+        listener: str,
+        fatal: Callable[[Exception], None],
+    ) -> None:
+        """`listener`: by which brokers reach each other. `fatal` ends the process."""
+        self._broker = broker
+        self._listener = listener
+        self._fatal = fatal
+        self._tasks: set[asyncio.Task[None]] = set()
+        means = Means(
+            EventTransport(world.network.connect),
+            GatheredWrites(world.disk, tuple(directories)),
+            self._run,
+            lambda: applier.broker_epoch,
+            self._address_of,
+        )
+        self._fetchers = ReplicaFetchers(broker, means)
+        lease = Lease(store, world.boot_seconds, world.clock, self._lease_renewed)
+        applier.may_commit = lease.holds
+
+    def close(self) -> None:
+        """Follow no more."""
+        self._fetchers.close()
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        """Run what goes on by itself; a broken invariant ends the process."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ran)
+        return task
+
+    def _ran(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            self._fatal(error)
+
+    def _address_of(self, broker: BrokerId) -> Address | None:
+        known = self._broker.image.brokers.get(broker)
+        endpoint = None if known is None else known.endpoint(self._listener)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    def _lease_renewed(self) -> None:
+        for partition in self._broker.partitions.values():
+            if partition.role.term is not None:
+                partition.role.term.lease_renewed()
