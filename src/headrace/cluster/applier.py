@@ -24,6 +24,7 @@ from headrace.posix.awaiting import called_back
 _logger = logging.getLogger(__name__)
 
 APPLIED_PER_TURN = 10
+CUT_LOOK_SECONDS = 0.002
 PREPARED_AT_ONCE = 100
 """New logs whose files are made in one go, on a thread."""
 
@@ -69,6 +70,8 @@ class Applier:
             for order in current:
                 if isinstance(order, Stop):
                     continue
+                if isinstance(order, Lead):
+                    await self._cut_over(order.replication.topic_partition)
                 self._carry_out(order, configs, failed)
                 done += 1
                 if done % APPLIED_PER_TURN == 0:
@@ -166,6 +169,12 @@ class Applier:
         except ApiError as error:
             _logger.error("%s is offline: %s", key, error)
             failed[key] = error.code
+
+    async def _cut_over(self, key: TopicPartition) -> None:
+        """Wait until a log is whole that was being cut to what its former leader has."""
+        partition = self._broker.followed.get((key.topic, key.partition))
+        while partition is not None and partition.log.cutting:  # noqa: ASYNC110 - over soon
+            await asyncio.sleep(CUT_LOOK_SECONDS)
 
     def _follow(self, new: NewLog, what: Replication) -> None:
         """Follow; where that fails this replica does not fetch, and its leader has it leave."""

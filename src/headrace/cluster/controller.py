@@ -168,10 +168,11 @@ class Controller:
         try:
             while self._again:
                 self._again = False
-                async with self._change:
-                    await self._look()
-        except (StoreError, ConfigError) as error:
-            _logger.error("metadata store: %s: %s", type(error).__name__, error)
+                try:
+                    async with self._change:
+                        await self._look()
+                except (StoreError, ConfigError) as error:  # what comes after it is looked at too
+                    _logger.error("metadata store: %s: %s", type(error).__name__, error)
         finally:
             self._reaction = None
 

@@ -3,24 +3,36 @@
 import asyncio
 import random
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
+from headrace.broker.broker import Broker
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
 from headrace.cluster.controller import Controller
+from headrace.cluster.events import ElectionAsked, ElectionType
 from headrace.cluster.orders import OrderTaker
 from headrace.config.broker import load
-from headrace.model.nouns import BrokerId
+from headrace.model.errors import ApiError
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.ports.store import SessionEvents, Store
+from headrace.replication.isr_keeper import IsrKeeper
 from headrace.server.assembly import Server
 from headrace.testing.disk_crash import crash_states
+from headrace.testing.sim.controller_calls import CallsToController
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.network import SimNetwork
+from headrace.testing.sim.order_way import OrderWay
 from headrace.testing.sim.world import SimWorld
 
 PORT = 9092
+SESSION_GONE_SECONDS = 0.5
+"""How much later than a session ends a broker may begin another."""
+LAG_SECONDS = 2.0
+"""How long a follower may lag behind and stay in sync."""
 
 
 class SimCluster:
@@ -39,6 +51,10 @@ class SimCluster:
         """Those that have been started and not stopped, by id."""
         self.worlds: dict[int, SimWorld] = {}
         self._starting: dict[int, Server] = {}
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Have the brokers that are started from now on take these settings too."""
+        self._settings = {**self._settings, **settings}
 
     def world(self, number: int) -> SimWorld:
         """Return the machine of broker `number`; its disk stays when the broker stops."""
@@ -68,7 +84,7 @@ class SimCluster:
                 **self._settings,
             }
         )
-        controller = partial(Controller, peers=self._order_taker)
+        controller = partial(self._controller, number)
         server = Server(config, world, self.loop.failures.append, controller=controller)
         self._starting[number] = server
         try:
@@ -87,9 +103,52 @@ class SimCluster:
         found = [server.controller for server in self.brokers.values()]
         return next(controller for controller in found if controller.is_controller)
 
-    def _order_taker(self, broker: BrokerId) -> OrderTaker | None:
-        """Return where orders for a broker go: without a way over the network, to itself."""
-        server = self.brokers.get(broker) or self._starting.get(broker)
+    def _controller(
+        self, number: int, broker: Broker, store: Store, session: SessionEvents
+    ) -> Controller:
+        """Make a broker's part in the cluster, and have it keep its ISRs."""
+        peers = partial(self._order_taker, number)
+        controller = Controller(broker, store, session, peers=peers)
+        calls = CallsToController(
+            self.network, number, self.seed,
+            lambda: controller.applier.broker_epoch, self._present_controller,
+        )  # fmt: skip
+        keeper = IsrKeeper(
+            broker.partitions.values,
+            calls,
+            broker.clock,
+            self.loop.create_task,
+            lambda: LAG_SECONDS,
+        )
+        broker.isr_wanted = keeper.ask
+        keeper.start()
+        return controller
+
+    def _present_controller(self) -> tuple[int, Controller] | None:
+        for number, server in self.brokers.items():
+            if server.controller.is_controller:
+                return number, server.controller
+        return None
+
+    async def elect_preferred(self, topic: str) -> None:
+        """Have the first replicas of a topic's partitions lead again, where they may."""
+        for server in self.brokers.values():
+            image = server.broker.image
+            if server.controller.is_controller and topic in image.topics:
+                count = len(image.topics[topic].partitions)
+                asked = [TopicPartition(topic, index) for index in range(count)]
+                with suppress(ApiError):
+                    await server.controller.carry_out(ElectionAsked(ElectionType.PREFERRED, asked))
+
+    def _order_taker(self, sender: int, broker: BrokerId) -> OrderTaker | None:
+        """Return where orders for a broker go."""
+        if broker not in self.brokers and broker not in self._starting:
+            return None
+        return OrderWay(self.network, f"broker-{sender}", f"broker-{broker}", self._applier)
+
+    def _applier(self, machine: str) -> OrderTaker | None:
+        number = int(machine.removeprefix("broker-"))
+        server = self.brokers.get(number) or self._starting.get(number)
         return None if server is None else server.controller.applier
 
     async def cut_power(self, number: int) -> None:
@@ -103,7 +162,7 @@ class SimCluster:
         disk = former.sim_disk
         states = list(crash_states(disk, len(disk.ops), self._random.randrange(1 << 30), samples=3))
         left = states[self._random.randrange(len(states))]
-        await asyncio.sleep(2 * SESSION_SECONDS)
+        await asyncio.sleep(SESSION_SECONDS + SESSION_GONE_SECONDS)
         self.world(number).sim_disk.begin_with(left, disk)
 
     def client(self, name: str) -> Client:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_TASKS_LOOKED_THROUGH = 1000
 STARTED_SECONDS = 1000.0
 """What the clock shows at first: no machine has just been started, and 0 often means never."""
 
@@ -46,6 +47,9 @@ class SimLoop(BaseEventLoop):
         """Callbacks run so far."""
         self.failures: list[BaseException] = []
         """What tasks and callbacks raised that nobody waited for."""
+        self._tasks: list[asyncio.Task[Any]] = []
+        """Held, as those of a machine without power wait for what nobody will do: else the garbage
+        collector would end them whenever it comes by."""
         self.set_exception_handler(self._unexpected)
 
     def time(self) -> float:
@@ -64,6 +68,14 @@ class SimLoop(BaseEventLoop):
         if self.failures:
             raise self.failures[0]
         return result
+
+    def create_task(self, *args: Any, **keywords: Any) -> asyncio.Task[Any]:  # noqa: ANN401
+        """Do as asyncio's does."""
+        task: asyncio.Task[Any] = super().create_task(*args, **keywords)
+        if len(self._tasks) >= _TASKS_LOOKED_THROUGH:
+            self._tasks = [held for held in self._tasks if not held.done()]
+        self._tasks.append(task)
+        return task
 
     def _end_tasks(self) -> None:
         left = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())

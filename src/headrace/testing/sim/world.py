@@ -120,6 +120,11 @@ class SimWorld:
             part.resume()
         self.regain_touch()
 
+    def expire(self) -> None:
+        """End the broker's session of the store; it begins another."""
+        for session in self._sessions:
+            self._ensemble.expire(session)
+
     def lose_touch(self) -> None:
         """Let the ensemble hear nothing of the broker, and the broker nothing of it."""
         for session in self._sessions:

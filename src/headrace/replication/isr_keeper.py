@@ -1,0 +1,234 @@
+"""Has the ISRs be what they are: leaders' changes are asked of the controller, and laggards leave.
+
+A leader decides (`broker.in_sync_replicas`), and keeps what it asks for until it knows what came of
+it. Here that is carried to the controller: all partitions' changes together, one call at a time, as
+the controller takes them in that order. What was not answered is asked again, later each time.
+"""
+
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from headrace.broker.in_sync_replicas import IsrChange
+from headrace.broker.leader_term import LeaderTerm
+from headrace.broker.partition import Partition
+from headrace.model.errors import ErrorCode, HeadraceError
+from headrace.model.nouns import TopicPartition
+from headrace.ports.clock import Clock, Timer
+from headrace.replication.controller_calls import AskedIsr, ControllerCalls, IsrAnswer
+
+_logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.05
+RETRY_SECONDS_MAX = 5.0
+REFUSED_SECONDS = 1.0
+"""How long a follower that was refused, and wants to join with every fetch, is not asked for."""
+_REFUSED = frozenset(
+    (
+        ErrorCode.INELIGIBLE_REPLICA,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+        ErrorCode.INVALID_REQUEST,
+    )
+)
+"""Nothing was written."""
+_OVER = frozenset(
+    (
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.INVALID_UPDATE_VERSION,
+        ErrorCode.NEW_LEADER_ELECTED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+)
+"""The controller knows better: its orders are on their way. Asked again when laggards are looked
+for, should they not come."""
+
+
+class _Asked(NamedTuple):
+    """One partition's change that is being asked for."""
+
+    partition: Partition
+    term: LeaderTerm
+    change: IsrChange
+
+
+class IsrKeeper:
+    """One broker's questions about ISRs. On the deciding thread."""
+
+    def __init__(
+        self,
+        partitions: Callable[[], Iterable[Partition]],
+        calls: ControllerCalls,
+        clock: Clock,
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        lag_seconds_max: Callable[[], float],
+    ) -> None:
+        """`partitions`: all that are here. `spawn` runs a call to the controller.
+
+        `lag_seconds_max`: how long a follower may lag behind (`replica.lag.time.max.ms`).
+        """
+        self._partitions = partitions
+        self._calls = calls
+        self._clock = clock
+        self._spawn = spawn
+        self._lag_seconds_max = lag_seconds_max
+        self._wanted: dict[Partition, None] = {}
+        """Whose pending change is to be asked for."""
+        self._not_before: dict[Partition, float] = {}
+        """When a partition may be asked for again, where the last time came to nothing."""
+        self._failures = 0
+        """Calls without an answer in a row."""
+        self._asking = False
+        self._closed = False
+        self._next: Timer | None = None
+        self._next_at = 0.0
+        self._check_timer: Timer | None = None
+        self.shrinks = 0
+        """ISRs made smaller, and greater, so far."""
+        self.expands = 0
+
+    def start(self) -> None:
+        """Look for laggards from now on, twice in the time that they have."""
+        self._check_timer = self._clock.call_later(self._lag_seconds_max() / 2, self._check)
+
+    def close(self) -> None:
+        """Ask for nothing any more."""
+        self._closed = True
+        self._wanted.clear()
+        for timer in (self._next, self._check_timer):
+            if timer is not None:
+                timer.cancel()
+
+    def ask(self, partition: Partition) -> None:
+        """Have the controller asked for the partition's pending change, with this turn's others."""
+        self._wanted[partition] = None
+        self._ask_at(self._not_before.get(partition, 0.0))
+
+    def _check(self) -> None:
+        if self._closed:
+            return
+        now, lag_seconds_max = self._clock.monotonic(), self._lag_seconds_max()
+        for partition in self._partitions():
+            term = partition.role.term
+            if term is not None and (
+                term.pending is not None or term.shrink(now, lag_seconds_max) is not None
+            ):
+                self._wanted[partition] = None
+        self._not_before = {
+            partition: until for partition, until in self._not_before.items() if until > now
+        }
+        self._schedule()
+        self.start()
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    def _schedule(self) -> None:
+        """Ask once what is wanted may be asked for."""
+        if self._wanted:
+            self._ask_at(min(self._not_before.get(partition, 0.0) for partition in self._wanted))
+
+    def _ask_at(self, at: float) -> None:
+        """Ask then, or when this turn is over; once the call under way has come back."""
+        if self._asking or self._closed:
+            return
+        if self._next is not None:
+            if self._next_at <= at:
+                return
+            self._next.cancel()
+        self._next_at = at
+        self._next = self._clock.call_later(max(at - self._clock.monotonic(), 0.0), self._ask)
+
+    def _ask(self) -> None:
+        self._next = None
+        if self._asking or self._closed:
+            return
+        now = self._clock.monotonic()
+        asked: list[_Asked] = []
+        for partition in list(self._wanted):
+            term = partition.role.term
+            if term is None or term.pending is None:
+                del self._wanted[partition]
+            elif self._not_before.get(partition, 0.0) <= now:
+                del self._wanted[partition]
+                asked.append(_Asked(partition, term, term.pending))
+        if asked:
+            self._asking = True
+            self._spawn(self._call(asked))
+        else:
+            self._schedule()
+
+    async def _call(self, asked: list[_Asked]) -> None:
+        answers: Mapping[TopicPartition, IsrAnswer | ErrorCode] = {}
+        try:
+            answers = await self._calls.alter_partitions([_wire(*each) for each in asked])
+        except HeadraceError as error:
+            _logger.warning(
+                "the controller has not answered about the ISR of %d partitions: %s",
+                len(asked), error,
+            )  # fmt: skip
+        finally:
+            self._asking = False
+        if self._closed:
+            return
+        lost = [each for each in asked if not self._take(each, answers)]
+        self._failures = self._failures + 1 if lost else 0
+        for partition, term, _ in lost:
+            term.isr_answer_lost()
+            self._later(partition, RETRY_SECONDS * 2 ** min(self._failures - 1, 20))
+            self._wanted[partition] = None
+        self._schedule()
+
+    # --- answers --------------------------------------------------------------------------------
+
+    def _take(self, asked: _Asked, answers: Mapping[TopicPartition, IsrAnswer | ErrorCode]) -> bool:
+        """Take the answer about one change; False where it says nothing."""
+        partition, term, change = asked
+        answer = answers.get(partition.topic_partition)
+        if term.ended or term.pending is not change:
+            return True  # orders have told better meanwhile
+        if isinstance(answer, IsrAnswer):
+            return self._committed(partition, term, answer)
+        if answer in _REFUSED:
+            _logger.info(
+                "%s: the ISR %s is refused: %s", partition.topic_partition,
+                [member for member, _ in change.in_sync], answer,
+            )  # fmt: skip
+            instead = term.isr_refused()
+            self._later(partition, REFUSED_SECONDS)
+            if instead is not None:
+                self._wanted[partition] = None
+            return True
+        if answer in _OVER:
+            _logger.info(
+                "%s: the ISR is not ours to ask for: %s", partition.topic_partition, answer
+            )
+            term.isr_answer_lost()
+            return True
+        return False
+
+    def _committed(self, partition: Partition, term: LeaderTerm, answer: IsrAnswer) -> bool:
+        if answer.leader_epoch != partition.leader_epoch:
+            term.isr_answer_lost()
+            return True  # another leads by now: the orders will say so
+        before = term.in_sync
+        partition.role.isr_committed(answer.isr, answer.partition_epoch)
+        self._not_before.pop(partition, None)
+        if term.pending is not None:
+            return False  # not newer than what we had: it says nothing about our change
+        self.shrinks += bool(before - term.in_sync)
+        self.expands += bool(term.in_sync - before)
+        return True
+
+    def _later(self, partition: Partition, seconds: float) -> None:
+        until = self._clock.monotonic() + min(seconds, RETRY_SECONDS_MAX)
+        self._not_before[partition] = until
+
+
+def _wire(partition: Partition, term: LeaderTerm, change: IsrChange) -> AskedIsr:
+    return AskedIsr(
+        partition.topic_partition,
+        partition.leader_epoch,
+        change.partition_epoch,
+        tuple(member for member, _ in change.in_sync),
+        tuple(epoch for _, epoch in change.in_sync),
+    )

@@ -1,0 +1,134 @@
+"""Three brokers hold all of a topic through power cuts, cut links, pauses and lost sessions: nothing
+acknowledged is lost, all replicas are equal; and rules of replication that are left out are found."""
+
+from collections import Counter
+
+import pytest
+
+from headrace.broker.follower import Follower
+from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
+from headrace.replication.followed_partition import FollowedPartition
+from headrace.testing.sim.loop import Standstill
+from headrace.testing.sim.replica_watch import Broken
+from headrace.testing.sim.replicated import SETTINGS, Told, replicated_work
+from headrace.testing.sim.stories import play
+
+SEEDS = 16
+SEEDS_MAX = 200
+
+
+def told(seed: int) -> Told:
+    return play(replicated_work, seed, SETTINGS)[0]
+
+
+def test_what_was_acknowledged_is_on_all_replicas_whatever_fails_meanwhile() -> None:
+    counts: Counter[str] = Counter()
+    elections = acknowledged = 0
+    for seed in range(SEEDS):
+        outcome = told(seed)
+        assert outcome.acknowledged > 20
+        counts += outcome.counts
+        elections += outcome.elections
+        acknowledged += outcome.acknowledged
+    assert set(counts) >= {
+        "power cuts", "restarts", "cut links", "slow links", "pauses", "lost touch",
+        "expired sessions", "elections asked for", "deletions",
+        "shrinks", "joins", "logs cut", "logs begun anew",
+    }  # fmt: skip
+    assert elections > 3 * SEEDS
+    assert acknowledged > 100 * SEEDS
+
+
+def assert_found() -> None:
+    for seed in range(SEEDS_MAX):
+        try:
+            told(seed)
+        except (Broken, Standstill):
+            return
+    pytest.fail("no history shows it")
+
+
+def test_a_follower_that_begins_by_cutting_to_its_high_watermark_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begin = FollowedPartition.__init__
+
+    def planted(self: FollowedPartition, *args: object) -> None:
+        begin(self, *args)  # type: ignore[arg-type]
+        log = self.partition.log
+        directory = log.context.events
+        assert isinstance(directory, LogDirectory)
+        if not log.cutting:
+            cut = [(log, log.high_watermark)]
+            directory.truncate_logs(cut, lambda _: self.log_readable())
+
+    monkeypatch.setattr(FollowedPartition, "__init__", planted)
+    assert_found()
+
+
+def test_a_cut_below_the_high_watermark_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    offset_to_cut = Follower.offset_to_cut
+
+    def planted(self: Follower, epoch: LeaderEpoch, end: Offset) -> Offset | None:
+        self.unclean = True
+        found = offset_to_cut(self, epoch, end)
+        return found if found is None else Offset(max(found - 3, 0))
+
+    monkeypatch.setattr(Follower, "offset_to_cut", planted)
+    assert_found()
+
+
+def ask_for_without_union(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
+    """Have a change of the ISR count at once (a shrink) or only when it is written (a join)."""
+    ask_for = InSyncReplicas._ask_for
+
+    def planted(self: InSyncReplicas, wanted: frozenset[BrokerId]) -> IsrChange:
+        change = ask_for(self, wanted)
+        if joins is not (wanted <= self.in_sync):
+            self.maximal = self.in_sync if joins else wanted
+        return change
+
+    monkeypatch.setattr(InSyncReplicas, "_ask_for", planted)
+
+
+def test_an_acknowledgement_before_a_shrink_is_committed_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask_for_without_union(monkeypatch, joins=False)
+    assert_found()
+
+
+def test_a_high_watermark_beyond_a_pending_joiner_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask_for_without_union(monkeypatch, joins=True)
+    assert_found()
+
+
+def test_a_leader_that_takes_silence_for_consent_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deposed perhaps, it acknowledges alone what its successor does not have."""
+
+    def planted(self: InSyncReplicas) -> None:
+        if self.pending is not None:
+            self.in_sync = self.maximal = frozenset(member for member, _ in self.pending.in_sync)
+
+    monkeypatch.setattr(InSyncReplicas, "answer_lost", planted)
+    assert_found()
+
+
+def test_a_join_below_the_start_of_the_term_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    join = InSyncReplicas.join
+
+    def planted(
+        self: InSyncReplicas, replica: BrokerId, high_watermark: Offset, *, flushed: bool
+    ) -> IsrChange | None:
+        start, self.start = self.start, Offset(0)
+        try:
+            return join(self, replica, high_watermark, flushed=flushed)
+        finally:
+            self.start = start
+
+    monkeypatch.setattr(InSyncReplicas, "join", planted)
+    assert_found()
