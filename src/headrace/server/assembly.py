@@ -240,16 +240,7 @@ class Server:
 
     async def _join(self) -> None:
         self.producer_id_source = ProducerIdSource(self.broker.producer_ids, self.controller)
-        self.coordinators = Coordinators(self.broker, self.producer_id_source.new_producer_id)
-        self.dispatcher = Dispatcher(
-            self.broker,
-            self.coordinators,
-            self.controller,
-            APIS,
-            self.metrics,
-            GatheredWrites(self.disk, self.directories),
-        )
-        self.replicating = Replicating(
+        replicating = self.replicating = Replicating(
             self.broker,
             self.controller.applier,
             self._opened_store(),
@@ -257,6 +248,17 @@ class Server:
             self.directories,
             self.listeners[0].name,
             self._fatal,
+        )
+        self.coordinators = Coordinators(
+            self.broker, self.producer_id_source.new_producer_id, replicating.other_brokers
+        )
+        self.dispatcher = Dispatcher(
+            self.broker,
+            self.coordinators,
+            self.controller,
+            APIS,
+            self.metrics,
+            GatheredWrites(self.disk, self.directories),
         )
         await self.controller.start(self.endpoints())
         self.coordinators.begin()

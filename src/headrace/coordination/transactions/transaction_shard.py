@@ -136,10 +136,12 @@ class TransactionShard(Shard):
         decision: Decide,
         done: Done[TransactionState | ApiError],
         new_id: int | None = None,
+        *,
+        waits: bool = True,
     ) -> None:
         """Decide, append, and answer once that is committed; `done` is called exactly once.
 
-        A decision that must wait for the transaction before is taken again after it.
+        A decision that must wait for the transaction before is taken again after it, if it `waits`.
         """
         try:
             self.check_active()
@@ -147,6 +149,9 @@ class TransactionShard(Shard):
             present = None if found is None else found.state
             following = decision(present, self._clock.wall_ms(), new_id)
         except UnderWay as error:
+            if not waits:
+                done(error)
+                return
             again = partial(self.change, transactional_id, decision, done, new_id)
             self._wait(transactional_id, again, partial(done, error))
             return
