@@ -241,9 +241,7 @@ def test_offsets_of_a_group_elsewhere_count_if_the_transaction_commits(
             await producer.commit_offsets(group, PARTITIONS[0], 7 + at)
             await producer.end(commit=commit)
             place = TopicPartition(OFFSETS_TOPIC, partition_for(group, 3))
-            await until(
-                lambda at=place: any(isinstance(one, Marker) for one in content(cluster, at))
-            )
+            await until(partial(_has_marker, cluster, place))
             found = await committed(client, group)
             assert [one.offset for one in found.values()] == ([7 + at] if commit else [])
 
