@@ -181,6 +181,27 @@ def test_a_marker_waits_for_a_broker_that_is_away_and_for_no_other(seed: int) ->
     play(story, seed)
 
 
+def test_a_marker_whose_answer_was_lost_is_sent_again() -> None:
+    async def story(cluster: SimCluster, client: Client) -> None:
+        producer = Producer(client, id_led_by(cluster, 1))
+        await producer.init()
+        theirs = next(one for one in PARTITIONS if leader(cluster, one) is cluster.brokers[2])
+        await producer.write(theirs, b"v")
+        await producer.end()
+        await until_content(cluster, theirs, 2)
+        await producer.write(theirs, b"v")
+        cluster.network.cut("broker-2", "broker-1")
+        await producer.end()
+        await until_content(cluster, theirs, 4)
+        cluster.network.break_links("broker-1", "broker-2")
+        cluster.network.mend("broker-2", "broker-1")
+        await until_content(cluster, theirs, 5)
+        await producer.write(theirs, b"next")
+        assert content(cluster, theirs)[5] == b"next"
+
+    play(story)
+
+
 def test_a_late_batch_begins_no_transaction_wherever_its_coordinator_is() -> None:
     async def story(cluster: SimCluster, client: Client) -> None:
         for number in BROKERS:
