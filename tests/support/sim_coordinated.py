@@ -145,13 +145,13 @@ class Plain:
 
 
 async def coordinated_work(cluster: SimCluster) -> Told:
-    """Let clients work while brokers fail; then all is well again, and as they were told. Broken."""
+    """Let clients work while brokers fail; then all is well, and as they were told. Broken."""
     await _started(cluster)
     works = [Work(cluster, number) for number in range(2)]
     plain = Plain(cluster)
     faults = CoordinatorFaults(cluster, BROKERS, TOPIC)
     loop = asyncio.get_running_loop()
-    running = [loop.create_task(work.go_on()) for work in (*works, plain)]
+    running = [loop.create_task(plain.go_on()), *(loop.create_task(one.go_on()) for one in works)]
     happening = loop.create_task(faults.happen(FAULT_SECONDS))
     await asyncio.wait([happening, *running], return_when=asyncio.FIRST_COMPLETED)
     for task in (*running, happening):
@@ -159,11 +159,14 @@ async def coordinated_work(cluster: SimCluster) -> Told:
             task.result()
         task.cancel()
     await asyncio.wait([happening, *running])
-    for work in works:
-        work.client.retry_seconds = MEND_SECONDS_MAX
-        await work.producer.init()
-    plain.client.retry_seconds = MEND_SECONDS_MAX
-    await plain.look()
+    for client in (plain.client, *(work.client for work in works)):
+        client.retry_seconds = MEND_SECONDS_MAX
+    try:
+        for work in works:
+            await work.producer.init()
+        await plain.look()
+    except (ApiError, ClientError) as error:
+        raise Broken(f"not well again after {MEND_SECONDS_MAX} s: {error}") from error
     read = await _read_all(cluster)
     for work in works:
         await work.judge(read)
