@@ -7,12 +7,14 @@ what is there: each transaction whole or not at all, none left open, no acknowle
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.client.admin import create_topic
 from headrace.client.client import Client
 from headrace.client.consumer import Consumer
 from headrace.client.groups import Committed, commit, committed
+from headrace.client.member import Member
 from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
@@ -54,6 +56,8 @@ class Told(NamedTuple):
     counts: Counter[str]
     """Faults, and outcomes of transactions, by name."""
     commits: int
+    generations: int
+    """How often a member was given its partitions."""
     epochs: dict[TopicPartition, int]
     """The leader epochs that the internal topics' partitions came to."""
 
@@ -144,14 +148,56 @@ class Plain:
             raise Broken(f"{least} was acknowledged to the group, {offset} is there")
 
 
+class Reader:
+    """A member of a group: it comes back whenever it must, and commits what only it may."""
+
+    def __init__(self, cluster: SimCluster, number: int, acknowledged: dict[int, int]) -> None:
+        """`acknowledged`: of all members, by partition."""
+        self.client = _client(cluster, f"member-{number}")
+        self.member = Member(
+            self.client, "members", [TOPIC], session_seconds=6.0, rebalance_seconds=5.0
+        )
+        self.acknowledged = acknowledged
+        self.generations = 0
+
+    async def go_on(self) -> None:
+        """Take part in one generation after the other, until cancelled."""
+        while True:
+            try:
+                given = await self.member.join()
+                self.generations += 1
+                while await self.member.heartbeat():
+                    await self._commit_next(given)
+                    await asyncio.sleep(0.2)
+            except (ApiError, ClientError):
+                await asyncio.sleep(0.2)
+
+    async def _commit_next(self, given: Sequence[TopicPartition]) -> None:
+        """Commit an offset later than all that were acknowledged. Broken where those are lost."""
+        for partition in given:
+            index = partition.partition
+            known = await committed(self.client, "members", [partition])
+            offset = known[partition].offset if partition in known else -1
+            if offset < self.acknowledged.get(index, -1):
+                raise Broken(f"{self.acknowledged[index]} was acknowledged, {offset} is there")
+            if await self.member.commit({partition: Committed(offset + 1)}):
+                self.acknowledged[index] = max(self.acknowledged.get(index, -1), offset + 1)
+
+
 async def coordinated_work(cluster: SimCluster) -> Told:
     """Let clients work while brokers fail; then all is well, and as they were told. Broken."""
     await _started(cluster)
     works = [Work(cluster, number) for number in range(2)]
     plain = Plain(cluster)
+    acknowledged: dict[int, int] = {}
+    readers = [Reader(cluster, number, acknowledged) for number in range(2)]
     faults = CoordinatorFaults(cluster, BROKERS, TOPIC)
     loop = asyncio.get_running_loop()
-    running = [loop.create_task(plain.go_on()), *(loop.create_task(one.go_on()) for one in works)]
+    running = [
+        loop.create_task(plain.go_on()),
+        *(loop.create_task(work.go_on()) for work in works),
+        *(loop.create_task(reader.go_on()) for reader in readers),
+    ]
     happening = loop.create_task(faults.happen(FAULT_SECONDS))
     await asyncio.wait([happening, *running], return_when=asyncio.FIRST_COMPLETED)
     for task in (*running, happening):
@@ -159,19 +205,27 @@ async def coordinated_work(cluster: SimCluster) -> Told:
             task.result()
         task.cancel()
     await asyncio.wait([happening, *running])
-    for client in (plain.client, *(work.client for work in works)):
+    for client in (
+        plain.client,
+        *(work.client for work in works),
+        *(reader.client for reader in readers),
+    ):
         client.retry_seconds = MEND_SECONDS_MAX
     try:
         for work in works:
             await work.producer.init()
         await plain.look()
+        given = await asyncio.gather(*(reader.member.join() for reader in readers))
     except (ApiError, ClientError) as error:
         raise Broken(f"not well again after {MEND_SECONDS_MAX} s: {error}") from error
+    if sorted(partition for some in given for partition in some) != list(PARTITIONS):
+        raise Broken(f"the group's members were given {given}")
     read = await _read_all(cluster)
     for work in works:
         await work.judge(read)
     counts = faults.counts + Counter(outcome for work in works for outcome in work.outcomes)
-    told = Told(counts, plain.acknowledged, _epochs(cluster))
+    generations = sum(reader.generations for reader in readers)
+    told = Told(counts, plain.acknowledged, generations, _epochs(cluster))
     cluster.history.add("counted", *sorted(counts.items()))
     await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
     return told

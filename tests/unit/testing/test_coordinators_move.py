@@ -25,14 +25,16 @@ def told(seed: int) -> Told:
 
 def test_transactions_are_whole_and_no_commit_is_lost_wherever_coordinators_move() -> None:
     counts: Counter[str] = Counter()
-    moves = commits = 0
+    moves = commits = generations = 0
     for seed in range(SEEDS):
         outcome = told(seed)
         counts += outcome.counts
         commits += outcome.commits
+        generations += outcome.generations
         moves += sum(outcome.epochs.values())
     assert counts["committed"] > 40 * SEEDS
     assert commits > 100 * SEEDS
+    assert generations >= 2 * SEEDS
     assert moves > 10 * SEEDS
 
 
