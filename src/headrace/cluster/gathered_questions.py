@@ -11,6 +11,7 @@ from headrace.client.transport import Address, ClientError
 from headrace.model.errors import ApiError, ErrorCode, Malformed
 from headrace.model.nouns import TopicPartition
 from headrace.ports.callbacks import Done
+from headrace.replication.means import Running
 
 Codes = dict[TopicPartition, ErrorCode]
 
@@ -24,12 +25,6 @@ class Question(Protocol):
 
 
 Q = TypeVar("Q", bound=Question)
-
-
-class Running(Protocol):
-    """What was begun and goes on by itself."""
-
-    def cancel(self) -> object: ...
 
 
 Run = Callable[[Coroutine[Any, Any, None]], Running]

@@ -1,14 +1,23 @@
 """Leadership of the internal topics' partitions: what comes with it, and what goes with it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from headrace.cluster.orders import Follow, Lead, Orders, Replication
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
+from headrace.coordination.share.keys import ShareKey
+from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import OFFSETS_TOPIC, BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.nouns import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    BrokerId,
+    LeaderEpoch,
+    TopicPartition,
+)
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 from tests.support import broker as real
@@ -17,7 +26,6 @@ from tests.support.groups_kit import MemoryPartition
 from tests.support.txn_kit import P0, begun
 
 _E = ErrorCode
-PLACE = TopicPartition(OFFSETS_TOPIC, 0)
 
 
 def test_a_group_is_not_answered_for_until_what_a_former_leader_left_is_committed() -> None:
@@ -116,47 +124,82 @@ def test_leading_again_while_a_load_is_under_way_begins_it_anew() -> None:
     assert room.committed() == 9
 
 
-def orders(here: real.Room, epoch: int, *, leads: bool, replicas: Sequence[int]) -> Orders:
+def orders(
+    here: real.Room, topic: str, epoch: int, *, leads: bool, replicas: Sequence[int]
+) -> Orders:
     broker = here.broker
     own = broker.broker_id
     members = tuple(BrokerId(number) for number in replicas)
     replication = Replication(
-        PLACE, broker.image.topics[OFFSETS_TOPIC].topic_id, own if leads else members[-1],
-        LeaderEpoch(epoch), members, members, epoch,
+        TopicPartition(topic, 0), broker.image.topics[topic].topic_id,
+        own if leads else members[-1], LeaderEpoch(epoch), members, members, epoch,
     )  # fmt: skip
     order = Lead(replication) if leads else Follow(replication)
     return Orders(here.controller.applier.controller_epoch, -1, [order])
 
 
-def commit(here: real.Room, offset: int) -> list[ErrorCode]:
-    codes: list[ErrorCode] = []
+def living_in_0(partition_for: Callable[[str], int]) -> str:
+    """A name that is coordinated by the topic's first partition."""
+    return next(name for name in map(str, range(999)) if partition_for(name) == 0)
+
+
+def commit(here: real.Room, codes: list[ErrorCode]) -> None:
     groups = here.coordinators.groups
-    group = next(name for name in map(str, range(99)) if groups.partition_for(name) == 0)
-    request = CommitRequest(group, -1, "", None, [OffsetToCommit("t", 0, offset)])
+    offset = OffsetToCommit("t", 0, 5)
+    request = CommitRequest(living_in_0(groups.partition_for), -1, "", None, [offset])
     groups.commit(request, codes.append)
+
+
+def initialize(here: real.Room, codes: list[ErrorCode]) -> None:
+    transactions = here.coordinators.transactions
+
+    def done(result: ProducerEpoch | ApiError) -> None:
+        codes.append(result.code if isinstance(result, ApiError) else _E.NONE)
+
+    transactions.initialize(living_in_0(transactions.led.partition_for), 1000, None, done)
+
+
+def keep(here: real.Room, codes: list[ErrorCode]) -> None:
+    states = here.coordinators.share.states
+    keys = [ShareKey("g", bytes(15) + bytes([number]), 0) for number in range(256)]
+    key = next(key for key in keys if states.partition_for(key) == 0)
+    states.initialize([(key, 7)], 1, lambda error: codes.append(error or _E.NONE))
+
+
+Ask = Callable[[real.Room, list[ErrorCode]], None]
+
+
+def told(here: real.Room, ask: Ask) -> list[ErrorCode]:
+    codes: list[ErrorCode] = []
+    ask(here, codes)
     return codes
 
 
-def test_a_commit_that_no_follower_has_yet_is_refused_when_its_leader_follows(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("topic", "ask"),
+    [(OFFSETS_TOPIC, commit), (TRANSACTIONS_TOPIC, initialize), (SHARE_STATE_TOPIC, keep)],
+)
+def test_what_no_follower_has_yet_is_refused_when_its_leader_follows(
+    tmp_path: Path, topic: str, ask: Ask
 ) -> None:
     async def story() -> None:
         async with real.room(tmp_path, SimDisk()) as here:
-            await here.controller.ensure_internal_topic(OFFSETS_TOPIC)
+            await here.controller.ensure_internal_topic(topic)
             own, take = here.broker.broker_id, here.controller.applier.take
-            await take(orders(here, 10, leads=True, replicas=(own, own + 1)))
-            log = here.broker.partition(*PLACE).log
-            pending = commit(here, 5)
-            await real.until(lambda: log.end_offset == log.flushed_offset == 1)
+            both = (own, own + 1)
+            await take(orders(here, topic, 10, leads=True, replicas=both))
+            log = here.broker.partition(topic, 0).log
+            pending = told(here, ask)
+            await real.until(lambda: log.end_offset == log.flushed_offset > 0)
             assert pending == []
-            await take(orders(here, 11, leads=False, replicas=(own, own + 1)))
+            await take(orders(here, topic, 11, leads=False, replicas=both))
             assert pending == [_E.NOT_COORDINATOR]
-            assert commit(here, 6) == [_E.NOT_COORDINATOR]
-            await take(orders(here, 12, leads=True, replicas=(own, own + 1)))
-            assert commit(here, 7) == [_E.COORDINATOR_LOAD_IN_PROGRESS], "nobody has it still"
-            await take(orders(here, 13, leads=True, replicas=(own,)))
-            await real.until(lambda: commit(here, 7) != [_E.COORDINATOR_LOAD_IN_PROGRESS])
-            answered = commit(here, 8)
+            assert told(here, ask) == [_E.NOT_COORDINATOR]
+            await take(orders(here, topic, 12, leads=True, replicas=both))
+            assert told(here, ask) == [_E.COORDINATOR_LOAD_IN_PROGRESS], "nobody has it still"
+            await take(orders(here, topic, 13, leads=True, replicas=(own,)))
+            await real.until(lambda: told(here, ask) != [_E.COORDINATOR_LOAD_IN_PROGRESS])
+            answered = told(here, ask)
             await real.until(lambda: answered)
             assert answered == [_E.NONE]
 
