@@ -11,8 +11,9 @@ from headrace.client.admin import create_topic
 from headrace.client.client import Client
 from headrace.client.groups import committed
 from headrace.coordination.runtime.group_partition import partition_for
+from headrace.coordination.transactions.markers import Marker as Sent
 from headrace.model.errors import ErrorCode
-from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicPartition
 from headrace.record.batch import CONTROL, iterate, parse_control, records
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
@@ -198,6 +199,27 @@ def test_a_marker_whose_answer_was_lost_is_sent_again() -> None:
         await until_content(cluster, theirs, 5)
         await producer.write(theirs, b"next")
         assert content(cluster, theirs)[5] == b"next"
+
+    play(story)
+
+
+def test_a_marker_of_a_former_coordinator_is_refused_by_who_has_heard_of_a_later_one() -> None:
+    async def story(cluster: SimCluster, client: Client) -> None:
+        producer = Producer(client, id_led_by(cluster, 1), verified=True)
+        await producer.init()
+        theirs = next(one for one in PARTITIONS if leader(cluster, one) is cluster.brokers[2])
+        await producer.write(theirs, b"v")
+        replicating = cluster.brokers[3].replicating
+        assert replicating is not None
+        told: list[ErrorCode] = []
+        for epoch in (9, 8, 9):
+            marker = Sent(producer.producer_id, producer.epoch, True, epoch)
+            replicating.other_brokers().write_markers(
+                BrokerId(2), marker, [theirs],
+                lambda _, error: told.append(ErrorCode.NONE if error is None else error.code),
+            )  # fmt: skip
+            await asyncio.sleep(1)
+        assert told == [ErrorCode.NONE, ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.NONE]
 
     play(story)
 
