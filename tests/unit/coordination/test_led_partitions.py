@@ -103,6 +103,15 @@ def test_a_log_that_could_not_be_read_is_read_again_under_a_later_epoch() -> Non
     assert room.committed() == 7
 
 
+def test_a_topic_that_was_made_anew_is_loaded_anew() -> None:
+    room = groups_kit.Room(epoch=5)
+    room.commit()
+    pending = room.commit(turn=False)
+    room.groups.led.lead(0, MemoryPartition(), 0)
+    assert pending == [_E.NOT_COORDINATOR]
+    assert room.committed() is None
+
+
 def test_leading_again_while_a_load_is_under_way_begins_it_anew() -> None:
     before = groups_kit.Room()
     before.commit()

@@ -42,10 +42,10 @@ class LedShards(Generic[S]):
         Where it has led without a break the shard stays as it is, and goes on under `epoch`.
         """
         present = self._shards.get(index)
-        if present is not None and present.state is not ShardState.FAILED:
-            present.epoch = max(present.epoch, epoch)
-            return
         if present is not None:
+            if present.partition is partition and present.state is not ShardState.FAILED:
+                present.epoch = max(present.epoch, epoch)
+                return
             present.unload()
         shard = self._shards[index] = self._make(index, partition, epoch)
         shard.load()

@@ -84,6 +84,7 @@ class Shard(ABC):
         limits: JournalLimits,
     ) -> None:
         self.index = index
+        self.partition = partition
         self.epoch = epoch
         """Of the leadership; grows where this broker leads on under a later one."""
         self.state = ShardState.LOADING
