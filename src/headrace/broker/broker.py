@@ -85,7 +85,7 @@ class Broker:
         """Called with the broker's new settings."""
         self._offline: set[tuple[str, int]] = set()
         self.opened: list[PartitionWatcher] = []
-        """Called with every partition that we begin to lead."""
+        """Called with every partition that we begin to lead, or lead on under a later epoch."""
         self.closed: list[PartitionWatcher] = []
         """Called with every partition that we cease to lead: dropped, or its directory failed."""
         self.followed: dict[tuple[str, int], Partition] = {}
@@ -165,13 +165,15 @@ class Broker:
         else:
             partition = self._open(new)
         self._offline.discard(at)
-        now = self.clock.monotonic()
+        now, before = self.clock.monotonic(), partition.leader_epoch
         partition.role.lead(leader_epoch, replicas, now=now, may_commit=may_commit)
         if self.partitions.get(at) is not partition:
             self.partitions[at] = partition
             self._unfollow(at)
-            for watcher in self.opened:
-                watcher(partition)
+        elif leader_epoch == before:
+            return partition
+        for watcher in self.opened:
+            watcher(partition)
         return partition
 
     def follow_partition(

@@ -15,6 +15,7 @@
     stored_topic      a topic as the store holds it, as it is planned and as it is shown (pure)
     catalog, znodes   the store in the controller's words; Kafka's paths and their JSON
     adoption          what a start takes up: the store's topics, and directories it does not know
+    other_brokers, gathered_questions   what transactions ask of other brokers, gathered
     producer_id_source, producer_id_blocks   producer ids, given once in the whole cluster
     settings/         what topics, brokers, groups and clients are told at run time
 

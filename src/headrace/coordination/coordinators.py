@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from headrace.coordination.runtime.led_shards import LedShards
     from headrace.coordination.runtime.shard import World
     from headrace.coordination.share.share_service import ShareService
+    from headrace.coordination.transactions.anywhere import (
+        AllParticipants,
+        AllTransactions,
+        OtherBrokers,
+    )
     from headrace.coordination.transactions.participants import LocalParticipants
     from headrace.coordination.transactions.transaction_coordinators import TransactionCoordinators
     from headrace.model.errors import ApiError
@@ -29,11 +34,15 @@ class Coordinators:
     """Groups, share groups and transactions, while the broker runs."""
 
     def __init__(
-        self, broker: "Broker", new_producer_id: "Callable[[Done[int | ApiError]], None]"
+        self,
+        broker: "Broker",
+        new_producer_id: "Callable[[Done[int | ApiError]], None]",
+        others: "Callable[[], OtherBrokers]",
     ) -> None:
         """Follow what `broker` leads. `new_producer_id` gives an id never given before, or why not,
-        at once or later."""
+        at once or later. `others` makes the way to other brokers, when it is first needed."""
         self._broker = broker
+        self._others = others
         self._new_producer_id = new_producer_id
         self._begun = False
         self._led: dict[str, Callable[[], LedShards[Any]]] = {
@@ -71,7 +80,7 @@ class Coordinators:
             world=self._world,
             config=lambda: broker.config,
             image=lambda: broker.image,
-            participants=self.participants,
+            participants=self._all_participants(),
             new_producer_id=self._new_producer_id,
         )
         if self._begun:
@@ -84,6 +93,29 @@ class Coordinators:
         from headrace.coordination.transactions.participants import LocalParticipants
 
         return LocalParticipants(self._broker, lambda: self.groups)
+
+    @cached_property
+    def all_transactions(self) -> "AllTransactions":
+        """Transactional ids, whichever broker coordinates them."""
+        from headrace.coordination.transactions.anywhere import AllTransactions
+
+        broker = self._broker
+        return AllTransactions(
+            self.transactions,
+            lambda: broker.image,
+            broker.broker_id,
+            self._others,
+            lambda: broker.config.transaction_partition_verification_enable,
+        )
+
+    def _all_participants(self) -> "AllParticipants":
+        """Return the partitions of all brokers, for the markers of what is decided here."""
+        from headrace.coordination.transactions.anywhere import AllParticipants
+
+        broker = self._broker
+        return AllParticipants(
+            self.participants, lambda: broker.image, broker.broker_id, self._others
+        )
 
     @cached_property
     def share(self) -> "ShareService":

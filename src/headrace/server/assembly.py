@@ -22,6 +22,7 @@ from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.periods import Periods
 from headrace.log.text_files import encode_uuid
 from headrace.model.errors import ConfigError
+from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId
 from headrace.net.limits import Limits
 from headrace.net.listener import Address, Listener
@@ -37,6 +38,7 @@ from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
 
 if TYPE_CHECKING:
+    from headrace.coordination.transactions.anywhere import OtherBrokers
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
     from headrace.server.among_brokers import AmongBrokers
 
@@ -259,7 +261,9 @@ class Server:
 
     async def _join(self) -> None:
         self.producer_id_source = ProducerIdSource(self.broker.producer_ids, self.controller)
-        self.coordinators = Coordinators(self.broker, self.producer_id_source.new_producer_id)
+        self.coordinators = Coordinators(
+            self.broker, self.producer_id_source.new_producer_id, self._other_brokers
+        )
         self.dispatcher = Dispatcher(
             self.broker,
             self.coordinators,
@@ -271,6 +275,11 @@ class Server:
         )
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
+
+    def _other_brokers(self) -> "OtherBrokers":
+        if self.among_brokers is None:
+            raise InvariantError("a broker with a store of its own asks no others")
+        return self.among_brokers.replicating.other_brokers()
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoints that clients are told, listener by listener."""

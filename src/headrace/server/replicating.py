@@ -1,8 +1,11 @@
-"""What has one broker's replicas follow and lead: its conversations with others, and its lease."""
+"""What one broker does with the others: its replicas follow and lead, its transactions reach far.
+
+Its conversations with them, and its lease on leading.
+"""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.gathered_writes import GatheredWrites
@@ -18,6 +21,9 @@ from headrace.replication.controller_calls import ControllerCalls
 from headrace.replication.fetchers import ReplicaFetchers
 from headrace.replication.isr_keeper import IsrKeeper
 from headrace.replication.means import Means
+
+if TYPE_CHECKING:
+    from headrace.cluster.other_brokers import RemoteTransactions
 
 
 class Replicating:
@@ -38,10 +44,12 @@ class Replicating:
         self._listener = listener
         self._fatal = fatal
         self._tasks: set[asyncio.Task[None]] = set()
+        self._transport = EventTransport(world.network.connect)
+        self._others: RemoteTransactions | None = None
         means = Means(
-            EventTransport(world.network.connect),
+            self._transport,
             GatheredWrites(world.disk, tuple(directories)),
-            self._run,
+            self.run,
             lambda: applier.broker_epoch,
             self._address_of,
         )
@@ -57,20 +65,32 @@ class Replicating:
             broker.partitions.values,
             calls,
             broker.clock,
-            self._run,
+            self.run,
             lambda: broker.config.replica_lag_time_max_ms / 1000,
         )
         broker.isr_wanted = keeper.ask
         keeper.start()
         return keeper
 
+    def other_brokers(self) -> "RemoteTransactions":
+        """Return the way of transactions to other brokers."""
+        if self._others is None:
+            from headrace.cluster.other_brokers import RemoteTransactions
+
+            self._others = RemoteTransactions(
+                self._broker, self._listener, self._transport, self.run
+            )
+        return self._others
+
     def close(self) -> None:
-        """Follow no more."""
+        """Follow no more, and ask nothing more."""
         self._fetchers.close()
         if self._keeper is not None:
             self._keeper.close()
+        if self._others is not None:
+            self._others.close()
 
-    def _run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run what goes on by itself; a broken invariant ends the process."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)

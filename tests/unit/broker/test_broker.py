@@ -118,7 +118,10 @@ def test_who_is_to_lead_again_goes_on_with_the_same_partition(tmp_path: Path) ->
         new = NewLog(TopicPartition("t", 0), topic.topic_id, partition.log.config)
         assert broker.lead_partition(new, LeaderEpoch(7)) is partition
         assert partition.leader_epoch == 7
-        assert opened == []
+        assert opened == [partition]
+        assert broker.lead_partition(new, LeaderEpoch(7)) is partition
+        assert opened == [partition]
+        opened.clear()
         broker.stop_partition("t", 0, delete=False)
         broker.refuse_partition("t", 0)
         again = broker.lead_partition(new, LeaderEpoch(8))

@@ -290,6 +290,7 @@ def test_state_that_is_being_loaded_is_waited_for_to_be_served_and_not_to_be_sho
         states.initialize([(key, 7)], 3, begun.append)
         await until(lambda: begun)
         partition = afar.share.here.broker.partition(SHARE_STATE_TOPIC, 0)
+        states.led.resign(0)
         states.led.lead(0, partition, partition.leader_epoch + 1)
         states.read(key, read.append)
         states.read_summary(key, shown.append)

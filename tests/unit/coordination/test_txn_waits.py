@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.coordination.transactions.describe import Filter
-from headrace.coordination.transactions.producers import ProducerEpoch
+from headrace.coordination.transactions.producers import TV2, ProducerEpoch
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
@@ -34,6 +34,19 @@ def test_a_request_waits_a_second_for_the_markers_and_is_then_told_to_ask_again(
     room.data(P1).flush()
     room.clock.advance()
     assert (len(asked.answers), room.state().status) == (1, _S.COMPLETE_COMMIT)
+
+
+def test_a_broker_that_asks_for_its_client_is_answered_at_once() -> None:
+    """Other brokers' questions stand behind this one: it is asked again."""
+    room = Room()
+    who = ending(room)
+    codes: list[ErrorCode] = []
+
+    def added(error: ApiError | None) -> None:
+        codes.append(_E.NONE if error is None else error.code)
+
+    room.transactions.add(ID, who, [P2], TV2, added, waits=False)
+    assert codes == [_E.CONCURRENT_TRANSACTIONS]
 
 
 def test_those_who_wait_go_on_in_the_order_in_which_they_came_and_no_deadline_is_left() -> None:

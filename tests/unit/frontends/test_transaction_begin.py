@@ -95,7 +95,7 @@ def test_what_waits_for_a_coordinator_elsewhere_is_kept_and_appended_when_it_ans
         async with room(tmp_path, SimDisk()) as here:
             await here.controller.create_topics([NewTopic("t", 1, 1)])
             coordinator = Elsewhere()
-            monkeypatch.setattr(here.coordinators.transactions, "verify", coordinator.verify)
+            monkeypatch.setattr(here.coordinators.all_transactions, "verify", coordinator.verify)
             frame = _first_batch(acks=1)
             _session(here).frame(memoryview(frame))
             frame[:] = bytes(len(frame))  # the connection reads the next request into its place

@@ -28,8 +28,11 @@ class Transactions:
         self.outcome = outcome
         self.asked: list[Any] = []
 
-    def add(self, name: str, who: Any, places: Any, version: int, done: Any) -> None:
+    def add(
+        self, name: str, who: Any, places: Any, version: int, done: Any, *, waits: bool = True
+    ) -> None:
         self.asked.append(("add", name, who, list(places), version))
+        assert waits is (version == TV0 or places == [PLACE]), "only brokers ask again"
         done(self.outcome)
 
     def verify(self, name: str, who: Any, places: Any, done: Any) -> None:
@@ -49,10 +52,16 @@ class Groups:
     def __init__(self, outcome: ErrorCode = ErrorCode.NONE) -> None:
         self.outcome = outcome
         self.asked: list[Any] = []
+        self.elsewhere = False
 
     def partition_for(self, group: str) -> int:
         assert group == "g"
         return 3
+
+    def shard(self, group: str) -> None:
+        assert group == "g"
+        if self.elsewhere:
+            raise ApiError(ErrorCode.NOT_COORDINATOR)
 
     def commit_in_transaction(self, request: Any, producer_id: int, epoch: int, done: Any) -> None:
         self.asked.append((request, producer_id, epoch))
@@ -69,7 +78,9 @@ def ask(
     everybody = SimpleNamespace(allows_all=True, permits=lambda *_: True)
     topic = SimpleNamespace(partitions=[None, None])
     broker: Any = SimpleNamespace(image=SimpleNamespace(topics={"t": topic}), authorizer=everybody)
-    coordinators: Any = SimpleNamespace(transactions=coordinator, groups=groups or Groups())
+    coordinators: Any = SimpleNamespace(
+        transactions=coordinator, all_transactions=coordinator, groups=groups or Groups()
+    )
     nobody: Any = None
     alone: Any = SimpleNamespace(broker_listeners=None)
     context = RequestContext(
@@ -197,7 +208,7 @@ def test_a_partition_that_is_not_in_is_told_as_one_to_abort_for_where_that_is_kn
 def test_several_are_added_each_for_itself(version: int) -> None:
     codes, asked = several(version, None, False, 0, 1)
     assert codes == [(0, ErrorCode.NONE), (1, ErrorCode.NONE)]
-    assert asked == [("add", "x", WHO, [TopicPartition("t", 0), TopicPartition("t", 1)], TV0)]
+    assert asked == [("add", "x", WHO, [TopicPartition("t", 0), TopicPartition("t", 1)], TV2)]
 
 
 @pytest.mark.parametrize("unknown", [2, -1])
@@ -271,6 +282,16 @@ def test_offsets_that_cannot_be_kept_are_told_one_by_one_and_the_rest_is_committ
     transactions, groups = Transactions(), Groups()
     assert commit(version, transactions, groups, (2, "")) == [(2, 3)]
     assert transactions.asked == groups.asked == [], "nobody is asked to keep nothing"
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_offsets_of_a_group_that_another_broker_coordinates_join_no_transaction(
+    version: int,
+) -> None:
+    transactions, groups = Transactions(), Groups()
+    groups.elsewhere = True
+    assert commit(version, transactions, groups, (0, "")) == [(0, ErrorCode.NOT_COORDINATOR)]
+    assert transactions.asked == groups.asked == []
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -49,6 +49,12 @@ class TransactionKeys(Keys):
         "How often transactional ids nobody uses any more are looked for.",
         at_least=1,
     )
+    transaction_partition_verification_enable = key(
+        Kind.BOOLEAN,
+        True,
+        "Whether a transaction's coordinator is asked before a partition takes its first batch.",
+        mode=Mode.CLUSTER_WIDE,
+    )
     transactional_ids_max = key(
         Kind.INT,
         1_000_000,

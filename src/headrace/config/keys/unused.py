@@ -90,7 +90,7 @@ remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
 remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
 remote.log.reader.threads remote.log.storage.manager.class.name
 remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
-remote.log.storage.system.enable transaction.partition.verification.enable
+remote.log.storage.system.enable
 transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
 """
 
@@ -143,7 +143,6 @@ remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.by
 remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
 remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second
 remote.log.manager.follower.thread.pool.size remote.log.reader.threads
-transaction.partition.verification.enable
 """
 
 _MODES = {

@@ -37,10 +37,14 @@ class LedShards(Generic[S]):
         return iter([self._shards[index] for index in sorted(self._shards)])
 
     def lead(self, index: int, partition: ShardPartition, epoch: int) -> None:
-        """Replay partition `index`, which this broker leads from now on."""
+        """Replay partition `index`, which this broker leads from now on.
+
+        Where it has led without a break the shard stays as it is, and goes on under `epoch`.
+        """
         present = self._shards.get(index)
         if present is not None:
-            if present.epoch >= epoch:
+            if present.partition is partition and present.state is not ShardState.FAILED:
+                present.epoch = max(present.epoch, epoch)
                 return
             present.unload()
         shard = self._shards[index] = self._make(index, partition, epoch)

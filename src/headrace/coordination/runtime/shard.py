@@ -1,8 +1,10 @@
 """One partition of an internal topic, and the state that is replayed from it.
 
-A shard is `LOADING` until its partition's log is replayed, then `ACTIVE`; `FAILED` where the log
-could not be read (what lives in it cannot be served: answering from half a log would lose some),
-and `CLOSED` once another broker leads. Only an active one is asked anything.
+A shard is `LOADING` until its partition's log is replayed to where it ended when leadership came,
+and all of that is committed: what a former leader left at the end holds from then on. Then it is
+`ACTIVE`; `FAILED` where the log could not be read (what lives in it cannot be served: answering
+from half a log would lose some), and `CLOSED` once another broker leads. Only an active one is
+asked anything.
 """
 
 import logging
@@ -66,7 +68,7 @@ class JournalLimits:
 
 
 class Shard(ABC):
-    """One partition, for as long as this broker leads it under `epoch`."""
+    """One partition, for as long as this broker leads it."""
 
     KEYED = True
     """Each record says all there is to its key: those that it supersedes need not be replayed."""
@@ -82,7 +84,9 @@ class Shard(ABC):
         limits: JournalLimits,
     ) -> None:
         self.index = index
+        self.partition = partition
         self.epoch = epoch
+        """Of the leadership; grows where this broker leads on under a later one."""
         self.state = ShardState.LOADING
         self.journal = Journal(
             partition,
@@ -94,13 +98,15 @@ class Shard(ABC):
         self.deadlines = Deadlines(world.clock)
         self._name = f"{topic}-{index}"
         self._waiting: list[Callable[[], None]] = []
+        self._when_committed = partition.when_committed
+        self._term_start = partition.log.end_offset
         self._loader = Loader(
             partition.log,
             self,
             turns=world.turns,
             disk=world.disk,
             keyed=self.KEYED,
-            done=self._loaded,
+            done=self._replayed,
         )
 
     # What lives in it says
@@ -118,7 +124,7 @@ class Shard(ABC):
 
     @abstractmethod
     def loaded(self) -> None:
-        """Begin to serve: the whole log is replayed."""
+        """Begin to serve: the whole log is replayed and committed."""
 
     @abstractmethod
     def dropped(self) -> None:
@@ -160,7 +166,7 @@ class Shard(ABC):
         if self.state is ShardState.ACTIVE:
             self.replay_end(producer_id, committed=committed)
         elif self.state is ShardState.LOADING:
-            # The replay ends where the log ended when it began.
+            # The replay ends where the log ended when leadership came.
             self._waiting.append(lambda: self.end_transaction(producer_id, committed=committed))
 
     # `loader.Replayed`
@@ -176,17 +182,22 @@ class Shard(ABC):
                 "%s: record at offset %d is passed over: %s", self._name, log_offset, error
             )
 
-    def _loaded(self, error: HeadraceError | None) -> None:
-        if error is not None:
-            self.state = ShardState.FAILED
-            _logger.error(
-                "%s cannot be read, nothing of it is served: %s: mend it with headrace log repair, "
-                "or restore it from a copy, while the broker is stopped", self._name, error,
-            )  # fmt: skip
-        else:
+    def _replayed(self, error: HeadraceError | None) -> None:
+        if error is None:
+            self._when_committed(self._term_start, self._committed)
+            return
+        self.state = ShardState.FAILED
+        _logger.error(
+            "%s cannot be read, nothing of it is served: %s: mend it with headrace log repair, "
+            "or restore it from a copy, while the broker is stopped", self._name, error,
+        )  # fmt: skip
+        self._tell_waiting()
+
+    def _committed(self, error: ApiError | None) -> None:
+        if error is None and self.state is ShardState.LOADING:
             self.state = ShardState.ACTIVE
             self.loaded()
-        self._tell_waiting()
+            self._tell_waiting()
 
     def _tell_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LocalParticipants:
-    """`markers.Participants`, for partitions that this broker leads: all there are."""
+    """`markers.Participants`, for partitions that this broker leads."""
 
     def __init__(self, broker: "Broker", groups: "Callable[[], GroupCoordinators]") -> None:
         """`groups`: who is told of markers among offsets, made when first asked."""
@@ -50,7 +50,9 @@ class LocalParticipants:
                 done(key, error)
             else:
                 committed = partial(self._committed, marker, key, done)
-                partition.when_committed(appended.commit_offset, committed)
+                partition.when_committed(
+                    appended.commit_offset, committed, while_enough_replicas=True
+                )
 
     def _committed(
         self,

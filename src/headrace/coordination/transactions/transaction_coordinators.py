@@ -147,9 +147,12 @@ class TransactionCoordinators:
         partitions: Collection[TopicPartition],
         version: int,
         done: Done[ApiError | None],
+        *,
+        waits: bool = True,
     ) -> None:
         """Take partitions into the transaction, which begins with the first ones.
 
+        `waits`: for the markers of the transaction before; else CONCURRENT_TRANSACTIONS at once.
         Refusals: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
 
@@ -158,7 +161,7 @@ class TransactionCoordinators:
         ) -> TransactionState | None:
             return decide.add(state, who, partitions, version, now_ms)
 
-        self._change(transactional_id, decision, partial(_code, done))
+        self._change(transactional_id, decision, partial(_code, done), waits=waits)
 
     def verify(
         self,
@@ -204,13 +207,15 @@ class TransactionCoordinators:
         transactional_id: str,
         decision: Decide,
         done: Done[TransactionState | ApiError],
+        *,
+        waits: bool = True,
     ) -> None:
         try:
             shard = self.led.of(transactional_id)
         except ApiError as error:
             done(error)
             return
-        shard.change(transactional_id, decision, done)
+        shard.change(transactional_id, decision, done, waits=waits)
 
     def _check_room(self) -> None:
         """Check transactional.ids.max: a stranger's invented names must not fill the memory."""

@@ -80,7 +80,6 @@ class TransactionShard(Shard):
         """Those that are decided, their markers under way."""
         self._counts = counts
         self._clock = world.clock
-        self._partition = partition
         self._participants = participants
         self._new_producer_id = new_producer_id
         self._held = True
@@ -105,21 +104,16 @@ class TransactionShard(Shard):
 
     def loaded(self) -> None:
         if not self._held:
-            self._resume()
+            self._go_on()
 
     def begin(self) -> None:
         """Go on with what was decided: the cluster's partitions can be found from now on."""
         self._held = False
         if self.state is ShardState.ACTIVE:
-            self._resume()
+            self._go_on()
 
-    def _resume(self) -> None:
-        """Act on what was read once it surely stays: a kill may have left it unflushed."""
-        self._partition.when_committed(self._partition.log.end_offset, self._go_on)
-
-    def _go_on(self, error: ApiError | None) -> None:
-        if error is not None:
-            return
+    def _go_on(self) -> None:
+        """Have markers written of all that was decided and is committed."""
         for transactional_id, transaction in list(self.transactions.items()):
             decided = (
                 transaction.state.status in DECIDED and transaction.committed is transaction.state
@@ -142,10 +136,12 @@ class TransactionShard(Shard):
         decision: Decide,
         done: Done[TransactionState | ApiError],
         new_id: int | None = None,
+        *,
+        waits: bool = True,
     ) -> None:
         """Decide, append, and answer once that is committed; `done` is called exactly once.
 
-        A decision that must wait for the transaction before is taken again after it.
+        A decision that must wait for the transaction before is taken again after it, if it `waits`.
         """
         try:
             self.check_active()
@@ -153,6 +149,9 @@ class TransactionShard(Shard):
             present = None if found is None else found.state
             following = decision(present, self._clock.wall_ms(), new_id)
         except UnderWay as error:
+            if not waits:
+                done(error)
+                return
             again = partial(self.change, transactional_id, decision, done, new_id)
             self._wait(transactional_id, again, partial(done, error))
             return

@@ -127,7 +127,7 @@ class SimCluster:
 
     async def elect_preferred(self, topic: str) -> None:
         """Have the first replicas of a topic's partitions lead again, where they may."""
-        for server in list(self.brokers.values()):
+        for server in tuple(self.brokers.values()):
             image = server.broker.image
             if server.controller.is_controller and topic in image.topics:
                 count = len(image.topics[topic].partitions)

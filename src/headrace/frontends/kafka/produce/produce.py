@@ -225,7 +225,7 @@ def _in_transaction(
         else:
             told.append(begun)
 
-    coordinator, name = context.coordinators.transactions, request.transactional_id or ""
+    coordinator, name = context.coordinators.all_transactions, request.transactional_id or ""
     transaction_begin.verify(coordinator, context.version, name, first, verified)
     if told:
         return _several(context, request, checked, told[0], Pending())
@@ -269,7 +269,7 @@ def _begin(context: RequestContext, request: ProduceRequest, done: "Done[Begun]"
     ask = transaction_begin.add
     if version < transaction_begin.ADDS_SINCE:
         ask = transaction_begin.verify
-    ask(context.coordinators.transactions, version, transactional_id, first, done)
+    ask(context.coordinators.all_transactions, version, transactional_id, first, done)
 
 
 def _several(

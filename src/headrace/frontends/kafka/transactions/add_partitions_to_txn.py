@@ -5,7 +5,8 @@
 * One partition that does not exist or may not be written (internal topics are for brokers to add):
   it is told so, and the others are not attempted.
 * From v4 on several transactions, and questions (verify only): the form brokers use among each
-  other. Clients that know transaction.version 2 need none of it: Produce v12 does it by itself.
+  other, which has others wait behind it, and so does not wait itself. Clients that know
+  transaction.version 2 need none of it: Produce v12 has the partition's leader ask in this form.
 v2 PRODUCER_FENCED · v3 flexible · v4 several · v5 TRANSACTION_ABORTABLE
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from headrace.coordination.transactions.producers import TV0, ProducerEpoch
+from headrace.coordination.transactions.producers import TV0, TV2, ProducerEpoch
 from headrace.frontends.kafka.connection.authorisation import (
     WRITE_TOPIC,
     WRITE_TRANSACTION,
@@ -119,7 +120,11 @@ def _add(
     def added(error: ApiError | None) -> None:
         done(dict.fromkeys(partitions, code_for(context, error, _FENCED_SINCE)))
 
-    context.coordinators.transactions.add(transactional_id, who, partitions, TV0, added)
+    among_brokers = context.version >= _SEVERAL_SINCE
+    version = TV2 if among_brokers else TV0
+    context.coordinators.transactions.add(
+        transactional_id, who, partitions, version, added, waits=not among_brokers
+    )
 
 
 def _verify(context: RequestContext, asked: Entity, done: Done[Codes]) -> None:

@@ -56,6 +56,11 @@ def handle(context: RequestContext, request: Entity) -> Pending:
         offsets,
     )
     who = producer_of(request)
+    try:
+        coordinators.groups.shard(request.group_id)
+    except ApiError as error:
+        done(error.code)
+        return pending
 
     def added(error: ApiError | None) -> None:
         if error is None:
@@ -65,13 +70,13 @@ def handle(context: RequestContext, request: Entity) -> Pending:
 
     place = TopicPartition(OFFSETS_TOPIC, coordinators.groups.partition_for(request.group_id))
     if context.version >= _ADDS_SINCE:
-        coordinators.transactions.add(request.transactional_id, who, [place], TV2, added)
+        coordinators.all_transactions.add(request.transactional_id, who, [place], TV2, added)
         return pending
 
     def verified(errors: dict[TopicPartition, ApiError]) -> None:
         added(errors.get(place))
 
-    coordinators.transactions.verify(request.transactional_id, who, [place], verified)
+    coordinators.all_transactions.verify(request.transactional_id, who, [place], verified)
     return pending
 
 

@@ -1,7 +1,7 @@
 """WriteTxnMarkers (key 27, v1-v2): end a transaction in single partitions.
 
-The coordinator needs no request for it here; this is for an administrator who ends a hanging
-transaction (`kafka-transactions.sh abort`), and answered when the markers are committed.
+It comes from a coordinator on another broker, or from an administrator who ends a hanging
+transaction (`kafka-transactions.sh abort`), and is answered when the markers are committed.
 * Per partition: INVALID_PRODUCER_EPOCH for a producer that has gone on, TRANSACTION_COORDINATOR_
   FENCED where a later coordinator has written, UNKNOWN_TOPIC_OR_PARTITION.
 v1 flexible · v2 transaction version

@@ -1,0 +1,299 @@
+"""A story: transactions and commits of groups while the brokers that coordinate them fail.
+
+Every internal topic is held by three brokers. At its end what was told to clients is held against
+what is there: each transaction whole or not at all, none left open, no acknowledged commit lost.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headrace.client.admin import create_topic
+from headrace.client.client import Client
+from headrace.client.consumer import Consumer
+from headrace.client.groups import Committed, commit, committed
+from headrace.client.member import Member
+from headrace.client.transport import ClientError
+from headrace.model.errors import ApiError
+from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
+from headrace.testing.sim.cluster import SimCluster
+from headrace.testing.sim.replica_faults import Faults
+from headrace.testing.sim.replica_watch import Broken
+from tests.support.sim_transactions import Producer
+
+TOPIC = "ledger"
+BROKERS = (1, 2, 3)
+PARTITIONS = tuple(TopicPartition(TOPIC, index) for index in range(2))
+FAULT_SECONDS = 20.0
+MEND_SECONDS_MAX = 150.0
+SETTINGS = {
+    "replica.fetch.backoff.ms": "500",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
+
+
+class CoordinatorFaults(Faults):
+    """The faults of replicas; leaders of internal topics are moved too, and nothing is deleted."""
+
+    async def _hand_over(self) -> None:
+        self.counts["elections asked for"] += 1
+        for topic in (TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+            await self._cluster.elect_preferred(topic)
+
+    async def _delete_records(self) -> None:
+        await self._hand_over()
+
+
+class Told(NamedTuple):
+    """How the story went."""
+
+    counts: Counter[str]
+    """Faults, and outcomes of transactions, by name."""
+    commits: int
+    generations: int
+    """How often a member was given its partitions."""
+    epochs: dict[TopicPartition, int]
+    """The leader epochs that the internal topics' partitions came to."""
+
+
+class Work:
+    """One transactional producer: what it was told of each of its transactions."""
+
+    def __init__(self, cluster: SimCluster, number: int) -> None:
+        self.chance = random.Random(f"producer {number} {cluster.seed}")
+        self.client = _client(cluster, f"producer-{number}")
+        self.group = f"group-{number}"
+        verified = self.chance.random() < 0.5
+        self.producer = Producer(self.client, f"id-{number}", verified=verified)
+        self.name = number
+        self.outcomes: list[str] = []
+
+    async def go_on(self) -> None:
+        """Do one transaction after the other, until cancelled."""
+        ready = False
+        while True:
+            try:
+                if not ready:
+                    await self.producer.init(timeout_ms=30_000)
+                    ready = True
+                await self._one()
+            except (ApiError, ClientError):
+                ready = False
+            await asyncio.sleep(self.chance.uniform(0, 0.1))
+
+    async def _one(self) -> None:
+        turn, commits = len(self.outcomes), self.chance.random() < 0.7
+        self.outcomes.append(ABORTED)
+        for partition in PARTITIONS:
+            await self.producer.write(partition, self.value(turn))
+        await self.producer.commit_offsets(self.group, PARTITIONS[0], turn)
+        if commits:
+            self.outcomes[turn] = UNKNOWN
+        await self.producer.end(commit=commits)
+        if commits:
+            self.outcomes[turn] = COMMITTED
+
+    def value(self, turn: int) -> bytes:
+        return b"%d.%d" % (self.name, turn)
+
+    async def judge(self, read: dict[TopicPartition, Counter[bytes]]) -> None:
+        """Hold what is read against what was told. Broken."""
+        present = set()
+        for turn, outcome in enumerate(self.outcomes):
+            counts = {values[self.value(turn)] for values in read.values()}
+            if len(counts) > 1 or not counts <= {0, 1}:
+                raise Broken(f"{self.value(turn)!r} ({outcome}) is there {counts} times")
+            if outcome != UNKNOWN and counts != {int(outcome == COMMITTED)}:
+                raise Broken(f"{self.value(turn)!r} was {outcome}, and is there {counts} times")
+            if counts == {1}:
+                present.add(turn)
+        found = await committed(self.client, self.group, [PARTITIONS[0]])
+        offset = found[PARTITIONS[0]].offset if PARTITIONS[0] in found else None
+        if offset != max(present, default=None):
+            raise Broken(f"{self.group} is at {offset}, its transactions at {max(present)}")
+
+
+class Plain:
+    """Commits of a group outside of transactions, each later than the one before."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self.client = _client(cluster, "committer")
+        self.acknowledged = -1
+
+    async def go_on(self) -> None:
+        """Commit and look, until cancelled."""
+        asked = 0
+        while True:
+            asked += 1
+            try:
+                await commit(self.client, "plain", {PARTITIONS[0]: Committed(asked)})
+                self.acknowledged = asked
+                await self.look()
+            except (ApiError, ClientError):
+                pass
+            await asyncio.sleep(0.05)
+
+    async def look(self) -> None:
+        """Raise Broken where less is committed than was acknowledged."""
+        least = self.acknowledged
+        found = await committed(self.client, "plain", [PARTITIONS[0]])
+        offset = found[PARTITIONS[0]].offset if PARTITIONS[0] in found else -1
+        if offset < least:
+            raise Broken(f"{least} was acknowledged to the group, {offset} is there")
+
+
+class Reader:
+    """A member of a group: it comes back whenever it must, and commits what only it may."""
+
+    def __init__(self, cluster: SimCluster, number: int, acknowledged: dict[int, int]) -> None:
+        """`acknowledged`: of all members, by partition."""
+        self.client = _client(cluster, f"member-{number}")
+        self.member = Member(
+            self.client, "members", [TOPIC], session_seconds=6.0, rebalance_seconds=5.0
+        )
+        self.acknowledged = acknowledged
+        self.generations = 0
+
+    async def go_on(self) -> None:
+        """Take part in one generation after the other, until cancelled."""
+        while True:
+            try:
+                given = await self.member.join()
+                self.generations += 1
+                while await self.member.heartbeat():
+                    await self._commit_next(given)
+                    await asyncio.sleep(0.2)
+            except (ApiError, ClientError):
+                await asyncio.sleep(0.2)
+
+    async def _commit_next(self, given: Sequence[TopicPartition]) -> None:
+        """Commit an offset later than all that were acknowledged. Broken where those are lost."""
+        for partition in given:
+            index = partition.partition
+            known = await committed(self.client, "members", [partition])
+            offset = known[partition].offset if partition in known else -1
+            if offset < self.acknowledged.get(index, -1):
+                raise Broken(f"{self.acknowledged[index]} was acknowledged, {offset} is there")
+            if await self.member.commit({partition: Committed(offset + 1)}):
+                self.acknowledged[index] = max(self.acknowledged.get(index, -1), offset + 1)
+
+
+async def coordinated_work(cluster: SimCluster) -> Told:
+    """Let clients work while brokers fail; then all is well, and as they were told. Broken."""
+    await _started(cluster)
+    works = [Work(cluster, number) for number in range(2)]
+    plain = Plain(cluster)
+    acknowledged: dict[int, int] = {}
+    readers = [Reader(cluster, number, acknowledged) for number in range(2)]
+    faults = CoordinatorFaults(cluster, BROKERS, TOPIC)
+    loop = asyncio.get_running_loop()
+    running = [
+        loop.create_task(plain.go_on()),
+        *(loop.create_task(work.go_on()) for work in works),
+        *(loop.create_task(reader.go_on()) for reader in readers),
+    ]
+    happening = loop.create_task(faults.happen(FAULT_SECONDS))
+    await asyncio.wait([happening, *running], return_when=asyncio.FIRST_COMPLETED)
+    for task in (*running, happening):
+        if task.done():
+            task.result()
+        task.cancel()
+    await asyncio.wait([happening, *running])
+    for client in (
+        plain.client,
+        *(work.client for work in works),
+        *(reader.client for reader in readers),
+    ):
+        client.retry_seconds = MEND_SECONDS_MAX
+    try:
+        for work in works:
+            await work.producer.init()
+        await plain.look()
+        given = await asyncio.gather(*(reader.member.join() for reader in readers))
+    except (ApiError, ClientError) as error:
+        raise Broken(f"not well again after {MEND_SECONDS_MAX} s: {error}") from error
+    if sorted(partition for some in given for partition in some) != list(PARTITIONS):
+        raise Broken(f"the group's members were given {given}")
+    read = await _read_all(cluster)
+    for work in works:
+        await work.judge(read)
+    counts = faults.counts + Counter(outcome for work in works for outcome in work.outcomes)
+    generations = sum(reader.generations for reader in readers)
+    told = Told(counts, plain.acknowledged, generations, _epochs(cluster))
+    cluster.history.add("counted", *sorted(counts.items()))
+    await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
+    return told
+
+
+async def _started(cluster: SimCluster) -> None:
+    await asyncio.gather(*(cluster.start(number) for number in BROKERS))
+    admin = cluster.client("admin")
+    while len((await admin.metadata([])).brokers) < len(BROKERS):  # noqa: ASYNC110 - so soon
+        await asyncio.sleep(0.01)
+    await create_topic(
+        admin, TOPIC, partitions=len(PARTITIONS), replication_factor=3,
+        configs={"min.insync.replicas": "2"},
+    )  # fmt: skip
+    for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+        await cluster.controller().ensure_internal_topic(name)
+    admin.close()
+
+
+async def _read_all(cluster: SimCluster) -> dict[TopicPartition, Counter[bytes]]:
+    """Read what is committed, once no transaction is open any more. Broken where one stays so."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + MEND_SECONDS_MAX
+    while (state := _undecided(cluster)) is not None:
+        if loop.time() > until:
+            raise Broken(f"not well again after {MEND_SECONDS_MAX} s: {state}")
+        await asyncio.sleep(0.1)
+    client = _client(cluster, "reader")
+    await client.leaders([TOPIC])
+    consumer = Consumer(client, dict.fromkeys(PARTITIONS, 0), read_committed=True)
+    ends = {partition: _led(cluster, partition)[1] for partition in PARTITIONS}
+    read: dict[TopicPartition, Counter[bytes]] = {one: Counter() for one in PARTITIONS}
+    while any(consumer.positions[partition] < end for partition, end in ends.items()):
+        for chunk in await consumer.poll():
+            read[chunk.partition].update(record.value or b"" for record in chunk.records())
+    client.close()
+    return read
+
+
+def _led(cluster: SimCluster, partition: TopicPartition) -> tuple[int, int]:
+    """Return the last stable offset and the end of a partition at its leader; -1 without one."""
+    for server in cluster.brokers.values():
+        found = server.broker.partitions.get((*partition,))
+        if found is not None and found.role.term is not None and found.role.knows_end:
+            return found.last_stable_offset, found.log.end_offset
+    return -1, 0
+
+
+def _undecided(cluster: SimCluster) -> str | None:
+    """Return what is not well yet: a partition with an open transaction, or without a leader."""
+    inside = (*PARTITIONS, *(TopicPartition(OFFSETS_TOPIC, index) for index in range(3)))
+    for partition in inside:
+        stable, end = _led(cluster, partition)
+        if stable < end:
+            return f"{partition} is stable up to {stable} of {end}"
+    return None
+
+
+def _epochs(cluster: SimCluster) -> dict[TopicPartition, int]:
+    image = cluster.controller().broker.image
+    return {
+        TopicPartition(topic, partition.index): int(partition.leader_epoch)
+        for topic in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+        for partition in image.topics[topic].partitions
+    }
+
+
+def _client(cluster: SimCluster, name: str) -> Client:
+    client = cluster.client(name)
+    client.retry_seconds, client.request_timeout_seconds = 8.0, 3.0
+    return client
