@@ -232,9 +232,7 @@ class Server:
         self.table.limits = Limits(config)
 
     async def _load(self) -> None:
-        if self._store is None:
-            self._store = self.world.open_store(self._session)
-        store = self._store
+        store = self._store = self._store or self.world.open_store(self._session)
         self.controller = self._make_controller(self.broker, store, self._session)
         if store.shared:
             from headrace.server.among_brokers import AmongBrokers
@@ -388,11 +386,10 @@ class Server:
             await self.http.close()
         if self.among_brokers is not None:
             self.among_brokers.replicating.close()
+            self.among_brokers.close()
         if hasattr(self, "table"):
             self.table.close()
             self.table.abort()
-        if self.among_brokers is not None:
-            self.among_brokers.close()
         if self._store is not None:
             await self._store.close()
         self.compaction.close()

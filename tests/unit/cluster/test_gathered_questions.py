@@ -124,9 +124,9 @@ def test_a_broker_that_registered_anew_is_asked_anew() -> None:
         for number in (1, 2):
             await cluster.start(number)
         broker = cluster.brokers[1].broker
-        others = cluster.brokers[1].replicating
-        assert others is not None
-        remote = others.other_brokers()
+        among = cluster.brokers[1].among_brokers
+        assert among is not None
+        remote = among.replicating.other_brokers()
         assert isinstance(remote, RemoteTransactions)
         while BrokerId(2) not in broker.image.brokers:  # noqa: ASYNC110 - so soon
             await asyncio.sleep(0.01)

@@ -209,8 +209,9 @@ def test_a_marker_of_a_former_coordinator_is_refused_by_who_has_heard_of_a_later
         await producer.init()
         theirs = next(one for one in PARTITIONS if leader(cluster, one) is cluster.brokers[2])
         await producer.write(theirs, b"v")
-        replicating = cluster.brokers[3].replicating
-        assert replicating is not None
+        among = cluster.brokers[3].among_brokers
+        assert among is not None
+        replicating = among.replicating
         told: list[ErrorCode] = []
         for epoch in (9, 8, 9):
             marker = Sent(producer.producer_id, producer.epoch, True, epoch)
