@@ -11,7 +11,7 @@ from headrace.client.handshake import VersionsCall
 from headrace.client.transport import Address
 from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.cluster.topic_creation import NewTopic
-from headrace.model.nouns import BrokerId
+from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 from headrace.wire.kafka.api import ApiKey
@@ -61,6 +61,18 @@ async def started(cluster: SimCluster, *numbers: int) -> None:
             for server in cluster.brokers.values()
         )
     )
+
+
+def cut_off(cluster: SimCluster, first: int, second: int) -> None:
+    """Let nothing arrive between two brokers, until `mend`."""
+    for source, target in ((first, second), (second, first)):
+        cluster.network.cut(f"broker-{source}", f"broker-{target}")
+
+
+def mend(cluster: SimCluster, first: int, second: int) -> None:
+    """Let all arrive that was held up."""
+    for source, target in ((first, second), (second, first)):
+        cluster.network.mend(f"broker-{source}", f"broker-{target}")
 
 
 class Asker:

@@ -34,6 +34,12 @@ def play(story: Callable[[SimCluster], Coroutine[Any, Any, None]]) -> None:
 async def started(cluster: SimCluster, *numbers: int) -> None:
     for number in numbers:
         await cluster.start(number)
+    there = set(cluster.brokers)
+    await until(
+        lambda: all(
+            set(server.broker.image.brokers) == there for server in cluster.brokers.values()
+        )
+    )
 
 
 async def until(holds: Callable[[], object]) -> None:

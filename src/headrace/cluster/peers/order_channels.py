@@ -27,7 +27,7 @@ from headrace.wire.kafka.api import ApiKey
 
 _logger = logging.getLogger(__name__)
 
-ANSWER_SECONDS_MAX = 10.0
+ANSWER_SECONDS_MAX = 2.0
 """How long the controller's next decision may wait for a broker's answer."""
 
 
@@ -65,8 +65,9 @@ class OrderChannel:
     async def take(self, orders: Orders) -> Mapping[TopicPartition, ErrorCode]:
         """Have the orders carried out over there, all that came before done first.
 
-        ApiError: REQUEST_TIMED_OUT where that takes longer, BROKER_NOT_AVAILABLE where the broker
-        has gone, or what it refused them with.
+        That clients are shown another leader or ISR is not waited for: a leader that asked for the
+        ISR would wait for the slowest broker of all. ApiError: REQUEST_TIMED_OUT where it takes
+        longer, BROKER_NOT_AVAILABLE where the broker has gone, or what it refused them with.
         """
         if self._closed:
             raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
@@ -76,6 +77,9 @@ class OrderChannel:
         self._queue.append(delivery)
         if self._work is None:
             self._work = loop.create_task(self._deliver())
+        if _only_shows(orders):
+            delivery.waited_for = False
+            return {}
         if not self._behind:
             with suppress(TimeoutError):
                 async with asyncio.timeout(ANSWER_SECONDS_MAX):
@@ -181,6 +185,12 @@ class OrderChannels:
 
     def _heard_late(self, broker: BrokerId, orders: Orders, failed: Failed) -> None:
         self.late(broker, orders, failed)
+
+
+def _only_shows(orders: Orders) -> bool:
+    """Tell whether there is nothing to do but to show partitions' states."""
+    delta = orders.delta
+    return not (orders.orders or delta.topics or delta.removed or delta.brokers is not None)
 
 
 def _partition_errors(told: Told) -> Callable[[Fields], Failed]:
