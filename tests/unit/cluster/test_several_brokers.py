@@ -37,7 +37,8 @@ async def started(cluster: SimCluster, *numbers: int) -> None:
     there = set(cluster.brokers)
     await until(
         lambda: all(
-            set(server.broker.image.brokers) == there for server in cluster.brokers.values()
+            set(server.broker.image.brokers) == there and server.controller.applier.controller_epoch
+            for server in cluster.brokers.values()
         )
     )
 

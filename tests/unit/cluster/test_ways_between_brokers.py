@@ -151,12 +151,18 @@ def test_another_controller_is_found_by_those_who_ask(seed: int) -> None:
     async def story(cluster: SimCluster) -> None:
         await started(cluster, 0, 1, 2)
         await created(cluster, "t", TWO)
-        asked = AskedIsr(T0, LeaderEpoch(0), 0, (TWO,))
-        held = {T0: IsrAnswer(TWO, LeaderEpoch(0), (TWO,), 0)}
-        assert await link_of(cluster, 2).alter_partitions([asked]) == held
+
+        async def epoch_after(epoch: int) -> int:
+            asked = AskedIsr(T0, LeaderEpoch(0), epoch, (TWO,))
+            answer = (await link_of(cluster, 2).alter_partitions([asked]))[T0]
+            assert isinstance(answer, IsrAnswer)
+            assert answer[:3] == (TWO, 0, (TWO,))
+            return answer.partition_epoch
+
+        epoch = await epoch_after(0)
         power = asyncio.ensure_future(cluster.cut_power(0))
         await asyncio.sleep(0.5)
-        assert await link_of(cluster, 2).alter_partitions([asked]) == held
+        await epoch_after(epoch)
         assert int(cluster.controller().broker.broker_id) in {1, 2}
         made = await cluster.brokers[1].controller.auto_create(["u"])
         assert made == {"u": None}
