@@ -14,12 +14,14 @@ from headrace.cluster.cluster_facts import ClusterFacts
 from headrace.cluster.orders import Orders, Stop
 from headrace.cluster.peers.order_channels import ANSWER_SECONDS_MAX
 from headrace.cluster.topic_creation import NewTopic
+from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 from headrace.server.among_brokers import AmongBrokers
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
+from tests.support.authorisation import Rules
 from tests.support.peer_kit import cut_off, mend, play, started, until
 
 T0 = TopicPartition("t", 0)
@@ -90,6 +92,23 @@ def test_a_broker_that_does_not_answer_is_waited_for_once_and_hears_it_all_later
         await until(lambda: led_by(cluster, 1) == {"u"})
         await until(lambda: set(cluster.brokers[1].broker.image.topics) == {"u", "v"})
         assert not isinstance(await created(cluster, "w", ONE), ApiError)
+
+    play(story)
+
+
+def test_a_broker_that_takes_no_orders_is_sent_them_until_it_does(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        broker = cluster.brokers[1].broker
+        everybody, broker.authorizer = broker.authorizer, Rules(CLUSTER_ACTION)
+        assert isinstance(await created(cluster, "t", ONE), ApiError)
+        await asyncio.sleep(60)
+        broker.authorizer = everybody
+        await until(lambda: led_by(cluster, 1) == {"t"})
+        told = "broker 1 does not take orders: CLUSTER_AUTHORIZATION_FAILED; they are sent again"
+        assert caplog.text.count(told) == 1
 
     play(story)
 

@@ -39,6 +39,17 @@ class _Delivery:
     waited_for: bool = True
 
 
+_FINAL = frozenset(
+    (
+        ErrorCode.STALE_CONTROLLER_EPOCH,
+        ErrorCode.STALE_BROKER_EPOCH,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.UNSUPPORTED_VERSION,
+    )
+)
+"""Refusals that are the same the next time."""
+
+
 class OrderChannel:
     """The way to one registration of a broker. `orders.OrderTaker`."""
 
@@ -117,7 +128,7 @@ class OrderChannel:
 
     async def _asked(self, call: PeerCall[Failed]) -> Failed:
         """Ask until there is an answer. ApiError: it refuses, or does not know such requests."""
-        backoff = BACKOFF_SECONDS_MIN
+        backoff, refused = BACKOFF_SECONDS_MIN, False
         while True:
             endpoint = self.broker.endpoint(self._teller.listener)
             if endpoint is None:
@@ -128,6 +139,15 @@ class OrderChannel:
                 return await self._client.ask(link, call)
             except ClientError as error:
                 _logger.info("orders for broker %d: %s", self.broker.broker_id, error)
+            except ApiError as error:  # its store may fail, or it has not heard of us yet
+                if error.code in _FINAL:
+                    raise
+                if not refused:
+                    _logger.warning(
+                        "broker %d does not take orders: %s; they are sent again until it does:"
+                        " see its log", self.broker.broker_id, error,
+                    )  # fmt: skip
+                refused = True
             except Malformed as error:
                 raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
             await self._client.transport.sleep(backoff)
