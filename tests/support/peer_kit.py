@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from headrace.broker.metadata_image import TopicInfo
+from headrace.client.calls import Call
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.handshake import VersionsCall
@@ -15,6 +16,8 @@ from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 from headrace.wire.kafka.api import ApiKey
+
+T = TypeVar("T")
 
 CLIENTS, BROKERS = 9092, 9093
 """Ports of the listener for clients and of the one for brokers."""
@@ -92,10 +95,13 @@ class Asker:
         link.versions = {}  # whatever it says that it serves
         return await self._client.ask(link, call)
 
+    async def call(self, call: Call[T]) -> T:
+        """Return what a call of the client's gives."""
+        return await self._client.ask(await self._client.link_to(self._address), call)
+
     async def versions(self) -> dict[int, tuple[int, int]]:
         """Return what ApiVersions says."""
-        link = await self._client.link_to(self._address)
-        return await self._client.ask(link, VersionsCall())
+        return await self.call(VersionsCall())
 
     def close(self) -> None:
         """End the connection."""

@@ -4,10 +4,14 @@ from typing import Any
 
 import pytest
 
+from headrace.client.calls import ColdCall
 from headrace.frontends.kafka.connection.authorisation import ASKED_OF_BROKERS, CLUSTER_ACTION
+from headrace.frontends.kafka.connection.between_brokers import may_be_replica
+from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.registry import APIS, PEER_APIS
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.security.identity import Identity
 from headrace.testing.sim.cluster import SimCluster
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.peer_messages import PEER_VERSIONS
@@ -83,6 +87,46 @@ def test_whoever_is_no_broker_is_refused_and_nothing_is_done(key: ApiKey, why: s
         assert stored == await server.controller._store.get_all(
             ["/brokers/topics/t/partitions/0/state", "/latest_producer_id_block"]
         )
+
+    play(story)
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_only_brokers_add_partitions_to_several_transactions_at_once(version: int) -> None:
+    def asked() -> ColdCall[ErrorCode]:
+        return ColdCall(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            lambda maker: maker.request(transactions=()),
+            lambda response: ErrorCode(response.error_code),
+            versions=(version, version),
+        )
+
+    async def story(cluster: SimCluster) -> None:
+        await cluster.start(0)
+        refused = await Asker(cluster, 0, CLIENTS).call(asked())
+        assert refused is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert await Asker(cluster, 0, BROKERS).call(asked()) is ErrorCode.NONE
+
+    play(story)
+
+
+def test_a_replica_is_who_comes_by_the_brokers_listener_and_is_another_registered_broker() -> None:
+    async def story(cluster: SimCluster) -> None:
+        server, _ = await cluster.start(0), await cluster.start(1)
+        await started(cluster)
+
+        def context(listener: str) -> RequestContext:
+            return RequestContext(
+                server.broker, server.coordinators, server.controller, ApiKey.FETCH, 17, "1",
+                Identity("broker-1", listener), server.dispatcher.shared,
+            )  # fmt: skip
+
+        assert may_be_replica(context("BROKERS"), 1)
+        assert not may_be_replica(context("PLAINTEXT"), 1)
+        assert not may_be_replica(context("BROKERS"), 0)
+        assert not may_be_replica(context("BROKERS"), 2)
+        server.broker.authorizer = Rules(CLUSTER_ACTION)
+        assert not may_be_replica(context("BROKERS"), 1)
 
     play(story)
 
