@@ -310,6 +310,8 @@ class Server:
         gauges.register(self.broker, self.coordinators, self.table)
         gauges.register_cleaner(self.metrics, self.cleaner)
         replication_gauges.register(self.broker)
+        if self.among_brokers is not None:
+            replication_gauges.register_keeper(self.broker, self.among_brokers.isr_keeper)
         self.metrics.gauge(
             "headrace_passes_written_by_thread_total",
             "Reads from clients whose appends a thread did, for the kernel held writers up",
