@@ -19,6 +19,7 @@ from tests.support.authorisation_values import (
     altered,
     case,
     fetched,
+    followed,
     partitions,
     produced,
     produced_by_id,
@@ -43,6 +44,8 @@ CASES: dict[ApiKey, list[Case]] = {
         case(version, fetched(version), auth.READ_TOPIC,
              ("responses.partitions.error_code", TOPIC))
         for version in (12, 18)
+    ] + [
+        case(12, followed, auth.CLUSTER_ACTION, ("responses.partitions.error_code", TOPIC)),
     ],
     ApiKey.LIST_OFFSETS: [
         case(11, {"replica_id": -1, "topics": [{"name": "t", "partitions": [

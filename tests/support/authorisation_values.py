@@ -6,8 +6,10 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from headrace.broker.metadata_image import BrokerInfo, ImageDelta
 from headrace.frontends.kafka.connection import authorisation as auth
 from headrace.frontends.kafka.connection.authorisation import Ask
+from headrace.model.nouns import BrokerId
 from headrace.record.batch import Record, build
 from headrace.security.identity import Identity, Principal
 from tests.support.broker import Room
@@ -89,6 +91,13 @@ def fetched(version: int) -> Callable[[Room], Values]:
         return {**common, **replica, "topics": [{**named, "partitions": [part]}]}
 
     return values
+
+
+def followed(here: Room) -> Values:
+    """A fetch of another broker of the cluster."""
+    brokers = [*here.broker.image.brokers.values(), BrokerInfo(BrokerId(99), ())]
+    here.broker.publish(ImageDelta(brokers=brokers))
+    return {**fetched(12)(here), "replica_id": 99}
 
 
 COMMITTED = [{"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}]

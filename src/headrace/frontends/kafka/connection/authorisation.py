@@ -55,8 +55,8 @@ IDEMPOTENT_WRITE = Ask(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
 ASKED: dict[ApiKey, tuple[Ask, ...]] = {
     # A batch of a transaction asks for the transactional id as well, whatever the request says.
     ApiKey.PRODUCE: (WRITE_TOPIC, WRITE_TRANSACTION),
-    # A follower's is refused to everybody: CLUSTER_ACTION is its question once there are followers.
-    ApiKey.FETCH: (READ_TOPIC,),
+    # A follower's asks CLUSTER_ACTION, and nothing of its topics.
+    ApiKey.FETCH: (READ_TOPIC, CLUSTER_ACTION),
     ApiKey.LIST_OFFSETS: (DESCRIBE_TOPIC,),
     # CREATE where it makes topics, for the whole cluster or for each.
     ApiKey.METADATA: (DESCRIBE_TOPIC, CREATE_CLUSTER, CREATE_TOPIC, DESCRIBE_CLUSTER),
