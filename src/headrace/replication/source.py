@@ -83,7 +83,6 @@ class Source:
     def add(self, member: FollowedPartition) -> None:
         """Fetch a partition from now on."""
         self.members[member.key] = member
-        self._missed[member.key] = None
         self.changed(member.key)
 
     def remove(self, partition: Partition) -> None:

@@ -4,6 +4,7 @@ sync, in which a join below the start of a leader's term would lose records."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import pytest
@@ -135,7 +136,7 @@ async def loss(two: TwoReplicas) -> None:
     two.trace.note("A is back")
 
 
-async def divergence(two: TwoReplicas) -> None:
+async def divergence(two: TwoReplicas, *, written: bool = True) -> None:
     """A writes what B never sees; B leads without it and writes another in its place."""
     await message_acknowledged_before_the_follower_knows(two)
     two.cluster.network.slow("broker-2", "broker-3", 1)
@@ -148,12 +149,14 @@ async def divergence(two: TwoReplicas) -> None:
     falling = asyncio.ensure_future(two.cluster.cut_power(A))
     await until(lambda: two.leads(B))
     two.trace.note("A is gone, B leads")
-    await two.write(b"B's own")
+    if written:
+        await two.write(b"B's own")
     await falling
     two.cluster.network.mend("broker-2", "broker-3")
     await two.cluster.start(A)
     two.trace.note("A is back")
-    await until(lambda: two.mark(A) == two.mark(B) == (3, 3))
+    end = 3 if written else 2
+    await until(lambda: two.mark(A) == two.mark(B) == (end, end))
     two.trace.note("A has cut its own, and has B's")
 
 
@@ -262,6 +265,13 @@ def play(
     loop.play(whole())
     print(two.trace.table())
     return two
+
+
+def test_who_has_more_than_its_leader_and_nothing_else_learns_what_is_committed() -> None:
+    """Of the high watermark the leader has told with the answer that said where to cut."""
+    two = play(partial(divergence, written=False), 0)
+    assert two.values(A) == [b"message 0", b"message 1"]
+    assert two.log(A).truncations == 1
 
 
 def cut_to_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
