@@ -5,12 +5,14 @@
   nothing: offset -1.
 * A time is answered with the first record not older; one that this reader may not see yet counts as
   none. Times are looked up on a thread: they may need the disk.
-* OFFSET_NOT_AVAILABLE where that needs an end that a new leader does not know yet (KIP-207).
+* OFFSET_NOT_AVAILABLE where that needs an end that a new leader does not know yet (KIP-207); before
+  v5 LEADER_NOT_AVAILABLE. For a follower the end is the log's, which is known always.
 """
 
 from typing import TYPE_CHECKING
 
 from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, require
+from headrace.frontends.kafka.connection.between_brokers import may_be_replica
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
 
 READ_COMMITTED = 1
+_NOT_AVAILABLE_SINCE = 5
 _SINCE = {
     wire.MAX_TIMESTAMP: 7,
     wire.EARLIEST_LOCAL: 8,
@@ -44,18 +47,23 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     version = context.version
     request = wire.decode_request(version, body)
     committed = request.isolation_level == READ_COMMITTED
+    for_replica = request.replica_id >= 0 and may_be_replica(context, request.replica_id)
     answers: list[list[PartitionResponse]] = []
     lookups: list[_Lookup] = []
     for topic in request.topics:
         answers.append([])
         for asked in topic.partitions:
+            answer: PartitionResponse | None
             try:
                 require(context, DESCRIBE_TOPIC, topic.name)
                 partition = context.broker.partition(topic.name, asked.partition)
                 partition.check_epoch(asked.current_leader_epoch)
-                answer = _end_of_log(version, partition, asked, committed)
+                if for_replica and asked.timestamp == wire.LATEST:
+                    answer = _end_for_replica(partition, asked)
+                else:
+                    answer = _end_of_log(version, partition, asked, committed)
             except ApiError as error:
-                answer = PartitionResponse(asked.partition, error.code)
+                answer = _refusal(version, asked.partition, error.code)
             if answer is None:
                 lookups.append((len(answers) - 1, len(answers[-1]), partition, asked.timestamp))
                 answer = PartitionResponse(asked.partition)
@@ -63,6 +71,19 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
     if not lookups:
         return _encode(version, request, answers)
     return _look_up(context, request, answers, lookups, committed)
+
+
+def _refusal(version: int, index: int, code: ErrorCode) -> PartitionResponse:
+    if code is ErrorCode.OFFSET_NOT_AVAILABLE and version < _NOT_AVAILABLE_SINCE:
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+    return PartitionResponse(index, code)
+
+
+def _end_for_replica(partition: "Partition", asked: PartitionRequest) -> PartitionResponse:
+    if partition.refusal is not None:
+        raise ApiError(partition.refusal)
+    end = partition.log.end_offset
+    return PartitionResponse(asked.partition, 0, -1, end, partition.leader_epoch)
 
 
 def _end_of_log(
@@ -129,7 +150,8 @@ def _look_up(
             elif found is not None and found[1] < partition.readable_end(committed):
                 answers[topic][at] = PartitionResponse(index, 0, *found)
             elif not partition.role.knows_end:
-                answers[topic][at] = PartitionResponse(index, ErrorCode.OFFSET_NOT_AVAILABLE)
+                code = ErrorCode.OFFSET_NOT_AVAILABLE
+                answers[topic][at] = _refusal(version, index, code)
         pending.resolve(_encode(version, request, answers))
 
     context.broker.disk.run(work, done)
