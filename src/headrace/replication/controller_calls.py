@@ -36,5 +36,6 @@ class ControllerCalls(Protocol):
         """Ask for other ISRs; what holds of each partition now, or why nothing was done about it.
 
         ApiError and `ClientError`: no answer came. Each change may have been written or not, and
-        the union of the old and the new ISR stays in force.
+        the union of the old and the new ISR stays in force. So it is asked once: a refusal that
+        comes to a second attempt says nothing of the first, which may yet be carried out.
         """

@@ -114,11 +114,17 @@ def test_members_are_to_be_heard_of_before_their_session_ends(kind: str) -> None
         given(**texts_of(heartbeat, 6000, *others))
 
 
-def test_a_groups_least_session_may_be_its_longest_and_not_one_more() -> None:
-    names = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+        ("replica.fetch.wait.max.ms", "replica.lag.time.max.ms"),
+    ],
+)
+def test_the_least_or_shortest_may_be_the_greatest_and_not_one_more(names: tuple[str, str]) -> None:
     for low, high in ((5000, 5000), (4999, 5000)):
         given(**texts_of(names[0], low, (names[1], high)))
-    with pytest.raises(ConfigError, match=r"group\.min\.session\.timeout\.ms=5001: more than"):
+    with pytest.raises(ConfigError, match=f"{re.escape(names[0])}=5001: more than"):
         given(**texts_of(names[0], 5001, (names[1], 5000)))
 
 
