@@ -13,13 +13,11 @@ class ReplicaFetchers:
     """The followers of one broker. On the deciding thread."""
 
     def __init__(self, broker: Broker, means: Means) -> None:
-        """Follow what `broker` is ordered to follow, from now on."""
+        """Follow nothing yet."""
         self._broker = broker
         self._means = means
         self._sources: dict[BrokerId, tuple[Source, Running]] = {}
         self._source_of: dict[tuple[str, int], Source] = {}
-        broker.follows.append(self.follow)
-        broker.unfollowed.append(self.forget)
 
     def follow(self, partition: Partition) -> None:
         """Fetch from the leader that the partition follows now; again is fine."""
@@ -64,8 +62,6 @@ class ReplicaFetchers:
 
     def close(self) -> None:
         """Fetch nothing more."""
-        self._broker.follows.remove(self.follow)
-        self._broker.unfollowed.remove(self.forget)
         for leader in tuple(self._sources):
             for member in tuple(self._sources[leader][0].members.values()):
                 member.end()
