@@ -11,7 +11,7 @@ from headrace.net.pending import Pending
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets as wire
 from tests.support.broker import Room, append, until
-from tests.support.followed import EPOCH, TOPIC, A, Asking, is_flushed, lead, led, tell
+from tests.support.followed import EPOCH, TOPIC, A, Asking, dispatcher, is_flushed, lead, led, tell
 
 FAR = 1_990_000_000_000
 """A time after all records'."""
@@ -24,7 +24,9 @@ async def told(
     asked = wire.TopicRequest(TOPIC, [wire.PartitionRequest(0, timestamp, -1)])
     request = wire.ListOffsetsRequest(replica_id, 0, [asked])
     body = memoryview(bytearray(wire.encode_request(version, request)))
-    answer: Any = list_offsets.handle(here.context(ApiKey.LIST_OFFSETS, version), body)
+    context = here.context(ApiKey.LIST_OFFSETS, version)
+    context.shared = dispatcher(here).shared
+    answer: Any = list_offsets.handle(context, body)
     if isinstance(answer, Pending):
         pending = answer
         await until(lambda: pending.done)

@@ -9,13 +9,15 @@ import pytest
 
 from headrace.broker.metadata_image import ImageDelta
 from headrace.frontends.kafka.admin import delete_records
-from headrace.frontends.kafka.fetch import offset_for_leader_epoch
+from headrace.security.identity import Identity
+from headrace.wire.kafka.api import ApiKey
 from tests.support.admin import ask, codes, nested
+from tests.support.authorisation import call, open_session
 from tests.support.broker import Room, append, until
 from tests.support.followed import EPOCH, TOPIC, A, Asking, B, is_flushed, led, tell, turns
 from tests.support.served import served
 
-API, EPOCHS = served(delete_records), served(offset_for_leader_epoch)
+API = served(delete_records)
 
 
 async def deleted(here: Room, offset: int, seconds: float = 30) -> tuple[str, int]:
@@ -104,16 +106,14 @@ def test_a_follower_is_told_the_end_of_the_log_as_that_of_the_present_epoch(
     async def story(here: Room) -> None:
         partition = await led(here, A, B)
         append(partition)
+        asked = {"partition": 0, "current_leader_epoch": EPOCH, "leader_epoch": EPOCH}
+        topics = [{"topic": TOPIC, "partitions": [asked]}]
+        front, session = open_session(here, Identity("10.0.0.1", "PLAINTEXT"))
         for replica_id, end in ((-1, 0), (A, 1), (99, 0)):
-            asked = nested(
-                EPOCHS, version, "OffsetForLeaderPartition", partition=0,
-                current_leader_epoch=EPOCH, leader_epoch=EPOCH,
-            )  # fmt: skip
-            topic = nested(
-                EPOCHS, version, "OffsetForLeaderTopic", topic=TOPIC, partitions=(asked,)
-            )
-            answer = await ask(here, EPOCHS, version, topics=(topic,), replica_id=replica_id)
+            values = {"replica_id": replica_id, "topics": topics}
+            answer = await call(here, session, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, values)
             (found,) = answer.topics[0].partitions
             assert (found.leader_epoch, found.end_offset) == (EPOCH, end)
+        await front.stop()
 
     tell(tmp_path, story)
