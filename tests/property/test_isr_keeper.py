@@ -44,6 +44,13 @@ class _Later:
 class Story:
     """What happens by chance, and what both sides hold for true."""
 
+    reminds = True
+    """Whether the controller orders again what a leader that asks has missed."""
+    writes_unchanged = True
+    """Whether it writes an ISR that is so already."""
+    late = 0.3
+    """How often a request is given up, and may yet arrive."""
+
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.world = World()
@@ -96,11 +103,13 @@ class Story:
         if asked.partition_epoch < self.version:
             if (asked.isr, asked.partition_epoch) == (self.in_sync, self.version - 1):
                 return self.state()
-            self.orders.append(self.told())
+            if self.reminds:
+                self.orders.append(self.told())
             return ErrorCode.INVALID_UPDATE_VERSION
         if set(asked.isr) & self.ineligible - set(self.in_sync):
             return ErrorCode.INELIGIBLE_REPLICA
-        self.in_sync, self.version = asked.isr, self.version + 1
+        if self.writes_unchanged or asked.isr != self.in_sync:
+            self.in_sync, self.version = asked.isr, self.version + 1
         return self.state()
 
     def state(self) -> IsrAnswer:
@@ -139,11 +148,10 @@ class Story:
         """The call under way is answered; or it is given up, written or not, perhaps later."""
         if self.call is None or self.asked is None:
             return
-        fate = self.chance.random()
         self.answer = None
-        if fate < 0.7:
+        if self.chance.random() >= self.late:
             found = self.decide(self.asked)
-            if fate < 0.5:
+            if self.chance.random() < 0.7:
                 self.answer = {self.partition.topic_partition: found}
         else:
             self.under_way.append(self.asked)
@@ -211,8 +219,8 @@ class Story:
             raise Violation(f"{self.in_sync} are in sync, the leader says {set(self.term.in_sync)}")
 
 
-def play(seed: int) -> Story:
-    story = Story(seed)
+def play(seed: int, kind: type[Story] = Story) -> Story:
+    story = kind(seed)
     try:
         for _ in range(STEPS):
             story.step()
@@ -232,10 +240,10 @@ def test_the_maximal_isr_holds_the_controllers_and_both_are_the_same_in_the_end(
     assert sum(story.keeper.expands for story in stories) > 2 * SEEDS
 
 
-def assert_found() -> None:
+def assert_found(kind: type[Story] = Story) -> None:
     for seed in range(SEEDS_MAX):
         try:
-            play(seed)
+            play(seed, kind)
         except Violation:
             return
     pytest.fail("no history shows it")
@@ -263,6 +271,21 @@ def test_an_isr_that_counts_before_it_is_written_is_found(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(InSyncReplicas, "_ask_for", planted)
     assert_found()
+
+
+def test_a_controller_that_does_not_write_an_unchanged_isr_is_found() -> None:
+    class Planted(Story):
+        writes_unchanged = False
+
+    assert_found(Planted)
+
+
+def test_a_leader_that_is_not_told_again_what_it_missed_is_found() -> None:
+    class Planted(Story):
+        reminds = False
+        late = 0.6
+
+    assert_found(Planted)
 
 
 def test_changes_that_are_not_asked_for_again_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
