@@ -7,6 +7,7 @@ from typing import Any
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import LeaderEpoch, TopicPartition
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
+from headrace.server.replicating import Replicating
 from tests.support.broker import Room, append, until
 from tests.support.followed import EPOCH, REGISTERED, A, Asking, is_flushed, led, tell
 
@@ -30,15 +31,22 @@ class Granting:
         }
 
 
+def made(here: Room) -> Replicating:
+    """Make what a broker of a cluster has: this one is alone."""
+    store: Any = here.controller._store
+    server = here.server
+    applier = here.controller.applier
+    return Replicating(
+        here.broker, applier, store, server.world, server.directories, "PLAINTEXT", print
+    )
+
+
 def test_followers_join_by_their_fetches_and_leave_when_they_lag(tmp_path: Path) -> None:
     async def story(here: Room) -> None:
         partition = await led(here)
         controller, clock = Granting(here), here.broker.clock
-        replicating = here.server.replicating
-        assert replicating is not None
-        replicating.keep_in_sync(controller)
-        keeper = replicating.keeper
-        assert keeper is not None
+        replicating = made(here)
+        keeper = replicating.keep_in_sync(controller)
         append(partition)
         await until(is_flushed(partition))
         asking = Asking(here)
@@ -56,6 +64,7 @@ def test_followers_join_by_their_fetches_and_leave_when_they_lag(tmp_path: Path)
         await until(lambda: partition.role.term and partition.role.term.in_sync == {own})
         assert (keeper.expands, keeper.shrinks) == (1, 1)
         await until(lambda: partition.high_watermark == 2)
+        replicating.close()
 
     tell(tmp_path, story, replica_lag_time_max_ms="5000")
 
@@ -64,10 +73,9 @@ def test_nothing_is_asked_after_a_stop(tmp_path: Path) -> None:
     seen: list[Any] = []
 
     async def story(here: Room) -> None:
-        replicating = here.server.replicating
-        assert replicating is not None
-        replicating.keep_in_sync(Granting(here))
-        seen.append(replicating.keeper)
+        replicating = made(here)
+        seen.append(replicating.keep_in_sync(Granting(here)))
+        replicating.close()
 
     tell(tmp_path, story)
     assert seen[0]._closed
