@@ -12,13 +12,14 @@ from functools import partial
 
 from headrace.broker.broker import Broker
 from headrace.broker.in_sync_replicas import Replicas
+from headrace.broker.metadata_image import NO_LEADER
 from headrace.broker.partition_role import always
 from headrace.cluster.changes import DELETED_EPOCH
 from headrace.cluster.orders import Follow, Lead, Order, Orders, Replication, Stop
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import LeaderEpoch, TopicPartition
+from headrace.model.nouns import NO_EPOCH, LeaderEpoch, TopicPartition
 from headrace.posix.awaiting import called_back
 
 _logger = logging.getLogger(__name__)
@@ -48,6 +49,9 @@ class Applier:
         """The leader epoch that each replica was ordered under last."""
         self.may_commit: Callable[[], bool] = always
         """Whether the lease on leading holds."""
+        self.former_epochs: Mapping[TopicPartition, LeaderEpoch] = {}
+        """Under which a former process of this broker led, and no other may go on: it may have lost
+        what was not flushed, and followers have it."""
         self._hollow: set[TopicPartition] = set()
         """Replicas that the ISR has, and whose logs were not there: they lack what was committed
         until they have fetched it."""
@@ -134,6 +138,8 @@ class Applier:
             at = (key.topic, key.partition)
             if at in broker.partitions or at in broker.followed or broker.has_replica(key):
                 continue
+            if what.leader == NO_LEADER:
+                continue  # there is nobody to copy from: an empty log would pass for a whole one
             if not what.is_new and isinstance(order, Lead):
                 _logger.error(
                     "%s is to be led here, and its log is not there: bring its directory back and "
@@ -159,6 +165,9 @@ class Applier:
             self._follow(new, what)
             return
         broker = self._broker
+        if what.leader_epoch <= self.former_epochs.get(key, NO_EPOCH):
+            failed[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return
         try:
             if key in failed or self._is_hollow(key):
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
@@ -178,6 +187,8 @@ class Applier:
 
     def _follow(self, new: NewLog, what: Replication) -> None:
         """Follow; where that fails this replica does not fetch, and its leader has it leave."""
+        if what.leader == NO_LEADER and not self._broker.has_replica(new.topic_partition):
+            return
         unclean = new.config.unclean_leader_election_enable
         try:
             self._broker.follow_partition(new, what.leader, what.leader_epoch, unclean=unclean)

@@ -35,7 +35,7 @@ from headrace.cluster.topic_requests import TopicRequests
 from headrace.cluster.znodes import ProducerIdBlock
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
-from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, TopicPartition
+from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.store import SessionEvents, Store, StoreError
 
 _logger = logging.getLogger(__name__)
@@ -124,6 +124,8 @@ class Controller:
         broker, catalog = self.broker, self._catalog
         await catalog.prepare()
         await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
+        if self._store.shared:
+            self.applier.former_epochs = await self._led_before()
         self.applier.broker_epoch = await self._registration.announce(endpoints)
         await self.settings.load()
         if self._store.shared:
@@ -131,6 +133,16 @@ class Controller:
                 self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
         async with self._change:
             await self._stand()
+
+    async def _led_before(self) -> dict[TopicPartition, LeaderEpoch]:
+        """Return under which epochs the store has this broker lead, before it has registered."""
+        me = self.broker.broker_id
+        return {
+            TopicPartition(topic.name, index): state.leader_epoch
+            for topic in (await self._catalog.topics()).values()
+            for index, state in topic.states.items()
+            if state.leader == me
+        }
 
     async def stop(self) -> None:
         """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""

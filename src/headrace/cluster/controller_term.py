@@ -21,6 +21,7 @@ from headrace.cluster.events import (
     BrokersLeft,
     Event,
     IsrAsked,
+    LeadersRestarted,
     ReassignmentAdvanced,
     ReplicasFailed,
     ShutdownAsked,
@@ -133,6 +134,8 @@ class ControllerTerm:
         stops = [] if mine else self._stops()
         failed = await self._send([*outcome.taken, *stops], joined)
         await self._end_deletions(stops, failed)
+        if not mine:
+            await self._follow_up(outcome.taken, failed)
 
     def _stops(self) -> list[Change]:
         """Return what is to be said again of topics whose deletion has begun."""
@@ -256,6 +259,14 @@ class ControllerTerm:
             if lost:
                 self.facts.failed |= {(broker, key) for key in lost}
                 await self.carry_out(ReplicasFailed(broker, lost))
+        restarted = [
+            key
+            for codes in failed.values()
+            for key, code in codes.items()
+            if code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        ]
+        if restarted:
+            await self.carry_out(LeadersRestarted(restarted))
         moving = [
             TopicPartition(change.topic, index)
             for change in taken

@@ -19,6 +19,7 @@ from headrace.cluster.events import (
     ElectionType,
     Event,
     IsrAsked,
+    LeadersRestarted,
     ReassignmentAdvanced,
     ReassignmentAsked,
     ReplicasFailed,
@@ -113,6 +114,18 @@ def _(event: ReplicasFailed, facts: ClusterFacts) -> Decision:
         if name in facts.topics and name not in facts.deleting
     )
     return Decision(tuple(_without(facts, hit, frozenset((event.broker,)))))
+
+
+@_decide.register
+def _(event: LeadersRestarted, facts: ClusterFacts) -> Decision:
+    """Elect anew, the same one perhaps: it has lost what it had not flushed, and others have it."""
+    found: list[Change] = []
+    for partition in event.partitions:
+        topic = _topic_of(facts, partition)
+        if topic is not None:
+            after = elections.elected(facts, topic, partition.partition)
+            found.append(changes.state_change(facts, topic, partition.partition, after))
+    return Decision(tuple(found))
 
 
 @_decide.register

@@ -57,6 +57,12 @@ class ReplicasFailed(NamedTuple):
     partitions: Sequence[TopicPartition]
 
 
+class LeadersRestarted(NamedTuple):
+    """Leaders of partitions are other processes than were elected: they begin another epoch."""
+
+    partitions: Sequence[TopicPartition]
+
+
 class ShutdownAsked(NamedTuple):
     """A broker is about to leave, and hands over what it leads. The facts say so already."""
 
@@ -98,6 +104,7 @@ Event = (
     | BrokersJoined
     | BrokersLeft
     | ReplicasFailed
+    | LeadersRestarted
     | ShutdownAsked
     | ElectionAsked
     | ReassignmentAsked

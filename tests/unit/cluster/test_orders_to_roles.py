@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import NO_LEADER
 from headrace.broker.partition import Partition
 from headrace.cluster.applier import Applier
 from headrace.cluster.orders import Follow, Lead, Order, Orders, Replication, Stop
@@ -173,5 +174,21 @@ def test_an_older_order_to_follow_is_fenced() -> None:
         follower = broker.followed["t", 0].role.follower
         assert follower is not None
         assert follower.leader == OTHER
+
+    play(story)
+
+
+def test_a_replica_of_nobodys_makes_no_log() -> None:
+    """An empty one would pass for a whole one at the next start."""
+
+    async def story(broker: Broker, applier: Applier) -> None:
+        assert await ordered(applier, Follow(replication(NO_LEADER, 3, isr=(ME,)))) == {}
+        assert broker.found() == []
+        await ordered(applier, Follow(replication(OTHER, 4, isr=(OTHER,))))
+        assert broker.found() == [PLACE]
+        await ordered(applier, Follow(replication(NO_LEADER, 5, isr=(OTHER,))))
+        follower = broker.followed["t", 0].role.follower
+        assert follower is not None
+        assert follower.leader == NO_LEADER
 
     play(story)
