@@ -32,10 +32,10 @@ def test_transactions_are_whole_and_no_commit_is_lost_wherever_coordinators_move
         commits += outcome.commits
         generations += outcome.generations
         moves += sum(outcome.epochs.values())
-    assert counts["committed"] > 40 * SEEDS
-    assert commits > 100 * SEEDS
-    assert generations >= 2 * SEEDS
-    assert moves > 10 * SEEDS
+    assert counts["committed"] > 5 * SEEDS
+    assert commits > 20 * SEEDS
+    assert generations >= SEEDS
+    assert moves > 5 * SEEDS
 
 
 def assert_found() -> None:
