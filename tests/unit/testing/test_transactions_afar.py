@@ -12,6 +12,7 @@ from headrace.client.client import Client
 from headrace.client.groups import committed
 from headrace.coordination.runtime.group_partition import partition_for
 from headrace.coordination.transactions.markers import Marker as Sent
+from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicPartition
 from headrace.record.batch import CONTROL, iterate, parse_control, records
@@ -221,6 +222,32 @@ def test_a_marker_of_a_former_coordinator_is_refused_by_who_has_heard_of_a_later
             )  # fmt: skip
             await asyncio.sleep(1)
         assert told == [ErrorCode.NONE, ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.NONE]
+
+    play(story)
+
+
+def test_what_kept_partitions_out_of_a_transaction_is_told_to_who_asked_for_them() -> None:
+    async def story(cluster: SimCluster, client: Client) -> None:
+        producer = Producer(client, id_led_by(cluster, 1))
+        await producer.init()
+        who = ProducerEpoch(producer.producer_id, producer.epoch)
+        replicating = cluster.brokers[3].replicating
+        assert replicating is not None
+        told: list[ErrorCode] = []
+
+        async def ask(broker: int, *partitions: TopicPartition) -> ErrorCode:
+            replicating.other_brokers().add(
+                BrokerId(broker), producer.name, who, partitions,
+                lambda error: told.append(ErrorCode.NONE if error is None else error.code),
+            )  # fmt: skip
+            await asyncio.sleep(1)
+            return told.pop()
+
+        unknown = TopicPartition("unknown", 0)
+        assert await ask(1, PARTITIONS[0], unknown) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await ask(2, PARTITIONS[0]) is ErrorCode.NOT_COORDINATOR
+        assert await ask(9, PARTITIONS[0]) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert await ask(1, PARTITIONS[0]) is ErrorCode.NONE
 
     play(story)
 
