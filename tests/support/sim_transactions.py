@@ -16,7 +16,7 @@ from headrace.wire.kafka.hot import produce
 from headrace.wire.kafka.primitives import NO_UUID
 
 T = TypeVar("T")
-TRANSACTION = 1
+GROUP, TRANSACTION, SHARE = range(3)
 
 
 class Producer:

@@ -13,13 +13,27 @@ from headrace.client.groups import committed
 from headrace.coordination.runtime.group_partition import partition_for
 from headrace.coordination.transactions.markers import Marker as Sent
 from headrace.coordination.transactions.producers import ProducerEpoch
+from headrace.log.text_files import encode_uuid
 from headrace.model.errors import ErrorCode
-from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, BrokerId, TopicPartition
+from headrace.model.nouns import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    BrokerId,
+    TopicPartition,
+)
 from headrace.record.batch import CONTROL, iterate, parse_control, records
 from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
-from tests.support.sim_transactions import TRANSACTION, Producer, coordinators, refusal
+from tests.support.sim_transactions import (
+    GROUP,
+    SHARE,
+    TRANSACTION,
+    Producer,
+    coordinators,
+    refusal,
+)
 
 BROKERS = (1, 2, 3)
 TOPIC = "ledger"
@@ -322,18 +336,23 @@ def test_offsets_of_a_group_elsewhere_count_if_the_transaction_commits(
 def test_every_broker_names_the_same_coordinators_and_none_while_there_is_none() -> None:
     async def story(cluster: SimCluster, client: Client) -> None:
         known = await client.metadata([])
-        for kind, topic in ((0, OFFSETS_TOPIC), (TRANSACTION, TRANSACTIONS_TOPIC)):
-            call = coordinators(kind, [str(number) for number in range(9)])
+        await cluster.controller().ensure_internal_topic(SHARE_STATE_TOPIC)
+        names = [str(number) for number in range(9)]
+        shared = [f"g:{encode_uuid(bytes(15) + bytes([number]))}:0" for number in range(9)]
+        for kind, topic, keys in (
+            (SHARE, SHARE_STATE_TOPIC, shared),
+            (GROUP, OFFSETS_TOPIC, names),
+            (TRANSACTION, TRANSACTIONS_TOPIC, names),
+        ):
+            call = coordinators(kind, keys)
             told = {
                 number: await client.ask(await client.link_to(known.brokers[number]), call)
                 for number in BROKERS
             }
-            expected = [
-                (str(name), ErrorCode.NONE,
-                 leader(cluster, TopicPartition(topic, partition_for(str(name), 3)))
-                 .broker.broker_id)
-                for name in range(9)
-            ]  # fmt: skip
+            leaders = {
+                key: leader(cluster, TopicPartition(topic, partition_for(key, 3))) for key in keys
+            }
+            expected = [(key, ErrorCode.NONE, leaders[key].broker.broker_id) for key in keys]
             assert told == dict.fromkeys(BROKERS, expected)
         await cluster.stop(3)
         await until(lambda: 3 not in cluster.brokers[1].broker.image.brokers)
