@@ -1,6 +1,5 @@
 """Markers in this broker's partitions: which there are, and what each says of its own."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from headrace.cluster.orders import Lead, Orders, Replication
@@ -73,7 +72,7 @@ def test_a_marker_that_too_few_replicas_may_get_is_to_be_asked_for_again(tmp_pat
             log = here.broker.partition(*HERE).log
             await until(lambda: log.flushed_offset == 1)
             assert told == []
-            alone = replace(lead, isr=(own,), partition_epoch=2)
+            alone = lead._replace(isr=(own,), partition_epoch=2)
             await take(Orders(epoch, -1, [Lead(alone)]))
             assert told == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
 

@@ -245,8 +245,9 @@ def test_what_kept_partitions_out_of_a_transaction_is_told_to_who_asked_for_them
         producer = Producer(client, id_led_by(cluster, 1))
         await producer.init()
         who = ProducerEpoch(producer.producer_id, producer.epoch)
-        replicating = cluster.brokers[3].replicating
-        assert replicating is not None
+        among = cluster.brokers[3].among_brokers
+        assert among is not None
+        replicating = among.replicating
         told: list[ErrorCode] = []
 
         async def ask(broker: int, *partitions: TopicPartition) -> ErrorCode:

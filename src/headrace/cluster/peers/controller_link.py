@@ -51,6 +51,7 @@ class ControllerLink:
     ) -> Mapping[TopicPartition, IsrAnswer | ErrorCode]:
         """Ask for other ISRs; what holds of each partition now, or why nothing was done about it.
 
+        Asked once: a second question, answered, would hide that the first may be carried out yet.
         ApiError and ClientError: no answer came, each change may have been written or not.
         """
         own = self._broker.broker_id
@@ -59,7 +60,7 @@ class ControllerLink:
             event = IsrAsked(own, self._epoch, asked)
             return self._controller.in_term(lambda term: term.alter_partitions(event))
 
-        return await self._ask(local, lambda: self._alter_call(asked))
+        return await self._once(local, lambda: self._alter_call(asked))
 
     async def allocate_producer_ids(self) -> ProducerIdBlock:
         """Have a block of producer ids reserved for this broker. ApiError."""
@@ -127,12 +128,12 @@ class ControllerLink:
         return self._controller.applier.broker_epoch
 
     async def _ask(self, local: Callable[[], Awaitable[T]], call: Callable[[], Call[T]]) -> T:
-        async def attempt() -> T:
-            if self._controller.is_controller:
-                return await local()
-            return await self._channel.ask_once(call())
+        return await self._channel.retrying(lambda: self._once(local, call))
 
-        return await self._channel.retrying(attempt)
+    async def _once(self, local: Callable[[], Awaitable[T]], call: Callable[[], Call[T]]) -> T:
+        if self._controller.is_controller:
+            return await local()
+        return await self._channel.ask_once(call())
 
     def _alter_call(
         self, asked: Sequence[AskedIsr]
