@@ -22,6 +22,7 @@ from headrace.cluster.events import Event, TopicGrown, TopicsCreated, TopicsDele
 from headrace.cluster.orders import OrderTaker
 from headrace.cluster.producer_id_blocks import ProducerIdBlocks
 from headrace.cluster.settings import internal_topics
+from headrace.cluster.settings.config_changes import ConfigChanges
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.settings.runtime_settings import Settings
@@ -65,6 +66,7 @@ class Controller:
         self._change = asyncio.Lock()
         self.settings = Settings(broker, self._catalog, self._change)
         """Describes and alters what topics and brokers are told."""
+        self._told = ConfigChanges(broker, self._catalog.configs, self.settings, self._change)
         self.applier = Applier(broker, self.settings.log_config)
         """Where orders for this broker go, whoever the controller is."""
         self._peers = peers
@@ -75,7 +77,7 @@ class Controller:
         self._reaction: asyncio.Task[None] | None = None
         self._again = False
         session.lost = self._resign
-        session.expired = session.reconnected = self._look_again
+        session.expired = session.reconnected = self._back
         broker.image.observers.append(self._picture_changed)
 
     # --- life ----------------------------------------------------------------------------------
@@ -117,6 +119,8 @@ class Controller:
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
                 self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
+            self._unwatch.append(self._told.stop)
+            self._told.start()
         async with self._change:
             await self._stand()
 
@@ -157,6 +161,11 @@ class Controller:
             _logger.warning("this broker is the controller no longer")
             self._term = None
             self._catalog.resign()
+
+    def _back(self) -> None:
+        """Look for what may have changed while the store was not heard of."""
+        self._told.missed()
+        self._look_again()
 
     def _look_again(self) -> None:
         """Have the store looked at: brokers or the controller may be others. Once for many."""

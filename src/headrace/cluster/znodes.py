@@ -225,6 +225,20 @@ def encode_config_change(entity_path: str) -> bytes:
     return _encode({"version": 2, "entity_path": entity_path})
 
 
+def decode_config_change(value: bytes) -> str | None:
+    """Return whose settings a notification tells of ("topics/T"); None: it says nothing known.
+
+    Version 1 names the type and the entity, version 2 its path below `/config`.
+    """
+    try:
+        payload = json.loads(value)
+        if payload["version"] == 1:
+            return f"{payload['entity_type']}/{payload['entity_name']}"
+        return str(payload["entity_path"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 def encode_registration(registration: Registration) -> bytes:
     """Encode version 5. `host` and `port` repeat the first PLAINTEXT endpoint, as Kafka's do."""
     plain = next(
