@@ -21,10 +21,10 @@ from headrace.cluster.controller_term import ControllerTerm, Peers, Result
 from headrace.cluster.events import Event, TopicGrown, TopicsCreated, TopicsDeleted
 from headrace.cluster.orders import OrderTaker
 from headrace.cluster.producer_id_blocks import ProducerIdBlocks
+from headrace.cluster.replica_requests import ReplicaRequests
 from headrace.cluster.settings import internal_topics
 from headrace.cluster.settings.config_changes import ConfigChanges
 from headrace.cluster.settings.entity_settings import store_failed
-from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.stored_topic import StoredTopic
 from headrace.cluster.topic_creation import NewTopic, TopicPlanner
@@ -71,6 +71,8 @@ class Controller:
         """Where orders for this broker go, whoever the controller is."""
         self._peers = peers
         self._term: ControllerTerm | None = None
+        self.replicas = ReplicaRequests(broker, self.carry_out, lambda: self._present_term().facts)
+        """Elections, and moves of partitions."""
         self._registration = Registration(())
         self._producer_ids = ProducerIdBlocks(broker, self._catalog)
         self._unwatch: list[Callable[[], None]] = []
@@ -83,22 +85,10 @@ class Controller:
     # --- life ----------------------------------------------------------------------------------
 
     async def log_configs(self) -> Callable[[TopicPartition], LogConfig]:
-        """Return with which settings to load a partition's log: its topic's, before `start`.
-
-        Of topics that the store does not know (a real Kafka's) the broker's, or those that internal
-        topics are made with.
-        """
+        """Return with which settings to load a partition's log: its topic's, before `start`."""
         await self._catalog.prepare()
         await self.settings.load()
-        stored = {
-            name: self.settings.log_config(name, overrides)
-            for name, overrides in (await self._catalog.topic_configs()).items()
-        }
-        own = self.broker.config
-        for name in INTERNAL_TOPICS - stored.keys():
-            stored[name] = self.settings.log_config(name, internal_config(name, own))
-        default = self.settings.log_config("", {})
-        return lambda partition: stored.get(partition.topic, default)
+        return await self.settings.log_configs()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
         """Join: register, and become the controller where nobody is.

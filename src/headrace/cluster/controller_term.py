@@ -79,6 +79,12 @@ class ControllerTerm:
             await self._finish_deletions()
             await adopt(catalog, facts, self._writer, broker)
         await self._greet(list(facts.brokers))
+        moving = [
+            TopicPartition(topic.name, index)
+            for topic, index in facts.partitions_of(facts.brokers)
+            if runs(topic.node, index)
+        ]
+        await self._advance(moving)  # the controller before may have gone before it ended them
 
     async def carry_out(self, event: Event) -> Result:
         """Have an event decided, written and ordered.
@@ -185,8 +191,12 @@ class ControllerTerm:
             if change.topic in self.facts.topics
             and runs(self.facts.topics[change.topic].node, index)
         ]
-        if moving:
-            await self.carry_out(ReassignmentAdvanced(moving))
+        await self._advance(moving)
+
+    async def _advance(self, moving: Iterable[TopicPartition]) -> None:
+        """End the reassignments that have arrived, each decided on what the one before left."""
+        for partition in moving:
+            await self.carry_out(ReassignmentAdvanced([partition]))
 
     async def _end_deletions(
         self, taken: Iterable[Change], failed: dict[TopicPartition, ErrorCode]

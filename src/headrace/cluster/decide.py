@@ -12,12 +12,12 @@ from functools import singledispatch
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.cluster import changes, elections, reassignment
 from headrace.cluster.cluster_facts import Change, ClusterFacts, Decision
+from headrace.cluster.controller_port import ElectionType
 from headrace.cluster.events import (
     AskedIsr,
     BrokersJoined,
     BrokersLeft,
     ElectionAsked,
-    ElectionType,
     Event,
     IsrAsked,
     ReassignmentAdvanced,
@@ -189,8 +189,10 @@ def _reassigned(
 ) -> Change | None:
     if target is None:
         step = reassignment.cancelled(facts, topic, index)
-    elif not target or len(set(target)) < len(target) or not set(target) <= facts.brokers.keys():
+    elif not target or len(set(target)) < len(target):
         return None
+    elif not set(target) <= facts.brokers.keys() | set(topic.node.partitions[index]):
+        return None  # who holds it may be away, who is to hold it may not
     else:
         step = reassignment.begun(facts, topic, index, target)
     if step is None:

@@ -18,12 +18,14 @@ from headrace.cluster.settings.config_descriptions import (
     check_topic_config,
 )
 from headrace.cluster.settings.entity_settings import EntitySettings, store_failed
+from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.settings.quota_settings import QuotaSettings
 from headrace.config.broker import BrokerConfig
 from headrace.config.definitions import BROKER, TOPIC
 from headrace.config.log_config import LogConfig
 from headrace.config.topic_settings import topic_log_config
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
+from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
 from headrace.ports.store import NoNode, StoreError
 
 _logger = logging.getLogger(__name__)
@@ -113,6 +115,21 @@ class Settings:
         if known is None:
             known = self._parsed[key] = self._parse(name, overrides)
         return known
+
+    async def log_configs(self) -> Callable[[TopicPartition], LogConfig]:
+        """Return with which settings to load a partition's log: its topic's in the store.
+
+        Of topics that the store does not know (a real Kafka's) the broker's, or those that internal
+        topics are made with.
+        """
+        stored = {
+            name: self.log_config(name, overrides)
+            for name, overrides in (await self._catalog.topic_configs()).items()
+        }
+        for name in INTERNAL_TOPICS - stored.keys():
+            stored[name] = self.log_config(name, internal_config(name, self._broker.config))
+        default = self.log_config("", {})
+        return lambda partition: stored.get(partition.topic, default)
 
     def _parse(self, name: str, overrides: Mapping[str, str]) -> LogConfig:
         try:
