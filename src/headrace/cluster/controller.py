@@ -19,6 +19,7 @@ from headrace.cluster.catalog import Catalog
 from headrace.cluster.controller_port import Spend, freely
 from headrace.cluster.controller_term import ControllerTerm, Peers, Result
 from headrace.cluster.events import Event, TopicGrown, TopicsCreated, TopicsDeleted
+from headrace.cluster.leader_balance import LeaderBalance
 from headrace.cluster.orders import OrderTaker
 from headrace.cluster.producer_id_blocks import ProducerIdBlocks
 from headrace.cluster.replica_requests import ReplicaRequests
@@ -27,6 +28,7 @@ from headrace.cluster.settings.config_changes import ConfigChanges
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.stored_topic import StoredTopic
+from headrace.cluster.tool_requests import ToolRequests
 from headrace.cluster.topic_creation import NewTopic, TopicPlanner
 from headrace.cluster.znodes import Registration
 from headrace.config.log_config import LogConfig
@@ -73,6 +75,9 @@ class Controller:
         self._term: ControllerTerm | None = None
         self.replicas = ReplicaRequests(broker, self.carry_out, lambda: self._present_term().facts)
         """Elections, and moves of partitions."""
+        part = (self.carry_out, lambda: self._present_term().facts)
+        self._tools = ToolRequests(broker, self._catalog, self.replicas, *part, self._change)
+        self._balance = LeaderBalance(broker, *part)
         self._registration = Registration(())
         self._producer_ids = ProducerIdBlocks(broker, self._catalog)
         self._unwatch: list[Callable[[], None]] = []
@@ -109,8 +114,9 @@ class Controller:
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
                 self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
-            self._unwatch.append(self._told.stop)
+            self._unwatch += [self._told.stop, self._tools.stop, self._balance.stop]
             self._told.start()
+            self._tools.start()
         async with self._change:
             await self._stand()
 
@@ -135,6 +141,9 @@ class Controller:
             term = ControllerTerm(broker, catalog, self._peer)
             await term.begin()
             self._term = term
+            if self._store.shared:
+                self._tools.look()
+                self._balance.start()
             return
         brokers, controller = await catalog.brokers(), await catalog.controller()
         if not broker.image.brokers:  # its orders, which tell more, may have come before

@@ -1,6 +1,6 @@
 """What happens to a cluster, and the controller has to decide about."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from headrace.cluster.controller_port import ElectionType
@@ -18,6 +18,16 @@ class TopicsDeleted(NamedTuple):
     """Topics are to go."""
 
     names: Sequence[str]
+    marked: bool = False
+    """Whether the store says so already: a tool wrote it."""
+
+
+class TopicsFound(NamedTuple):
+    """Topics are in the store that a tool made."""
+
+    topics: Sequence[StoredTopic]
+    ids: Mapping[str, bytes]
+    """By name: for those that have none."""
 
 
 class TopicGrown(NamedTuple):
@@ -95,6 +105,7 @@ class IsrAsked(NamedTuple):
 Event = (
     TopicsCreated
     | TopicsDeleted
+    | TopicsFound
     | TopicGrown
     | BrokersJoined
     | BrokersLeft

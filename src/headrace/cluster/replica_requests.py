@@ -83,6 +83,7 @@ class ReplicaRequests:
     async def _reassign(
         self, asked: Mapping[TopicPartition, Target], factor_may_change: bool
     ) -> dict[TopicPartition, ApiError | None]:
+        self._facts()
         outcome: dict[TopicPartition, ApiError | None] = {}
         for partition, target in asked.items():
             refusal = _refusal(self._facts(), partition, target, factor_may_change)

@@ -15,8 +15,8 @@ from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import ImageDelta
 from headrace.cluster import znodes
 from headrace.cluster.config_store import ConfigStore
+from headrace.cluster.reaction import Reaction
 from headrace.cluster.settings.runtime_settings import Settings
-from headrace.ports.store import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,26 +47,28 @@ class ConfigChanges:
         self._shown: dict[str, None] = {}
         """Topics that came with other settings than those."""
         self._everything = False
-        self._again = False
-        self._reaction: asyncio.Task[None] | None = None
+        self._reaction = Reaction(
+            self._take, "settings altered elsewhere are not taken up before the next alteration"
+        )
         self._unwatch: Callable[[], None] = _nothing
 
     def start(self) -> None:
         """Listen from now on. What the store held before has been taken up."""
-        self._unwatch = self._configs.store.watch(znodes.CONFIG_CHANGES, lambda _: self._look())
+        self._unwatch = self._configs.store.watch(
+            znodes.CONFIG_CHANGES, lambda _: self._reaction.ask()
+        )
         self._broker.image.observers.append(self._picture_changed)
-        self._look()
+        self._reaction.ask()
 
     def stop(self) -> None:
         """Listen no more."""
         self._unwatch()
-        if self._reaction is not None:
-            self._reaction.cancel()
+        self._reaction.cancel()
 
     def missed(self) -> None:
         """Take up everything again: notices may have come and gone unheard."""
         self._everything = True
-        self._look()
+        self._reaction.ask()
 
     def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
         for name in delta.removed:
@@ -78,26 +80,7 @@ class ConfigChanges:
         ]
         if shown:
             self._shown |= dict.fromkeys(shown)
-            self._look()
-
-    def _look(self) -> None:
-        """Have notices read. Once for many."""
-        self._again = True
-        if self._reaction is None:
-            self._reaction = asyncio.get_running_loop().create_task(self._react())
-
-    async def _react(self) -> None:
-        try:
-            while self._again:
-                self._again = False
-                await self._take()
-        except (StoreError, znodes.BadPayload) as error:
-            _logger.error(
-                "settings altered elsewhere are not taken up before the next alteration: %s: %s",
-                type(error).__name__, error,
-            )  # fmt: skip
-        finally:
-            self._reaction = None
+            self._reaction.ask()
 
     async def _take(self) -> None:
         notices = await self._configs.notices(self._last)

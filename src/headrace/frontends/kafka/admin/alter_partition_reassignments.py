@@ -10,7 +10,6 @@ v1 allow replication factor change (KIP-860)
 import asyncio
 from typing import TYPE_CHECKING
 
-from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
@@ -38,7 +37,7 @@ async def handle(context: RequestContext, request: Entity) -> Entity:
     }
     factor_may_change = getattr(request, "allow_replication_factor_change", True)
     forbidden = refusal(context, ALTER_CLUSTER)
-    whole = forbidden or not_controller(context)
+    whole = forbidden
     outcome: Mapping[TopicPartition, ApiError | None] = dict.fromkeys(asked, whole)
     if whole is None:
         moving = context.controller.replicas.reassign(asked, factor_may_change=factor_may_change)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from itertools import groupby
 
 from headrace.cluster.controller_port import ElectionType
-from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
@@ -67,9 +66,6 @@ async def _elected(
     partitions: list[TopicPartition],
     seconds: float | None,
 ) -> _Outcome:
-    elsewhere = not_controller(context)
-    if elsewhere is not None:
-        return dict.fromkeys(partitions, elsewhere)
     try:
         electing = context.controller.replicas.elect(kind, partitions)
         return await asyncio.wait_for(electing, seconds)

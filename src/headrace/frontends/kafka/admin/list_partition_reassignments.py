@@ -7,7 +7,6 @@ do not exist, are not named.
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with those of the partitions asked for (null: all) that are being moved."""
     make = maker(context)
-    error = refusal(context, DESCRIBE_CLUSTER) or not_controller(context)
+    error = refusal(context, DESCRIBE_CLUSTER)
     found: list[Reassigning] = []
     if error is None:
         try:
