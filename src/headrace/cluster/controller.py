@@ -10,25 +10,23 @@ Works through `ports.store.Store` only: a cluster's ZooKeeper and one broker's S
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint, ImageDelta, TopicInfo
 from headrace.cluster import znodes
 from headrace.cluster.applier import Applier
 from headrace.cluster.catalog import Catalog
-from headrace.cluster.controller_port import Spend, freely
+from headrace.cluster.controller_port import ReplicasPort, Spend, freely
 from headrace.cluster.controller_term import ControllerTerm, Peers, Result
 from headrace.cluster.events import Event, TopicGrown, TopicsCreated, TopicsDeleted
-from headrace.cluster.leader_balance import LeaderBalance
 from headrace.cluster.orders import OrderTaker
 from headrace.cluster.producer_id_blocks import ProducerIdBlocks
-from headrace.cluster.replica_requests import ReplicaRequests
 from headrace.cluster.settings import internal_topics
-from headrace.cluster.settings.config_changes import ConfigChanges
 from headrace.cluster.settings.entity_settings import store_failed
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.tool_requests import ToolRequests
 from headrace.cluster.topic_creation import NewTopic, TopicPlanner
 from headrace.cluster.znodes import Registration
 from headrace.config.log_config import LogConfig
@@ -36,6 +34,9 @@ from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.invariant import invariant
 from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, TopicPartition
 from headrace.ports.store import SessionEvents, Store, StoreError
+
+if TYPE_CHECKING:
+    from headrace.cluster.duties import Duties
 
 _logger = logging.getLogger(__name__)
 
@@ -68,16 +69,10 @@ class Controller:
         self._change = asyncio.Lock()
         self.settings = Settings(broker, self._catalog, self._change)
         """Describes and alters what topics and brokers are told."""
-        self._told = ConfigChanges(broker, self._catalog.configs, self.settings, self._change)
         self.applier = Applier(broker, self.settings.log_config)
         """Where orders for this broker go, whoever the controller is."""
         self._peers = peers
         self._term: ControllerTerm | None = None
-        self.replicas = ReplicaRequests(broker, self.carry_out, lambda: self._present_term().facts)
-        """Elections, and moves of partitions."""
-        part = (self.carry_out, lambda: self._present_term().facts)
-        self._tools = ToolRequests(broker, self._catalog, self.replicas, *part, self._change)
-        self._balance = LeaderBalance(broker, *part)
         self._registration = Registration(())
         self._producer_ids = ProducerIdBlocks(broker, self._catalog)
         self._unwatch: list[Callable[[], None]] = []
@@ -86,6 +81,18 @@ class Controller:
         session.lost = self._resign
         session.expired = session.reconnected = self._back
         broker.image.observers.append(self._picture_changed)
+
+    @property
+    def replicas(self) -> ReplicasPort:
+        """Elections, and moves of partitions."""
+        return self._duties.replicas
+
+    @cached_property
+    def _duties(self) -> "Duties":
+        from headrace.cluster.duties import Duties
+
+        parts = (self.broker, self._catalog, self.settings, self.carry_out)
+        return Duties(*parts, lambda: self._present_term().facts, self._change)
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -101,8 +108,7 @@ class Controller:
         The broker's log directories are loaded, with what `log_configs` said. With a store of our
         own every topic of the store and of the disk is led when this returns; in a cluster, what
         the controller says is. `endpoints` is what clients are told of us. ConfigError where we
-        may not join: the broker's id is taken, or store and log directories belong to different
-        clusters.
+        may not join: the broker's id is taken, or the log directories are another cluster's.
         """
         broker, catalog = self.broker, self._catalog
         await catalog.prepare()
@@ -114,9 +120,8 @@ class Controller:
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
                 self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
-            self._unwatch += [self._told.stop, self._tools.stop, self._balance.stop]
-            self._told.start()
-            self._tools.start()
+            self._unwatch.append(self._duties.stop)
+            self._duties.start()
         async with self._change:
             await self._stand()
 
@@ -142,8 +147,7 @@ class Controller:
             await term.begin()
             self._term = term
             if self._store.shared:
-                self._tools.look()
-                self._balance.start()
+                self._duties.elected()
             return
         brokers, controller = await catalog.brokers(), await catalog.controller()
         if not broker.image.brokers:  # its orders, which tell more, may have come before
@@ -163,7 +167,7 @@ class Controller:
 
     def _back(self) -> None:
         """Look for what may have changed while the store was not heard of."""
-        self._told.missed()
+        self._duties.missed()
         self._look_again()
 
     def _look_again(self) -> None:
