@@ -12,13 +12,13 @@ from headrace.broker.metadata_image import BrokerInfo
 from headrace.cluster import znodes
 from headrace.cluster.catalog import Catalog
 from headrace.cluster.cluster_facts import Change, ClusterFacts
-from headrace.cluster.controller_port import ElectionType
 from headrace.cluster.decide import decide
 from headrace.cluster.events import (
     AskedIsr,
     BrokersJoined,
     BrokersLeft,
     ElectionAsked,
+    ElectionType,
     Event,
     IsrAsked,
     ReassignmentAdvanced,

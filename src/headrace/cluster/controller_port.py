@@ -12,10 +12,10 @@ may have to cross brokers is a coroutine; only what each broker knows of itself 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from headrace.broker.metadata_image import TopicInfo
+from headrace.cluster.events import ElectionType
 from headrace.cluster.settings.config_descriptions import Change, ConfigEntry
 from headrace.cluster.settings.quota_settings import Alteration
 from headrace.cluster.topic_creation import NewTopic
@@ -84,13 +84,6 @@ class SettingsPort(Protocol):
 
     async def alter_broker(self, name: str, change: Change, *, validate_only: bool = False) -> None:
         """Change what this broker, or every broker (""), is told at run time; ApiError."""
-
-
-class ElectionType(IntEnum):
-    """Who may be elected, with the protocol's numbers."""
-
-    PREFERRED = 0
-    UNCLEAN = 1
 
 
 class Reassigning(NamedTuple):

@@ -12,12 +12,12 @@ from functools import singledispatch
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.cluster import changes, elections, reassignment
 from headrace.cluster.cluster_facts import Change, ClusterFacts, Decision
-from headrace.cluster.controller_port import ElectionType
 from headrace.cluster.events import (
     AskedIsr,
     BrokersJoined,
     BrokersLeft,
     ElectionAsked,
+    ElectionType,
     Event,
     IsrAsked,
     ReassignmentAdvanced,

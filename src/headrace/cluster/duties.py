@@ -8,7 +8,6 @@ from headrace.cluster.catalog import Catalog
 from headrace.cluster.cluster_facts import ClusterFacts
 from headrace.cluster.controller_term import Result
 from headrace.cluster.events import Event
-from headrace.cluster.leader_balance import LeaderBalance
 from headrace.cluster.replica_requests import ReplicaRequests
 from headrace.cluster.settings.config_changes import ConfigChanges
 from headrace.cluster.settings.runtime_settings import Settings
@@ -16,7 +15,7 @@ from headrace.cluster.tool_requests import ToolRequests
 
 
 class Duties:
-    """Settings that others alter; as the controller, what tools ask for, and who leads what."""
+    """Settings that others alter; as the controller, what tools ask for."""
 
     def __init__(
         self,
@@ -32,7 +31,6 @@ class Duties:
         """Elections, and moves of partitions; a broker on its own has these too."""
         self._settings = ConfigChanges(broker, catalog.configs, settings, change)
         self._tools = ToolRequests(broker, catalog, self.replicas, carry_out, facts, change)
-        self._balance = LeaderBalance(broker, carry_out, facts)
 
     def start(self) -> None:
         """Begin: the broker is registered."""
@@ -41,7 +39,7 @@ class Duties:
 
     def stop(self) -> None:
         """End them."""
-        for part in (self._settings, self._tools, self._balance):
+        for part in (self._settings, self._tools):
             part.stop()
 
     def missed(self) -> None:
@@ -51,4 +49,3 @@ class Duties:
     def elected(self) -> None:
         """Take on what the controller does: this broker has become it."""
         self._tools.look()
-        self._balance.start()

@@ -1,11 +1,18 @@
 """What happens to a cluster, and the controller has to decide about."""
 
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
-from headrace.cluster.controller_port import ElectionType
 from headrace.cluster.stored_topic import StoredTopic
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+
+
+class ElectionType(IntEnum):
+    """Who may be elected, with the protocol's numbers."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
 
 
 class TopicsCreated(NamedTuple):

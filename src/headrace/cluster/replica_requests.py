@@ -10,9 +10,9 @@ from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.cluster import reassignment
 from headrace.cluster.cluster_facts import ClusterFacts
-from headrace.cluster.controller_port import ElectionType, Reassigning
+from headrace.cluster.controller_port import Reassigning
 from headrace.cluster.controller_term import Result
-from headrace.cluster.events import ElectionAsked, Event, ReassignmentAsked
+from headrace.cluster.events import ElectionAsked, ElectionType, Event, ReassignmentAsked
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 

@@ -16,9 +16,8 @@ from headrace.broker.broker import Broker
 from headrace.cluster import znodes
 from headrace.cluster.catalog import Catalog
 from headrace.cluster.cluster_facts import ClusterFacts
-from headrace.cluster.controller_port import ElectionType
 from headrace.cluster.controller_term import Result
-from headrace.cluster.events import Event, TopicsDeleted, TopicsFound
+from headrace.cluster.events import ElectionType, Event, TopicsDeleted, TopicsFound
 from headrace.cluster.reaction import Reaction
 from headrace.cluster.replica_requests import ReplicaRequests
 from headrace.model.errors import ApiError, ErrorCode

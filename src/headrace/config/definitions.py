@@ -6,7 +6,6 @@ docs/configuration.md is generated from.
 
 from collections.abc import Iterable, Mapping
 
-from headrace.config.keys.balance import BalanceKeys
 from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
@@ -18,7 +17,7 @@ from headrace.config.log_config import IN_USE
 from headrace.config.value_types import Definition
 
 
-class BrokerKeys(NetworkKeys, LogKeys, TransactionKeys, GroupKeys, ShareKeys, BalanceKeys):
+class BrokerKeys(NetworkKeys, LogKeys, TransactionKeys, GroupKeys, ShareKeys):
     """Every key of the broker as an attribute."""
 
 

@@ -5,13 +5,13 @@ import pytest
 from headrace.broker.metadata_image import NO_LEADER, BrokerInfo
 from headrace.cluster import changes, elections, reassignment
 from headrace.cluster.cluster_facts import Change, ClusterFacts, Decision
-from headrace.cluster.controller_port import ElectionType
 from headrace.cluster.decide import decide
 from headrace.cluster.events import (
     AskedIsr,
     BrokersJoined,
     BrokersLeft,
     ElectionAsked,
+    ElectionType,
     IsrAsked,
     ReassignmentAdvanced,
     ReassignmentAsked,

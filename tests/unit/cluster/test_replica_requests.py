@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.controller_port import ElectionType, Reassigning
-from headrace.cluster.events import AskedIsr, IsrAsked
+from headrace.cluster.controller_port import Reassigning
+from headrace.cluster.events import AskedIsr, ElectionType, IsrAsked
 from headrace.cluster.topic_creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.cluster import znodes
-from headrace.cluster.controller_port import ElectionType
-from headrace.cluster.events import ElectionAsked
+from headrace.cluster.events import ElectionAsked, ElectionType
 from headrace.cluster.orders import Follow, Lead, Orders, Replication, Stop
 from headrace.cluster.topic_creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode

@@ -9,7 +9,7 @@ from headrace.config.value_types import Definition, Kind, Mode
 _SERVER = """
 alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
 alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
-auto.include.jmx.reporter background.threads
+auto.include.jmx.reporter auto.leader.rebalance.enable background.threads
 broker.heartbeat.interval.ms broker.id.generation.enable broker.session.timeout.ms
 client.quota.callback.class
 config.providers connection.failed.authentication.delay.ms connections.max.reauth.ms
@@ -25,7 +25,8 @@ controller.socket.timeout.ms
 create.topic.policy.class.name early.start.listeners eligible.leader.replicas.enable
 fetch.purgatory.purge.interval.requests initial.broker.registration.timeout.ms
 inter.broker.listener.name inter.broker.protocol.version
-kafka.metrics.polling.interval.secs kafka.metrics.reporters
+kafka.metrics.polling.interval.secs kafka.metrics.reporters leader.imbalance.check.interval.seconds
+leader.imbalance.per.broker.percentage
 max.connections.per.ip.overrides metadata.log.dir metadata.log.max.record.bytes.between.snapshots
 metadata.log.max.snapshot.interval.ms metadata.log.segment.bytes metadata.log.segment.min.bytes
 metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
