@@ -3,8 +3,9 @@
 Every write that a controller makes is one `multi` with a check that it still is the controller.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from headrace.broker.metadata_image import BrokerInfo
@@ -26,6 +27,8 @@ from headrace.ports.store import (
     Set,
     Store,
 )
+
+_logger = logging.getLogger(__name__)
 
 OPERATIONS_PER_MULTI = 1000
 """Longer changes are made in several: ZooKeeper refuses packets over 1 MiB."""
@@ -163,8 +166,14 @@ class Catalog:
         node = await self._get(znodes.CONTROLLER)
         return None if node is None else znodes.decode_controller(node.value)
 
-    async def topics(self, names: Sequence[str] | None = None) -> dict[str, StoredTopic]:
-        """Return every topic of the store, or those of `names` that are there. BadPayload."""
+    async def topics(
+        self, names: Sequence[str] | None = None, *, passed_over: list[str] | None = None
+    ) -> dict[str, StoredTopic]:
+        """Return every topic of the store, or those of `names` that are there.
+
+        BadPayload; or, where there is a list for them, topics that hold what cannot be understood
+        are left out and named there.
+        """
         if names is None:
             names = await self.store.children(znodes.TOPICS)
         nodes = await self.store.get_all([znodes.topic_path(name) for name in names])
@@ -172,23 +181,18 @@ class Catalog:
         found: dict[str, StoredTopic] = {}
         wanted: list[StateKey] = []
         for name, node, config in zip(names, nodes, configs, strict=True):
-            if node is None:
-                continue
-            topic = znodes.decode_topic(znodes.topic_path(name), node.value)
-            overrides = (
-                {}
-                if config is None
-                else znodes.decode_config(znodes.topic_config_path(name), config.value)
-            )
-            found[name] = StoredTopic(name, topic, overrides, version=node.version)
-            wanted += [StateKey(name, index) for index in topic.partitions]
+            if node is not None:
+                with _passing_over(name, passed_over):
+                    found[name] = _decoded(name, node, config)
+                    wanted += [StateKey(name, index) for index in found[name].node.partitions]
         paths = [znodes.state_path(*key) for key in wanted]
         for key, path, node in zip(wanted, paths, await self.store.get_all(paths), strict=True):
             if node is not None:
-                topic_of = found[key.topic]
-                topic_of.states[key.partition] = znodes.decode_state(path, node.value)
-                topic_of.versions[key.partition] = node.version
-        return found
+                with _passing_over(key.topic, passed_over):
+                    topic = found[key.topic]
+                    topic.states[key.partition] = znodes.decode_state(path, node.value)
+                    topic.versions[key.partition] = node.version
+        return {name: topic for name, topic in found.items() if name not in (passed_over or ())}
 
     async def topic_configs(
         self, names: Sequence[str] | None = None
@@ -284,6 +288,25 @@ class Catalog:
         for name in names:
             await self._gather_deletes(f"{path}/{name}", operations)
         operations.append(Delete(path))
+
+
+def _decoded(name: str, node: Node, config: Node | None) -> StoredTopic:
+    topic = znodes.decode_topic(znodes.topic_path(name), node.value)
+    path = znodes.topic_config_path(name)
+    overrides = {} if config is None else znodes.decode_config(path, config.value)
+    return StoredTopic(name, topic, overrides, version=node.version)
+
+
+@contextmanager
+def _passing_over(name: str, passed_over: list[str] | None) -> Iterator[None]:
+    """Name a topic that cannot be understood in the list, where there is one."""
+    try:
+        yield
+    except znodes.BadPayload as error:
+        if passed_over is None:
+            raise
+        _logger.error("topic %s is ignored, mend or delete its node: %s", name, error)
+        passed_over.append(name)
 
 
 def _with_parents(path: str) -> list[str]:

@@ -63,7 +63,10 @@ class ControllerTerm:
         facts, catalog, broker = self.facts, self._catalog, self._broker
         facts.unclean_default = broker.config.unclean_leader_election_enable
         facts.brokers = {broker.broker_id: broker for broker in await catalog.brokers()}
-        facts.topics = await catalog.topics()
+        # One's own store is mended; among others' brokers, one topic must not stop all the others.
+        facts.topics = await catalog.topics(
+            passed_over=facts.passed_over if catalog.store.shared else None
+        )
         await catalog.complete_partitions(facts.topics.values())
         facts.deleting = set(await catalog.deletions())
         await identify(facts, self._writer, broker.random.uuid)

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.cluster import znodes
@@ -23,9 +22,6 @@ from headrace.cluster.replica_requests import ReplicaRequests
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.ports.store import BadVersion, NoNode
-
-if TYPE_CHECKING:
-    from headrace.cluster.stored_topic import StoredTopic
 
 _logger = logging.getLogger(__name__)
 
@@ -83,15 +79,10 @@ class ToolRequests:
     async def _take_topics(self) -> None:
         """Give leaders, and ids where they have none, to topics that are new in the store."""
         names = await self._catalog.store.children(znodes.TOPICS)
-        known = self._facts().topics
-        found: list[StoredTopic] = []
-        for name in names:
-            if name in known:
-                continue
-            try:
-                found += (await self._catalog.topics([name])).values()
-            except znodes.BadPayload as error:
-                _logger.error("a topic that a tool made is ignored: %s", error)
+        facts = self._facts()
+        known = facts.topics
+        new = [name for name in names if name not in known and name not in facts.passed_over]
+        found = list((await self._catalog.topics(new, passed_over=facts.passed_over)).values())
         if found:
             await self._catalog.complete_partitions(found)
             ids = {topic.name: self._broker.random.uuid() for topic in found}

@@ -113,8 +113,41 @@ def test_a_topic_that_cannot_be_understood_is_passed_over_and_the_next_taken(
         await tool.create(znodes.topic_path("bad"), b"what?")
         await tool.create(znodes.topic_path("good"), b'{"version":1,"partitions":{"0":[1]}}')
         await until(lambda: ("good", 0) in cluster.brokers[1].broker.partitions)
-        assert "a topic that a tool made is ignored: /brokers/topics/bad" in caplog.text
+        line = "topic bad is ignored, mend or delete its node: /brokers/topics/bad"
+        assert caplog.text.count(line) == 1
         assert "bad" not in cluster.brokers[0].broker.image.topics
+
+    with caplog.at_level(logging.ERROR):
+        play(story)
+
+
+@pytest.mark.parametrize("part", ["topic", "state", "settings"])
+def test_a_broker_becomes_the_controller_though_a_topic_cannot_be_understood(
+    part: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(cluster: SimCluster, tool: EnsembleSession) -> None:
+        await made(cluster, (1,))
+        await tool.create(znodes.topic_path("bad"), b'{"version":1,"partitions":{"0":[1]}}')
+        await until(lambda: ("bad", 0) in cluster.brokers[1].broker.partitions)
+        path = {
+            "topic": znodes.topic_path("bad"),
+            "state": znodes.state_path("bad", 0),
+            "settings": znodes.topic_config_path("bad"),
+        }[part]
+        if part == "settings":
+            await tool.create(path, b"what?")
+        else:
+            await tool.set(path, b"what?")
+        await cluster.stop(0)
+        await until(lambda: any(one.controller.is_controller for one in cluster.brokers.values()))
+        assert f"topic bad is ignored, mend or delete its node: {path}" in caplog.text
+        heir = cluster.controller()
+        assert set(heir.broker.image.topics) >= {"t"}
+        (topic,) = await heir.create_topics([NewTopic("u", 1, 1)])
+        assert not isinstance(topic, ApiError)
+        told = caplog.text.count("topic bad is ignored")
+        await settled()
+        assert caplog.text.count("topic bad is ignored") == told
 
     with caplog.at_level(logging.ERROR):
         play(story)
