@@ -47,14 +47,14 @@ _NOTES: Mapping[ApiKey, str] = {
     ApiKey.PUSH_TELEMETRY: "Advertised while there are subscriptions.",
 }
 
-_REPLICAS = "One node: there is no other broker or directory to move to. They come with replication"
+_REPLICAS = "Replicas stay in the log directory that they were made in"
 _BROKERS = "Said among brokers of a cluster only. They come with replication"
 _QUORUM = "KRaft's own: metadata is kept in a store, not in a quorum of brokers"
 _LATER = "Come with later work"
 
 NOT_SERVED: Mapping[str, tuple[str, ...]] = {
     _REPLICAS: (
-        "ALTER_REPLICA_LOG_DIRS", "UNREGISTER_BROKER",
+        "ALTER_REPLICA_LOG_DIRS",
     ),
     _BROKERS: (
         "ENVELOPE", "BROKER_REGISTRATION", "BROKER_HEARTBEAT", "CONTROLLER_REGISTRATION",
@@ -63,6 +63,7 @@ NOT_SERVED: Mapping[str, tuple[str, ...]] = {
         "DELETE_SHARE_GROUP_STATE", "READ_SHARE_GROUP_STATE_SUMMARY",
     ),
     _QUORUM: (
+        "UNREGISTER_BROKER",
         "VOTE", "BEGIN_QUORUM_EPOCH", "END_QUORUM_EPOCH", "DESCRIBE_QUORUM", "FETCH_SNAPSHOT",
         "ADD_RAFT_VOTER", "REMOVE_RAFT_VOTER", "UPDATE_RAFT_VOTER", "UPDATE_FEATURES",
     ),

@@ -8,11 +8,13 @@ from headrace.cluster.controller_port import (
     ControllerPort,
     EntitySettingsPort,
     QuotaSettingsPort,
+    ReplicasPort,
     SettingsPort,
 )
 
 _PORTS: dict[str, type] = {
     "settings": SettingsPort,
+    "replicas": ReplicasPort,
     "groups": EntitySettingsPort,
     "client_metrics": EntitySettingsPort,
     "quotas": QuotaSettingsPort,

@@ -37,6 +37,13 @@ app.command(
     help="List, describe, seek and delete consumer groups.",
 )
 app.command(
+    "headrace.cli.cluster:app",
+    name="cluster",
+    help="See how a cluster is; elect leaders, move partitions to other brokers.\n\nFor example:"
+    " headrace cluster status --watch 2; headrace cluster partitions --under-replicated; headrace"
+    " cluster reassign orders:0=1,2,3",
+)
+app.command(
     "headrace.cli.log:app",
     name="log",
     help="Look into a broker's files, check them, mend them, bring them in and out.",

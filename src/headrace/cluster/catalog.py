@@ -3,12 +3,14 @@
 Every write that a controller makes is one `multi` with a check that it still is the controller.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.cluster import znodes
+from headrace.cluster.config_store import ConfigStore
 from headrace.cluster.stored_topic import StoredTopic
 from headrace.cluster.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
@@ -26,14 +28,13 @@ from headrace.ports.store import (
     Store,
 )
 
+_logger = logging.getLogger(__name__)
+
 OPERATIONS_PER_MULTI = 1000
 """Longer changes are made in several: ZooKeeper refuses packets over 1 MiB."""
 
 NEVER_VERSION = 1 << 31
 """A version that no node has."""
-
-NOTICE_SECONDS = 900.0
-"""How long notices of configuration changes stay in the store."""
 
 
 class StateKey(NamedTuple):
@@ -49,9 +50,10 @@ class Catalog:
     def __init__(self, store: Store) -> None:
         """Use an open store."""
         self.store = store
+        self.configs = ConfigStore(store)
+        """What brokers, topics, groups and clients are told."""
         self.controller_epoch = 0
         self._epoch_check: Check | None = None
-        self._told: list[tuple[float, str]] = []
 
     async def prepare(self) -> None:
         """Make the persistent paths that are missing, all of them as one change."""
@@ -153,8 +155,14 @@ class Catalog:
         node = await self._get(znodes.CONTROLLER)
         return None if node is None else znodes.decode_controller(node.value)
 
-    async def topics(self, names: Sequence[str] | None = None) -> dict[str, StoredTopic]:
-        """Return every topic of the store, or those of `names` that are there. BadPayload."""
+    async def topics(
+        self, names: Sequence[str] | None = None, *, passed_over: list[str] | None = None
+    ) -> dict[str, StoredTopic]:
+        """Return every topic of the store, or those of `names` that are there.
+
+        BadPayload; or, where there is a list for them, topics that hold what cannot be understood
+        are left out and named there.
+        """
         if names is None:
             names = await self.store.children(znodes.TOPICS)
         nodes = await self.store.get_all([znodes.topic_path(name) for name in names])
@@ -162,23 +170,18 @@ class Catalog:
         found: dict[str, StoredTopic] = {}
         wanted: list[StateKey] = []
         for name, node, config in zip(names, nodes, configs, strict=True):
-            if node is None:
-                continue
-            topic = znodes.decode_topic(znodes.topic_path(name), node.value)
-            overrides = (
-                {}
-                if config is None
-                else znodes.decode_config(znodes.topic_config_path(name), config.value)
-            )
-            found[name] = StoredTopic(name, topic, overrides, version=node.version)
-            wanted += [StateKey(name, index) for index in topic.partitions]
+            if node is not None:
+                with _passing_over(name, passed_over):
+                    found[name] = _decoded(name, node, config)
+                    wanted += [StateKey(name, index) for index in found[name].node.partitions]
         paths = [znodes.state_path(*key) for key in wanted]
         for key, path, node in zip(wanted, paths, await self.store.get_all(paths), strict=True):
             if node is not None:
-                topic_of = found[key.topic]
-                topic_of.states[key.partition] = znodes.decode_state(path, node.value)
-                topic_of.versions[key.partition] = node.version
-        return found
+                with _passing_over(key.topic, passed_over):
+                    topic = found[key.topic]
+                    topic.states[key.partition] = znodes.decode_state(path, node.value)
+                    topic.versions[key.partition] = node.version
+        return {name: topic for name, topic in found.items() if name not in (passed_over or ())}
 
     async def topic_configs(
         self, names: Sequence[str] | None = None
@@ -224,77 +227,6 @@ class Catalog:
         for at in range(0, len(operations), OPERATIONS_PER_MULTI):
             await self.multi(operations[at : at + OPERATIONS_PER_MULTI])
 
-    async def put_config(self, path: str, config: Mapping[str, str], now: float) -> None:
-        """Write the settings of one entity and tell all brokers. `now`: monotonic seconds."""
-        value = znodes.encode_config(config)
-        try:
-            await self.store.get(path)
-            change: Operation = Set(path, value)
-        except NoNode:
-            await self._make_parents(path)
-            change = Create(path, value)
-        entity = path.removeprefix("/config/")
-        told = znodes.encode_config_change(entity)
-        notice = Create(f"{znodes.CONFIG_CHANGES}/config_change_", told, sequential=True)
-        results = await self.multi([change, notice])
-        await self._forget_notices(str(results[-1]), now)
-
-    async def entity_configs(self, root: str) -> dict[str, dict[str, str]]:
-        """Return the settings of everything below `root`, by names as they were before quoting."""
-        try:
-            quoted = await self.store.children(root)
-        except NoNode:
-            return {}
-        paths = [f"{root}/{name}" for name in quoted]
-        return {
-            znodes.unquote_entity(name): znodes.decode_config(path, node.value)
-            for name, path, node in zip(quoted, paths, await self.store.get_all(paths), strict=True)
-            if node is not None
-        }
-
-    async def config_at(self, path: str) -> dict[str, str]:
-        """Return the settings of the entity at `path`; none where there is no such node."""
-        node = await self._get(path)
-        return {} if node is None else znodes.decode_config(path, node.value)
-
-    async def quota_configs(self) -> dict[str, dict[str, str]]:
-        """Return what is set for users, clients of users, clients and addresses, by path."""
-        paths: list[str] = []
-        for root in (znodes.USER_CONFIGS, znodes.CLIENT_CONFIGS, znodes.IP_CONFIGS):
-            paths += [f"{root}/{name}" for name in await self.store.children(root)]
-        for path in list(paths):
-            if path.startswith(znodes.USER_CONFIGS):
-                with suppress(NoNode):
-                    clients = await self.store.children(f"{path}/clients")
-                    paths += [f"{path}/clients/{client}" for client in clients]
-        nodes = await self.store.get_all(paths)
-        return {
-            path: znodes.decode_config(path, node.value)
-            for path, node in zip(paths, nodes, strict=True)
-            if node is not None
-        }
-
-    async def drop_config(self, path: str, now: float) -> None:
-        """Forget the settings of one entity and tell all brokers. `now`: monotonic seconds."""
-        if await self._get(path) is None:
-            return
-        told = znodes.encode_config_change(path.removeprefix("/config/"))
-        notice = Create(f"{znodes.CONFIG_CHANGES}/config_change_", told, sequential=True)
-        results = await self.multi([Delete(path), notice])
-        await self._forget_notices(str(results[-1]), now)
-
-    async def broker_configs(self, broker: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
-        """Return what was altered at run time: for all brokers, and for this one."""
-        paths = [
-            znodes.broker_config_path(znodes.CLUSTER_DEFAULT),
-            znodes.broker_config_path(str(broker)),
-        ]
-        shared, own = await self.store.get_all(paths)
-        return (
-            {} if shared is None else znodes.decode_config(paths[0], shared.value),
-            {} if own is None else znodes.decode_config(paths[1], own.value),
-        )
-
     async def reserve_producer_ids(
         self, broker: BrokerId, size: int, *, above: int = -1
     ) -> ProducerIdBlock:
@@ -323,20 +255,13 @@ class Catalog:
     async def multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
         """Do all operations or none, if we are the controller still; else BadVersion.
 
-        What every broker may write (settings, producer ids) has no such condition before an
-        election.
+        What every broker may write (settings, producer ids) has no such condition: it is written
+        without this.
         """
         if self._epoch_check is not None:
             operations = [*operations, self._epoch_check]
             return (await self.store.multi(operations))[:-1]
         return await self.store.multi(operations)
-
-    async def _make_parents(self, path: str) -> None:
-        """Create the nodes above that of a user's client, which may not be there."""
-        parts = path.split("/")
-        for count in range(4, len(parts)):
-            with suppress(NodeExists):
-                await self.store.create("/".join(parts[:count]), b"")
 
     async def _get(self, path: str) -> Node | None:
         try:
@@ -354,12 +279,24 @@ class Catalog:
             await self._gather_deletes(f"{path}/{name}", operations)
         operations.append(Delete(path))
 
-    async def _forget_notices(self, newest: str, now: float) -> None:
-        """Remove our notices that are a quarter of an hour old, as Kafka does."""
-        self._told.append((now, newest))
-        while self._told and now - self._told[0][0] >= NOTICE_SECONDS:
-            with suppress(NoNode):
-                await self.store.delete(self._told.pop(0)[1])
+
+def _decoded(name: str, node: Node, config: Node | None) -> StoredTopic:
+    topic = znodes.decode_topic(znodes.topic_path(name), node.value)
+    path = znodes.topic_config_path(name)
+    overrides = {} if config is None else znodes.decode_config(path, config.value)
+    return StoredTopic(name, topic, overrides, version=node.version)
+
+
+@contextmanager
+def _passing_over(name: str, passed_over: list[str] | None) -> Iterator[None]:
+    """Name a topic that cannot be understood in the list, where there is one."""
+    try:
+        yield
+    except znodes.BadPayload as error:
+        if passed_over is None:
+            raise
+        _logger.error("topic %s is ignored, mend or delete its node: %s", name, error)
+        passed_over.append(name)
 
 
 def _with_parents(path: str) -> list[str]:

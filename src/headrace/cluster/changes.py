@@ -35,6 +35,15 @@ def creation(facts: ClusterFacts, topic: StoredTopic) -> Change:
     return Change(topic.name, tuple(operations), created=topic, orders=tuple(orders))
 
 
+def adoption(topic: StoredTopic, topic_id: bytes) -> Change:
+    """Return the change that takes a topic up as it was read; `topic_id`: where it has none."""
+    if topic.node.topic_id is not None:
+        return Change(topic.name, created=topic)
+    node = topic.node._replace(topic_id=topic_id)
+    named = replace(topic, node=node, version=topic.version + 1)
+    return Change(topic.name, (_put_node(topic, node),), created=named)
+
+
 def growth(
     facts: ClusterFacts, topic: StoredTopic, added: Iterable[tuple[BrokerId, ...]]
 ) -> Change:

@@ -55,6 +55,8 @@ class ClusterFacts:
         self.topics: dict[str, StoredTopic] = {}
         self.deleting: set[str] = set()
         """Topics of which the store still knows something, and nobody may."""
+        self.passed_over: list[str] = []
+        """Topics of which the store holds what cannot be understood: that was said."""
         self.unclean_default = False
         """unclean.leader.election.enable, where the topic does not say."""
 

@@ -10,7 +10,8 @@ Works through `ports.store.Store` only: a cluster's ZooKeeper and one broker's S
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint, ImageDelta, TopicInfo
@@ -20,7 +21,7 @@ from headrace.cluster.applier import Applier
 from headrace.cluster.auto_creation import AutoCreation, Create
 from headrace.cluster.catalog import Catalog
 from headrace.cluster.cluster_facts import ClusterFacts, with_epoch
-from headrace.cluster.controller_port import Spend, freely
+from headrace.cluster.controller_port import ReplicasPort, Spend, freely
 from headrace.cluster.controller_term import ControllerTerm, Result
 from headrace.cluster.events import Event
 from headrace.cluster.orders import Failed, Orders, OrderTaker
@@ -28,15 +29,17 @@ from headrace.cluster.own_registration import OwnRegistration
 from headrace.cluster.peers.order_peers import NoPeers, Peers
 from headrace.cluster.producer_id_blocks import ProducerIdBlocks
 from headrace.cluster.settings.entity_settings import store_failed
-from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.settings.runtime_settings import Settings
 from headrace.cluster.topic_creation import NewTopic
 from headrace.cluster.topic_requests import TopicRequests
 from headrace.cluster.znodes import ProducerIdBlock
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
-from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.store import SessionEvents, Store, StoreError
+
+if TYPE_CHECKING:
+    from headrace.cluster.duties import Duties
 
 _logger = logging.getLogger(__name__)
 
@@ -81,7 +84,7 @@ class Controller:
         self._reaction: asyncio.Task[None] | None = None
         self._again = False
         session.lost = self._resign
-        session.expired = session.reconnected = self._look_again
+        session.expired = session.reconnected = self._back
         broker.image.observers.append(self._picture_changed)
 
     def forward(self, create: Create, reserve: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
@@ -92,25 +95,25 @@ class Controller:
         self._auto_creation = AutoCreation(self.broker, create)
         self._producer_ids = ProducerIdBlocks(self.broker.producer_ids, reserve)
 
+    @property
+    def replicas(self) -> ReplicasPort:
+        """Elections, and moves of partitions."""
+        return self._duties.replicas
+
+    @cached_property
+    def _duties(self) -> "Duties":
+        from headrace.cluster.duties import Duties
+
+        parts = (self.broker, self._catalog, self.settings, self.carry_out)
+        return Duties(*parts, lambda: self._present_term().facts, self._change)
+
     # --- life ----------------------------------------------------------------------------------
 
     async def log_configs(self) -> Callable[[TopicPartition], LogConfig]:
-        """Return with which settings to load a partition's log: its topic's, before `start`.
-
-        Of topics that the store does not know (a real Kafka's) the broker's, or those that internal
-        topics are made with.
-        """
+        """Return with which settings to load a partition's log: its topic's, before `start`."""
         await self._catalog.prepare()
         await self.settings.load()
-        stored = {
-            name: self.settings.log_config(name, overrides)
-            for name, overrides in (await self._catalog.topic_configs()).items()
-        }
-        own = self.broker.config
-        for name in INTERNAL_TOPICS - stored.keys():
-            stored[name] = self.settings.log_config(name, internal_config(name, own))
-        default = self.settings.log_config("", {})
-        return lambda partition: stored.get(partition.topic, default)
+        return await self.settings.log_configs()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
         """Join: register, and become the controller where nobody is.
@@ -118,8 +121,7 @@ class Controller:
         The broker's log directories are loaded, with what `log_configs` said. With a store of our
         own every topic of the store and of the disk is led when this returns; in a cluster, what
         the controller says is. `endpoints` is what clients are told of us. ConfigError where we
-        may not join: the broker's id is taken, or store and log directories belong to different
-        clusters.
+        may not join: the broker's id is taken, or the log directories are another cluster's.
         """
         broker, catalog = self.broker, self._catalog
         await catalog.prepare()
@@ -131,6 +133,8 @@ class Controller:
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
                 self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
+            self._unwatch.append(self._duties.stop)
+            self._duties.start()
         async with self._change:
             await self._stand()
 
@@ -166,6 +170,8 @@ class Controller:
             term = ControllerTerm(broker, catalog, self._peer)
             await term.begin()
             self._term = term
+            if self._store.shared:
+                self._duties.elected()
             return
         brokers, controller = await catalog.brokers(), await catalog.controller()
         shown = list(broker.image.brokers.values())
@@ -189,6 +195,11 @@ class Controller:
             self._term = None
             self._catalog.resign()
             self._peers.close()
+
+    def _back(self) -> None:
+        """Look for what may have changed while the store was not heard of."""
+        self._duties.missed()
+        self._look_again()
 
     def _look_again(self) -> None:
         """Have the store looked at: brokers or the controller may be others. Once for many."""

@@ -12,13 +12,15 @@ may have to cross brokers is a coroutine; only what each broker knows of itself 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headrace.broker.metadata_image import TopicInfo
+from headrace.cluster.events import ElectionType
 from headrace.cluster.settings.config_descriptions import Change, ConfigEntry
 from headrace.cluster.settings.quota_settings import Alteration
 from headrace.cluster.topic_creation import NewTopic
 from headrace.model.errors import ApiError
+from headrace.model.nouns import BrokerId, TopicPartition
 
 Spend = Callable[[int], None]
 """Told how many partitions are about to be created or deleted; ApiError refuses (a quota).
@@ -84,6 +86,38 @@ class SettingsPort(Protocol):
         """Change what this broker, or every broker (""), is told at run time; ApiError."""
 
 
+class Reassigning(NamedTuple):
+    """A partition on its way to other brokers; `replicas` are all, with those that come and go."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[BrokerId, ...]
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+
+
+class ReplicasPort(Protocol):
+    """Who leads and who holds partitions: only the controller decides it.
+
+    All raise ApiError NOT_CONTROLLER on another broker.
+    """
+
+    async def elect(
+        self, kind: ElectionType, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, ApiError | None]:
+        """Have the preferred replica lead, or with UNCLEAN any, where nobody else can."""
+
+    async def reassign(
+        self,
+        asked: Mapping[TopicPartition, tuple[BrokerId, ...] | None],
+        *,
+        factor_may_change: bool = True,
+    ) -> Mapping[TopicPartition, ApiError | None]:
+        """Begin to move partitions to other brokers, or call such moves off (None)."""
+
+    def reassigning(self) -> Sequence[Reassigning]:
+        """Return the partitions that are on their way to other brokers."""
+
+
 class ControllerPort(Protocol):
     """The cluster's controller, as one broker can reach it."""
 
@@ -94,6 +128,10 @@ class ControllerPort(Protocol):
     @property
     def settings(self) -> SettingsPort:
         """Settings of topics, brokers, groups and clients."""
+
+    @property
+    def replicas(self) -> ReplicasPort:
+        """Elections, and moves of partitions."""
 
     async def create_topics(
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False, spend: Spend = freely

@@ -70,7 +70,10 @@ class ControllerTerm:
         facts, catalog, broker = self.facts, self._catalog, self._broker
         facts.unclean_default = broker.config.unclean_leader_election_enable
         facts.brokers = {broker.broker_id: broker for broker in await catalog.brokers()}
-        facts.topics = await catalog.topics()
+        # One's own store is mended; among others' brokers, one topic must not stop all the others.
+        facts.topics = await catalog.topics(
+            passed_over=facts.passed_over if catalog.store.shared else None
+        )
         await catalog.complete_partitions(facts.topics.values())
         facts.deleting = set(await catalog.deletions())
         await identify(facts, self._writer, broker.random.uuid)
@@ -86,6 +89,12 @@ class ControllerTerm:
             await self._finish_deletions()
             await adopt(catalog, facts, self._writer, broker)
         await self._greet(list(facts.brokers))
+        moving = [
+            TopicPartition(topic.name, index)
+            for topic, index in facts.partitions_of(facts.brokers)
+            if runs(topic.node, index)
+        ]
+        await self._advance(moving)  # the controller before may have gone before it ended them
 
     async def carry_out(self, event: Event) -> Result:
         """Have an event decided, written and ordered.
@@ -274,8 +283,12 @@ class ControllerTerm:
             if change.topic in self.facts.topics
             and runs(self.facts.topics[change.topic].node, index)
         ]
-        if moving:
-            await self.carry_out(ReassignmentAdvanced(moving))
+        await self._advance(moving)
+
+    async def _advance(self, moving: Iterable[TopicPartition]) -> None:
+        """End the reassignments that have arrived, each decided on what the one before left."""
+        for partition in moving:
+            await self.carry_out(ReassignmentAdvanced([partition]))
 
     async def _end_deletions(
         self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]

@@ -27,6 +27,7 @@ from headrace.cluster.events import (
     TopicGrown,
     TopicsCreated,
     TopicsDeleted,
+    TopicsFound,
 )
 from headrace.cluster.stored_topic import NEVER_LED, StoredTopic
 from headrace.cluster.znodes import PartitionState
@@ -61,13 +62,34 @@ def _(event: TopicsCreated, facts: ClusterFacts) -> Decision:
 def _(event: TopicsDeleted, facts: ClusterFacts) -> Decision:
     there = [name for name in event.names if name in facts.topics]
     return Decision(
-        tuple(changes.deletion(facts.topics[name]) for name in there if name not in facts.deleting),
+        tuple(
+            changes.deletion(facts.topics[name], marked=event.marked)
+            for name in there
+            if name not in facts.deleting
+        ),
         {
             TopicPartition(name, -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             for name in event.names
             if name not in facts.topics
         },
     )
+
+
+@_decide.register
+def _(event: TopicsFound, facts: ClusterFacts) -> Decision:
+    """Take topics up that a tool made: ids where they have none, a leader for each partition."""
+    found: list[Change] = []
+    for read in event.topics:
+        topic = facts.topics.get(read.name)
+        if topic is None:
+            taken = changes.adoption(read, event.ids[read.name])
+            topic = taken.created or read
+            found.append(taken)
+        for index in sorted(topic.node.partitions.keys() - topic.states.keys()):
+            after = elections.elected(facts, topic, index)
+            if after.leader != NO_LEADER:
+                found.append(changes.state_change(facts, topic, index, after))
+    return Decision(tuple(found))
 
 
 @_decide.register
@@ -202,8 +224,10 @@ def _reassigned(
 ) -> Change | None:
     if target is None:
         step = reassignment.cancelled(facts, topic, index)
-    elif not target or len(set(target)) < len(target) or not set(target) <= facts.brokers.keys():
+    elif not target or len(set(target)) < len(target):
         return None
+    elif not set(target) <= facts.brokers.keys() | set(topic.node.partitions[index]):
+        return None  # who holds it may be away, who is to hold it may not
     else:
         step = reassignment.begun(facts, topic, index, target)
     if step is None:

@@ -1,6 +1,6 @@
 """What happens to a cluster, and the controller has to decide about."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -26,6 +26,16 @@ class TopicsDeleted(NamedTuple):
     """Topics are to go."""
 
     names: Sequence[str]
+    marked: bool = False
+    """Whether the store says so already: a tool wrote it."""
+
+
+class TopicsFound(NamedTuple):
+    """Topics are in the store that a tool made."""
+
+    topics: Sequence[StoredTopic]
+    ids: Mapping[str, bytes]
+    """By name: for those that have none."""
 
 
 class TopicGrown(NamedTuple):
@@ -100,6 +110,7 @@ class IsrAsked(NamedTuple):
 Event = (
     TopicsCreated
     | TopicsDeleted
+    | TopicsFound
     | TopicGrown
     | BrokersJoined
     | BrokersLeft

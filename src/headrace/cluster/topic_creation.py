@@ -119,6 +119,7 @@ class TopicPlanner:
     def place(self, count: int, factor: int) -> tuple[tuple[BrokerId, ...], ...]:
         """Return the replicas for `count` partitions: leaders go to the brokers that lead fewest.
 
+        Where brokers stand in racks, each replica is on another one, as long as there are racks.
         INVALID_REPLICATION_FACTOR where there are not that many brokers.
         """
         brokers = self._image.brokers
@@ -135,6 +136,9 @@ class TopicPlanner:
         if len(brokers) == 1:
             return ((next(iter(brokers)),),) * count
         leading = dict(self._leading)
+        racks = {broker: info.rack for broker, info in brokers.items()}
+        if any(rack is not None for rack in racks.values()):
+            return placed_on_racks(count, factor, leading, racks)
         ring = list(leading)
         placed = []
         for _ in range(count):
@@ -188,6 +192,56 @@ class TopicPlanner:
                 f"{total} partitions in all would be more than"
                 f" partitions.max={limits.partitions_max}",
             )
+
+
+def placed_on_racks(
+    count: int,
+    factor: int,
+    leading: Mapping[BrokerId, int],
+    racks: Mapping[BrokerId, str | None],
+) -> tuple[tuple[BrokerId, ...], ...]:
+    """Return the replicas for `count` partitions, each next one where the fewest of it are.
+
+    That is on the rack that holds the fewest of the partition, there on the broker that was given
+    the fewest of all. `leading`: how many partitions each broker leads already. Brokers without a
+    rack stand on one of their own kind.
+    """
+    leading, holding = dict(leading), dict.fromkeys(leading, 0)
+    ring = _racks_in_turn(racks)
+    place_of = {broker: at for at, broker in enumerate(ring)}
+    placed = []
+    for _ in range(count):
+        leader = min(ring, key=lambda broker: (leading[broker], holding[broker], place_of[broker]))
+        leading[leader] += 1
+        replicas = [leader]
+        there = Counter([racks[leader]])
+        while len(replicas) < factor:
+            found = min(
+                (broker for broker in ring if broker not in replicas),
+                key=lambda broker: (
+                    there[racks[broker]],
+                    holding[broker],
+                    (place_of[broker] - place_of[leader]) % len(ring),
+                ),
+            )
+            there[racks[found]] += 1
+            replicas.append(found)
+        for broker in replicas:
+            holding[broker] += 1
+        placed.append(tuple(replicas))
+    return tuple(placed)
+
+
+def _racks_in_turn(racks: Mapping[BrokerId, str | None]) -> list[BrokerId]:
+    """Return the brokers, one of each rack, then the second of each, and so on."""
+    by_rack: dict[str | None, list[BrokerId]] = {}
+    for broker in sorted(racks):
+        by_rack.setdefault(racks[broker], []).append(broker)
+    names = sorted(by_rack, key=lambda rack: (rack is None, rack))
+    most = max(len(brokers) for brokers in by_rack.values())
+    return [
+        by_rack[name][turn] for turn in range(most) for name in names if turn < len(by_rack[name])
+    ]
 
 
 def check_assignment(

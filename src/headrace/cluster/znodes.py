@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from headrace.broker.metadata_image import BrokerInfo, Endpoint
 from headrace.log.text_files import decode_uuid, encode_uuid
 from headrace.model.errors import HeadraceError
-from headrace.model.nouns import BrokerId, LeaderEpoch
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 
 CLUSTER_ID = "/cluster/id"
 CONTROLLER = "/controller"
@@ -30,6 +30,8 @@ USER_CONFIGS = "/config/users"
 IP_CONFIGS = "/config/ips"
 CONFIG_CHANGES = "/config/changes"
 DELETE_TOPICS = "/admin/delete_topics"
+ELECTIONS = "/admin/preferred_replica_election"
+REASSIGNMENTS = "/admin/reassign_partitions"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
 NO_FEATURES = b'{"features":{},"version":2,"status":1}'
@@ -227,6 +229,36 @@ def decode_config(path: str, value: bytes) -> dict[str, str]:
 def encode_config_change(entity_path: str) -> bytes:
     """Encode the notification that `entity_path` ("topics/T", "brokers/0") has new settings."""
     return _encode({"version": 2, "entity_path": entity_path})
+
+
+def decode_config_change(value: bytes) -> str | None:
+    """Return whose settings a notification tells of ("topics/T"); None: it says nothing known.
+
+    Version 1 names the type and the entity, version 2 its path below `/config`.
+    """
+    try:
+        payload = json.loads(value)
+        if payload["version"] == 1:
+            return f"{payload['entity_type']}/{payload['entity_name']}"
+        return str(payload["entity_path"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def decode_partitions(path: str, value: bytes) -> dict[TopicPartition, tuple[BrokerId, ...]]:
+    """Decode what a tool asks the controller for: partitions, and replicas where it names them.
+
+    BadPayload.
+    """
+    try:
+        return {
+            TopicPartition(str(found["topic"]), int(found["partition"])): tuple(
+                BrokerId(int(broker)) for broker in found.get("replicas", ())
+            )
+            for found in json.loads(value)["partitions"]
+        }
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 
 
 def encode_registration(registration: Registration) -> bytes:

@@ -1,6 +1,6 @@
 """The catalogue of the store: who the controller is, what is written, and what is read back."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 import pytest
@@ -31,6 +31,10 @@ def play(story: Callable[[Catalog, Catalog], Coroutine[Any, Any, None]]) -> None
         await story(first, second)
 
     loop.play(whole())
+
+
+async def put(catalog: Catalog, path: str, config: Mapping[str, str]) -> None:
+    await catalog.configs.change(path, lambda _: config)
 
 
 async def notices(catalog: Catalog) -> list[str]:
@@ -211,10 +215,10 @@ def test_quotas_of_users_their_clients_clients_and_addresses_are_read_by_path() 
             f"{znodes.IP_CONFIGS}/10.0.0.1",
         ]
         for number, path in enumerate(paths):
-            await first.put_config(path, {"rate": str(number)}, 0.0)
-        await first.put_config(f"{znodes.USER_CONFIGS}/carol/clients/app", {"rate": "9"}, 0.0)
+            await put(first, path, {"rate": str(number)})
+        await put(first, f"{znodes.USER_CONFIGS}/carol/clients/app", {"rate": "9"})
         await first.store.delete(f"{znodes.USER_CONFIGS}/carol/clients/app")
-        found = await second.quota_configs()
+        found = await second.configs.quotas()
         assert {path: found[path] for path in paths} == {
             path: {"rate": str(number)} for number, path in enumerate(paths)
         }
@@ -224,13 +228,13 @@ def test_quotas_of_users_their_clients_clients_and_addresses_are_read_by_path() 
 
 def test_settings_altered_at_run_time_are_read_for_all_brokers_and_for_one() -> None:
     async def story(first: Catalog, second: Catalog) -> None:
-        assert await first.broker_configs(ONE) == ({}, {})
-        await first.put_config(znodes.broker_config_path("1"), {"a": "own"}, 0.0)
-        assert await first.broker_configs(ONE) == ({}, {"a": "own"})
+        assert await first.configs.of_broker(ONE) == ({}, {})
+        await put(first, znodes.broker_config_path("1"), {"a": "own"})
+        assert await first.configs.of_broker(ONE) == ({}, {"a": "own"})
         shared = znodes.broker_config_path(znodes.CLUSTER_DEFAULT)
-        await first.put_config(shared, {"a": "all"}, 0.0)
-        assert await second.broker_configs(ONE) == ({"a": "all"}, {"a": "own"})
-        assert await second.broker_configs(TWO) == ({"a": "all"}, {})
+        await put(first, shared, {"a": "all"})
+        assert await second.configs.of_broker(ONE) == ({"a": "all"}, {"a": "own"})
+        assert await second.configs.of_broker(TWO) == ({"a": "all"}, {})
 
     play(story)
 
@@ -239,37 +243,18 @@ def test_settings_are_written_again_in_place_and_dropped_and_each_change_is_told
     async def story(first: Catalog, second: Catalog) -> None:
         path = f"{znodes.USER_CONFIGS}/alice/clients/app"
         for number in range(2):
-            await first.put_config(path, {"rate": str(number)}, 0.0)
-        assert await second.config_at(path) == {"rate": "1"}
-        assert await second.entity_configs(f"{znodes.USER_CONFIGS}/alice/clients") == {
+            await put(first, path, {"rate": str(number)})
+        assert await second.configs.at(path) == {"rate": "1"}
+        assert await second.configs.entities(f"{znodes.USER_CONFIGS}/alice/clients") == {
             "app": {"rate": "1"}
         }
         for _ in range(2):
-            await first.drop_config(path, 0.0)
-        assert await second.config_at(path) == {}
+            await first.configs.change(path, lambda _: {}, drop_empty=True)
+        assert await second.configs.at(path) == {}
         told = await notices(first)
         assert len(told) == 3  # nothing was dropped the second time
         node = await first.store.get(f"{znodes.CONFIG_CHANGES}/{told[-1]}")
         assert node.value == znodes.encode_config_change("users/alice/clients/app")
-
-    play(story)
-
-
-def test_a_notice_stays_for_a_quarter_of_an_hour_and_goes_with_the_next_one() -> None:
-    async def story(first: Catalog, second: Catalog) -> None:
-        path = f"{znodes.IP_CONFIGS}/10.0.0.1"
-        await first.put_config(path, {"rate": "1"}, 100.0)
-        await first.put_config(path, {"rate": "2"}, 100.5)
-        kept = await notices(first)
-        await first.put_config(path, {"rate": "3"}, 999.9)
-        assert len(await notices(first)) == 3
-        await first.put_config(path, {"rate": "4"}, 1000.0)
-        assert len(await notices(first)) == 3
-        assert kept[0] not in await notices(first)
-        assert kept[1] in await notices(first)
-        await first.store.delete(f"{znodes.CONFIG_CHANGES}/{kept[1]}")
-        await first.drop_config(path, 1900.0)  # the one that another removed is passed over
-        assert len(await notices(first)) == 1
 
     play(story)
 

@@ -1,5 +1,6 @@
 """Where partitions go, and which topics are refused with which code."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -68,6 +69,47 @@ def test_eight_brokers_share_13_and_19_partitions_evenly() -> None:
             led[leader] += 1
         cluster = image(8, ("one", [int(one) for one in leaders]), (name + "x", []))
     assert sorted(led.values()) == [4] * 8
+
+
+RACKS: list[list[str | None]] = [
+    ["a", "b", "c"],
+    ["a", "a", "b", "b", "c", "c"],
+    ["a", "b", "a", "b"],
+    ["a", "a", "a", "b", "b", "b", "c", "c", "c"],
+    ["a", "b", "b", "b", "c"],
+    ["a", "b", None, None],
+    [None, "a", "a"],
+    ["a", "a", "a"],
+]
+
+
+@pytest.mark.parametrize("racks", RACKS, ids=lambda racks: "".join(rack or "-" for rack in racks))
+@pytest.mark.parametrize("factor", [1, 2, 3])
+def test_replicas_stand_on_as_many_racks_as_there_are_and_leaders_are_spread(
+    factor: int, racks: list[str | None]
+) -> None:
+    cluster = image(len(racks))
+    brokers = [info._replace(rack=racks[info.broker_id]) for info in cluster.brokers.values()]
+    cluster.apply(ImageDelta(brokers=brokers))
+    kinds = set(racks)
+    sizes = [racks.count(rack) for rack in kinds]
+    for count in (1, 7, 24):
+        placed = planner(cluster).place(count, factor)
+        assert len(placed) == count
+        led: Counter[BrokerId] = Counter(dict.fromkeys(cluster.brokers, 0))
+        held: Counter[BrokerId] = Counter(dict.fromkeys(cluster.brokers, 0))
+        for replicas in placed:
+            assert len(set(replicas)) == factor
+            on = Counter(racks[broker] for broker in replicas)
+            assert len(on) == min(factor, len(kinds))
+            assert max(on.values()) - min((on[rack] for rack in kinds), default=0) <= max(
+                1, factor - min(sizes)
+            )
+            led[replicas[0]] += 1
+            held.update(replicas)
+        assert max(led.values()) - min(led.values()) <= 1
+        if len(set(sizes)) == 1:
+            assert max(held.values()) - min(held.values()) <= 1
 
 
 @pytest.mark.parametrize("factor", [0, -2, 4])

@@ -90,8 +90,20 @@ class EntitySettings:
         return cls(kind, broker, catalog, change, dynamic)
 
     async def load(self) -> None:
-        """Take up what the store holds."""
-        for name, config in (await self._catalog.entity_configs(self._kind.root)).items():
+        """Take up what the store holds, and nothing else."""
+        found = await self._catalog.configs.entities(self._kind.root)
+        for name in [name for name in self._kind.configs.texts if name not in found]:
+            self.take(name, {})
+        for name, config in found.items():
+            self.take(name, config)
+
+    async def read(self, name: str) -> None:
+        """Take up what the store holds of `name`."""
+        self.take(name, await self._catalog.configs.at(self._path(name)))
+
+    def take(self, name: str, config: Mapping[str, str]) -> None:
+        """Follow these settings of `name` from now on, if they are others."""
+        if config != self._kind.configs.texts.get(name, {}):
             self._kind.configs.put(name, config)
 
     def names(self) -> list[str]:
@@ -134,27 +146,32 @@ class EntitySettings:
         self._check_name(name)
         kind = self._kind
         async with self._change:
-            current = kind.configs.texts.get(name, {})
-            if isinstance(change, Mapping):
-                if None in change.values():
-                    raise ApiError(ErrorCode.INVALID_CONFIG, "a value is missing")
-                wanted = {key: text for key, text in change.items() if text is not None}
-            else:
-                now = {entry.name: entry.value for entry in self.describe(name)}
-                wanted = altered(current, change, kind.configs.keys, now)
-            kind.check(wanted, self._broker.config)
-            if validate_only or wanted == current:
-                return
-            path = f"{kind.root}/{znodes.quote_entity(name)}"
-            now_seconds = self._broker.clock.monotonic()
+
+            def changed(current: dict[str, str]) -> dict[str, str] | None:
+                self.take(name, current)
+                wanted = self._wanted(name, change)
+                kind.check(wanted, self._broker.config)
+                return None if validate_only or wanted == current else wanted
+
             try:
-                if wanted:
-                    await self._catalog.put_config(path, wanted, now_seconds)
-                else:
-                    await self._catalog.drop_config(path, now_seconds)
+                configs = self._catalog.configs
+                wanted = await configs.change(self._path(name), changed, drop_empty=True)
             except StoreError as error:
                 raise store_failed(error) from error
-            kind.configs.put(name, wanted)
+            if wanted is not None:
+                self.take(name, wanted)
+
+    def _wanted(self, name: str, change: Change) -> dict[str, str]:
+        if isinstance(change, Mapping):
+            if None in change.values():
+                raise ApiError(ErrorCode.INVALID_CONFIG, "a value is missing")
+            return {key: text for key, text in change.items() if text is not None}
+        now = {entry.name: entry.value for entry in self.describe(name)}
+        configs = self._kind.configs
+        return altered(configs.texts.get(name, {}), change, configs.keys, now)
+
+    def _path(self, name: str) -> str:
+        return f"{self._kind.root}/{znodes.quote_entity(name)}"
 
     def _check_name(self, name: str) -> None:
         if not name:

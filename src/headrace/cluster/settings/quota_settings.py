@@ -52,11 +52,22 @@ class QuotaSettings:
         self._change = change
 
     async def load(self) -> None:
-        """Take up what the store holds."""
-        for path, config in (await self._catalog.quota_configs()).items():
-            limits = _quotas_in(config)
-            if limits:
-                self._broker.quotas.put(entity_of(path), limits)
+        """Take up what the store holds, and nothing else."""
+        found = await self._catalog.configs.quotas()
+        wanted = {entity_of(path): config for path, config in found.items()}
+        for entity in [entity for entity in self._broker.quotas.limits if entity not in wanted]:
+            self._take(entity, {})
+        for entity, config in wanted.items():
+            self._take(entity, config)
+
+    async def read(self, path: str) -> None:
+        """Take up the quotas that the store holds at `path`."""
+        self._take(entity_of(path), await self._catalog.configs.at(path))
+
+    def _take(self, entity: Entity, config: Mapping[str, str]) -> None:
+        limits = _quotas_in(config)
+        if limits != self._broker.quotas.limits.get(entity, {}):
+            self._broker.quotas.put(entity, limits)
 
     async def alter(
         self, alterations: Sequence[Alteration], *, validate_only: bool = False
@@ -82,20 +93,20 @@ class QuotaSettings:
         return outcome
 
     async def _alter_one(self, entity: Entity, changes: Sequence[QuotaChange]) -> None:
-        path = path_of(entity)
-        now = self._broker.clock.monotonic()
-        try:
+        def changed(config: dict[str, str]) -> dict[str, str]:
             # A user's node may hold more than quotas: what is not ours stays.
-            config = await self._catalog.config_at(path)
             for key, value in changes:
                 if value is None:
                     config.pop(key, None)
                 else:
                     config[key] = repr(float(value))
-            await self._catalog.put_config(path, config, now)
+            return config
+
+        try:
+            config = await self._catalog.configs.change(path_of(entity), changed)
         except StoreError as error:
             raise store_failed(error) from error
-        self._broker.quotas.put(entity, _quotas_in(config))
+        self._take(entity, config or {})
 
 
 def checked_entity(named: Sequence[tuple[str, str | None]]) -> Entity:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from headrace.broker.broker import Broker
@@ -18,15 +18,19 @@ from headrace.cluster.settings.config_descriptions import (
     check_topic_config,
 )
 from headrace.cluster.settings.entity_settings import EntitySettings, store_failed
+from headrace.cluster.settings.internal_topics import internal_config
 from headrace.cluster.settings.quota_settings import QuotaSettings
 from headrace.config.broker import BrokerConfig
 from headrace.config.definitions import BROKER, TOPIC
 from headrace.config.log_config import LogConfig
 from headrace.config.topic_settings import topic_log_config
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
-from headrace.ports.store import StoreError
+from headrace.model.nouns import INTERNAL_TOPICS, TopicPartition
+from headrace.ports.store import NoNode, StoreError
 
 _logger = logging.getLogger(__name__)
+
+_QUOTA_KINDS = frozenset({"users", "clients", "ips"})
 
 
 class Settings:
@@ -48,13 +52,54 @@ class Settings:
         )
 
     async def load(self) -> None:
-        """Take up what was altered before the start."""
-        shared, own = await self._catalog.broker_configs(self._broker.broker_id)
-        self._dynamic = self._dynamic._replace(shared=shared, own=own)
-        self._broker.reconfigure(self._dynamic.effective())
+        """Take up what the store holds for brokers, groups and clients."""
+        await self._read_broker()
         await self.groups.load()
         await self.client_metrics.load()
         await self.quotas.load()
+
+    async def load_again(self) -> None:
+        """Take up all that the store holds, the settings of topics that are known here too."""
+        await self.load()
+        self._take_topics(await self._catalog.topic_configs(list(self._broker.image.topics)))
+
+    async def read(self, entity: str) -> Mapping[str, str] | None:
+        """Take up what the store holds of one entity, by its path below `/config`.
+
+        Returns a topic's settings, whether or not the topic is known here.
+        """
+        kind, _, name = entity.partition("/")
+        if kind == "topics":
+            configs = await self._catalog.topic_configs([name])
+            self._take_topics(configs)
+            return configs[name]
+        if kind == "brokers" and name in (znodes.CLUSTER_DEFAULT, str(self._broker.broker_id)):
+            await self._read_broker()
+        elif kind in _QUOTA_KINDS:
+            await self.quotas.read(f"/config/{entity}")
+        elif kind == "groups":
+            await self.groups.read(znodes.unquote_entity(name))
+        elif kind == "client-metrics":
+            await self.client_metrics.read(znodes.unquote_entity(name))
+        return None
+
+    async def _read_broker(self) -> None:
+        shared, own = await self._catalog.configs.of_broker(self._broker.broker_id)
+        if (shared, own) != (self._dynamic.shared, self._dynamic.own):
+            self._dynamic = self._dynamic._replace(shared=shared, own=own)
+            self._reconfigure(self._dynamic.effective())
+
+    def _take_topics(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        known = self._broker.image.topics
+        changed = [
+            replace(known[name], config=config)
+            for name, config in configs.items()
+            if name in known and known[name].config != config
+        ]
+        if changed:
+            self._broker.publish(ImageDelta(changed))
+        for topic in changed:
+            self._broker.reconfigure_topic(topic.name, self.log_config(topic.name, topic.config))
 
     def dynamic(self) -> DynamicConfig:
         """Return the broker's settings as they are now."""
@@ -70,6 +115,21 @@ class Settings:
         if known is None:
             known = self._parsed[key] = self._parse(name, overrides)
         return known
+
+    async def log_configs(self) -> Callable[[TopicPartition], LogConfig]:
+        """Return with which settings to load a partition's log: its topic's in the store.
+
+        Of topics that the store does not know (a real Kafka's) the broker's, or those that internal
+        topics are made with.
+        """
+        stored = {
+            name: self.log_config(name, overrides)
+            for name, overrides in (await self._catalog.topic_configs()).items()
+        }
+        for name in INTERNAL_TOPICS - stored.keys():
+            stored[name] = self.log_config(name, internal_config(name, self._broker.config))
+        default = self.log_config("", {})
+        return lambda partition: stored.get(partition.topic, default)
 
     def _parse(self, name: str, overrides: Mapping[str, str]) -> LogConfig:
         try:
@@ -116,23 +176,21 @@ class Settings:
         change: Change,
         validate_only: bool,
     ) -> None:
-        async with self._change:
-            topic = self._broker.image.topics.get(name)
-            if topic is None:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        def changed(current: Mapping[str, str]) -> dict[str, str] | None:
             if isinstance(change, Mapping):
                 wanted = check_topic_config(change)
             else:
-                now = {
-                    entry.name: entry.value for entry in self._dynamic.describe_topic(topic.config)
-                }
-                wanted = check_topic_config(dict(altered(topic.config, change, TOPIC, now)))
-            if validate_only:
-                return
+                now = {entry.name: entry.value for entry in self._dynamic.describe_topic(current)}
+                wanted = check_topic_config(altered(current, change, TOPIC, now))
+            return None if validate_only else wanted
+
+        async with self._change:
+            if name not in self._broker.image.topics:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             path = znodes.topic_config_path(name)
-            await self._put_config(path, wanted)
-            self._broker.publish(ImageDelta([replace(topic, config=wanted)]))
-            self._broker.reconfigure_topic(name, self.log_config(name, wanted))
+            wanted = await self._altered(path, changed, owner=znodes.topic_path(name))
+            if wanted is not None:
+                self._take_topics({name: wanted})
 
     async def alter_broker(
         self,
@@ -153,24 +211,28 @@ class Settings:
         if name:
             self._check_broker_name(name)
         async with self._change:
-            dynamic = self._dynamic
-            current = dynamic.own if name else dynamic.shared
-            if isinstance(change, Mapping):
-                if None in change.values():
-                    raise ApiError(ErrorCode.INVALID_REQUEST, "a value is missing")
-                wanted = {key: text for key, text in change.items() if text is not None}
-            else:
-                now = {entry.name: entry.value for entry in dynamic.describe_broker()}
-                wanted = altered(current, change, BROKER, now)
-            wanted = check_broker_config(wanted, dynamic.static, shared=not name)
-            if validate_only:
-                return
+
+            def changed(current: dict[str, str]) -> dict[str, str] | None:
+                if isinstance(change, Mapping):
+                    if None in change.values():
+                        raise ApiError(ErrorCode.INVALID_REQUEST, "a value is missing")
+                    wanted = {key: text for key, text in change.items() if text is not None}
+                else:
+                    self._dynamic = self._dynamic_with(name, current)
+                    now = {entry.name: entry.value for entry in self._dynamic.describe_broker()}
+                    wanted = altered(current, change, BROKER, now)
+                wanted = check_broker_config(wanted, self._dynamic.static, shared=not name)
+                return None if validate_only else wanted
+
             path = znodes.broker_config_path(name or znodes.CLUSTER_DEFAULT)
-            await self._put_config(path, wanted)
-            self._dynamic = (
-                dynamic._replace(own=wanted) if name else dynamic._replace(shared=wanted)
-            )
-            self._reconfigure(self._dynamic.effective())
+            wanted = await self._altered(path, changed)
+            if wanted is not None:
+                self._dynamic = self._dynamic_with(name, wanted)
+                self._reconfigure(self._dynamic.effective())
+
+    def _dynamic_with(self, name: str, altered: Mapping[str, str]) -> DynamicConfig:
+        dynamic = self._dynamic
+        return dynamic._replace(own=altered) if name else dynamic._replace(shared=altered)
 
     def _reconfigure(self, config: BrokerConfig) -> None:
         """Take the broker's new settings; topics hear of them only where a default is another."""
@@ -181,9 +243,16 @@ class Settings:
         for topic in self._broker.image.topics.values():
             self._broker.reconfigure_topic(topic.name, self.log_config(topic.name, topic.config))
 
-    async def _put_config(self, path: str, wanted: Mapping[str, str]) -> None:
+    async def _altered(
+        self,
+        path: str,
+        change: Callable[[dict[str, str]], Mapping[str, str] | None],
+        owner: str | None = None,
+    ) -> Mapping[str, str] | None:
         try:
-            await self._catalog.put_config(path, wanted, self._broker.clock.monotonic())
+            return await self._catalog.configs.change(path, change, owner=owner)
+        except NoNode:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) from None
         except StoreError as error:
             raise store_failed(error) from error
 

@@ -24,7 +24,8 @@ class NetworkKeys(Keys):
     broker_rack: str | None = key(
         Kind.STRING,
         None,
-        "Where this broker stands. Shown to clients, so that they can read from near replicas.",
+        "Where this broker stands. Replicas of new partitions go to different racks; shown to"
+        " clients, so that they can read from near replicas.",
     )
     listeners: tuple[Listener, ...] = combined(
         Kind.LIST,

@@ -1,0 +1,174 @@
+"""`headrace cluster elect-leaders` and `reassign`: who is to lead and to hold partitions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from headrace.cli.broker_options import BrokerOptions, Json
+from headrace.cli.cluster_view import check_topic, listed
+from headrace.cli.failure import EXIT_FAILED, UsageError, line_of
+from headrace.cli.output import counted, note, print_json, print_line, print_table
+from headrace.client import replicas
+from headrace.client.metadata import Metadata
+from headrace.client.sync import run
+from headrace.model.errors import ApiError
+from headrace.model.nouns import TopicPartition
+
+
+def elect_leaders(
+    *names: str,
+    unclean: Annotated[
+        bool,
+        Parameter(
+            name="--unclean",
+            help="Where no replica in sync is left, one that may lack records. They are lost then.",
+        ),
+    ] = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> int:
+    """Have the preferred replica lead again: of all partitions, or TOPIC or TOPIC:PARTITION named.
+
+    For example: headrace cluster elect-leaders orders billing:3
+    """
+    if unclean and not names:
+        raise UsageError("--unclean loses records: name the topics or partitions it is for")
+    kind = replicas.UNCLEAN if unclean else replicas.PREFERRED
+    with cluster.client() as client:
+        wanted = None if not names else _partitions_named(run(client.metadata()), names)
+        outcome = run(replicas.elect_leaders(client, kind, wanted))
+    return _tell(outcome, dict.fromkeys(outcome, "has a new leader"), "no election is needed", json)
+
+
+def reassign(
+    *moves: str,
+    cancel: Annotated[
+        bool, Parameter(name="--cancel", help="Call the moves of TOPIC:PARTITION off.")
+    ] = False,
+    list_: Annotated[
+        bool, Parameter(name=["--list", "-l"], help="Show the partitions that are being moved.")
+    ] = False,
+    json: Json = False,
+    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
+) -> int:
+    """Move partitions to other brokers: TOPIC:PARTITION=BROKER,BROKER, the preferred leader first.
+
+    They have moved when all of those brokers are in sync. For example: headrace cluster reassign
+    orders:0=1,2,3 orders:1=2,3,1; to see how far it is: headrace cluster reassign --list; to call
+    it off: headrace cluster reassign --cancel orders:0
+    """
+    if list_ and (moves or cancel):
+        raise UsageError("--list takes no partitions and no --cancel")
+    if not list_ and not moves:
+        raise UsageError("name what is to move, as TOPIC:PARTITION=1,2,3; or give --list")
+    with cluster.client() as client:
+        if list_:
+            _show_moves(run(replicas.reassignments(client)), json=json)
+            return 0
+        wanted: dict[TopicPartition, Sequence[int] | None]
+        if cancel:
+            known = run(client.metadata())
+            wanted = dict.fromkeys(_partitions_named(known, moves, whole=False))
+        else:
+            wanted = dict(_move(text) for text in moves)
+            known = run(client.metadata())
+            _partitions_named(known, [f"{topic}:{index}" for topic, index in wanted])
+        outcome = run(replicas.reassign(client, wanted))
+    words = {
+        partition: "stays where it was" if target is None else f"moves to {listed(target)}"
+        for partition, target in wanted.items()
+    }
+    return _tell(outcome, words, "nothing moves", json)
+
+
+def _show_moves(moving: Sequence[replicas.Reassigning], *, json: bool) -> None:
+    if json:
+        print_json(
+            [
+                {
+                    "topic": move.partition.topic,
+                    "partition": move.partition.partition,
+                    "replicas": list(move.replicas),
+                    "adding": list(move.adding),
+                    "removing": list(move.removing),
+                }
+                for move in moving
+            ]
+        )
+    elif not moving:
+        note("no partition is being moved")
+    else:
+        print_table(
+            ["TOPIC", "PARTITION", "REPLICAS", "ADDING", "REMOVING"],
+            [
+                [*move.partition, listed(move.replicas), listed(move.adding) or None,
+                 listed(move.removing) or None]
+                for move in moving
+            ],
+        )  # fmt: skip
+
+
+def _tell(
+    outcome: Mapping[TopicPartition, ApiError | None],
+    words: Mapping[TopicPartition, str],
+    nothing: str,
+    json: bool,
+) -> int:
+    """Print what came of each partition; the exit code."""
+    failed = {partition: error for partition, error in outcome.items() if error is not None}
+    if json:
+        print_json(
+            [
+                {
+                    "topic": partition.topic,
+                    "partition": partition.partition,
+                    "error": None if error is None else error.code.name,
+                    "message": None if error is None else error.message,
+                }
+                for partition, error in outcome.items()
+            ]
+        )
+    else:
+        for partition, error in outcome.items():
+            if error is None:
+                print_line(f"{partition.topic}:{partition.partition} {words[partition]}")
+            else:
+                note(f"headrace: {partition.topic}:{partition.partition}: {line_of(error)[0]}")
+        if not outcome:
+            note(nothing)
+        elif failed:
+            note(f"headrace: {counted(len(failed), 'partition')} of {len(outcome)} failed")
+    return EXIT_FAILED if failed else 0
+
+
+def _partitions_named(
+    known: Metadata, names: Sequence[str], *, whole: bool = True
+) -> list[TopicPartition]:
+    """Return the partitions that TOPIC:PARTITION, or with `whole` TOPIC, name. CommandError."""
+    found: list[TopicPartition] = []
+    for name in names:
+        topic, colon, number = name.partition(":")
+        if not topic or (colon and not number.isascii()) or (colon and not number.isdigit()):
+            raise UsageError(f"{name}: must be TOPIC:PARTITION")
+        if not colon and not whole:
+            raise UsageError(f"{name}: name the partition too, as {name}:0")
+        check_topic(known, topic)
+        there = [partition.partition for partition in known.topics[topic].partitions]
+        if colon and int(number) not in there:
+            raise UsageError(f"{name}: topic {topic} has {counted(len(there), 'partition')}")
+        found += [TopicPartition(topic, index) for index in ([int(number)] if colon else there)]
+    return found
+
+
+def _move(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
+    """Read TOPIC:PARTITION=BROKER,BROKER. UsageError."""
+    name, equals, brokers = text.partition("=")
+    topic, colon, number = name.rpartition(":")
+    try:
+        if not equals or not colon or not topic:
+            raise ValueError(text)
+        replicas_of = tuple(int(broker) for broker in brokers.split(","))
+        return TopicPartition(topic, int(number)), replicas_of
+    except ValueError:
+        raise UsageError(f"{text}: must be TOPIC:PARTITION=BROKER,BROKER, as t:0=1,2,3") from None

@@ -1,0 +1,161 @@
+"""Who leads and who holds partitions: elections, moves to other brokers, what lies on disks.
+
+What concerns one partition only is told by partition; ApiError is raised for what concerns all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from headrace.client.calls import ColdCall, Maker, check, error_code
+from headrace.client.client import Client
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import TopicPartition
+from headrace.wire.kafka.api import ApiKey
+
+PREFERRED, UNCLEAN = range(2)
+"""Who may be elected: the first replica, or with UNCLEAN any that is left."""
+
+Outcome = dict[TopicPartition, ApiError | None]
+
+
+class ReplicaLog(NamedTuple):
+    """One replica as it lies in a log directory."""
+
+    size: int
+    """In bytes."""
+    lag: int
+    """How many offsets it ends below the high watermark."""
+
+
+class Reassigning(NamedTuple):
+    """A partition on its way to other brokers; `replicas` are all, with those that come and go."""
+
+    partition: TopicPartition
+    replicas: Sequence[int]
+    adding: Sequence[int]
+    removing: Sequence[int]
+
+
+async def log_dirs(client: Client, broker: int) -> dict[TopicPartition, ReplicaLog]:
+    """Return what lies in the sound log directories of a broker."""
+
+    def parse(response: Any) -> dict[TopicPartition, ReplicaLog]:  # noqa: ANN401
+        check(getattr(response, "error_code", 0))
+        return {
+            TopicPartition(topic.name, partition.partition_index): ReplicaLog(
+                partition.partition_size, partition.offset_lag
+            )
+            for directory in response.results
+            if not directory.error_code
+            for topic in directory.topics
+            for partition in topic.partitions
+        }
+
+    call = ColdCall(ApiKey.DESCRIBE_LOG_DIRS, lambda maker: maker.request(topics=None), parse)
+    return await client.ask(await client.broker(broker), call)
+
+
+async def elect_leaders(
+    client: Client, kind: int, partitions: Sequence[TopicPartition] | None
+) -> Outcome:
+    """Have leaders elected; None: of all partitions that need it, and only those are told of."""
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        named = None
+        if partitions is not None:
+            named = tuple(
+                maker.part("TopicPartitions", topic=topic, partitions=tuple(indexes))
+                for topic, indexes in _by_topic(partitions)
+            )
+        return maker.request(election_type=kind, topic_partitions=named, timeout=_timeout(client))
+
+    def parse(response: Any) -> Outcome:  # noqa: ANN401
+        check(response.error_code)
+        return _outcome(
+            (TopicPartition(topic.topic, partition.partition_id), partition)
+            for topic in response.replica_election_results
+            for partition in topic.partition_result
+        )
+
+    call = ColdCall(ApiKey.ELECT_LEADERS, build, parse, versions=(1, 2))
+    return await client.ask_controller(call)
+
+
+async def reassign(client: Client, moves: Mapping[TopicPartition, Sequence[int] | None]) -> Outcome:
+    """Have moves of partitions to other brokers begun, or called off (None)."""
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        topics = tuple(
+            maker.part(
+                "ReassignableTopic",
+                name=topic,
+                partitions=tuple(
+                    maker.part(
+                        "ReassignablePartition", partition_index=index, replicas=_replicas(found)
+                    )
+                    for index in indexes
+                    for found in (moves[TopicPartition(topic, index)],)
+                ),
+            )
+            for topic, indexes in _by_topic(moves)
+        )
+        return maker.request(topics=topics, timeout=_timeout(client))
+
+    def parse(response: Any) -> Outcome:  # noqa: ANN401
+        check(response.error_code, response.error_message)
+        return _outcome(
+            (TopicPartition(topic.name, partition.partition_index), partition)
+            for topic in response.responses
+            for partition in topic.partitions
+        )
+
+    return await client.ask_controller(ColdCall(ApiKey.ALTER_PARTITION_REASSIGNMENTS, build, parse))
+
+
+async def reassignments(client: Client) -> list[Reassigning]:
+    """Return the partitions that are on their way to other brokers."""
+
+    def parse(response: Any) -> list[Reassigning]:  # noqa: ANN401
+        check(response.error_code, response.error_message)
+        return sorted(
+            Reassigning(
+                TopicPartition(topic.name, partition.partition_index),
+                partition.replicas,
+                partition.adding_replicas,
+                partition.removing_replicas,
+            )
+            for topic in response.topics
+            for partition in topic.partitions
+        )
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        return maker.request(topics=None, timeout=_timeout(client))
+
+    return await client.ask_controller(ColdCall(ApiKey.LIST_PARTITION_REASSIGNMENTS, build, parse))
+
+
+def _timeout(client: Client) -> timedelta:
+    return timedelta(seconds=client.request_timeout_seconds)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
+    return [
+        (topic, [partition.partition for partition in found])
+        for topic, found in groupby(sorted(partitions), key=lambda partition: partition.topic)
+    ]
+
+
+def _replicas(found: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if found is None else tuple(found)
+
+
+def _outcome(results: Iterable[tuple[TopicPartition, Any]]) -> Outcome:
+    outcome: Outcome = {}
+    for partition, result in results:
+        code = error_code(result.error_code)
+        if code is ErrorCode.NOT_CONTROLLER:
+            raise ApiError(code, result.error_message)
+        outcome[partition] = ApiError(code, result.error_message) if code else None
+    return outcome

@@ -1,0 +1,51 @@
+"""What a broker of a cluster sees to beside its orders. A broker on a store of its own has none."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from headrace.broker.broker import Broker
+from headrace.cluster.catalog import Catalog
+from headrace.cluster.cluster_facts import ClusterFacts
+from headrace.cluster.controller_term import Result
+from headrace.cluster.events import Event
+from headrace.cluster.replica_requests import ReplicaRequests
+from headrace.cluster.settings.config_changes import ConfigChanges
+from headrace.cluster.settings.runtime_settings import Settings
+from headrace.cluster.tool_requests import ToolRequests
+
+
+class Duties:
+    """Settings that others alter; as the controller, what tools ask for."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        catalog: Catalog,
+        settings: Settings,
+        carry_out: Callable[[Event], Awaitable[Result]],
+        facts: Callable[[], ClusterFacts],
+        change: asyncio.Lock,
+    ) -> None:
+        """`facts` are the present term's; ApiError NOT_CONTROLLER. `change`: held by who writes."""
+        self.replicas = ReplicaRequests(broker, carry_out, facts)
+        """Elections, and moves of partitions; a broker on its own has these too."""
+        self._settings = ConfigChanges(broker, catalog.configs, settings, change)
+        self._tools = ToolRequests(broker, catalog, self.replicas, carry_out, facts, change)
+
+    def start(self) -> None:
+        """Begin: the broker is registered."""
+        self._settings.start()
+        self._tools.start()
+
+    def stop(self) -> None:
+        """End them."""
+        for part in (self._settings, self._tools):
+            part.stop()
+
+    def missed(self) -> None:
+        """Look for what happened while the store was not heard of."""
+        self._settings.missed()
+
+    def elected(self) -> None:
+        """Take on what the controller does: this broker has become it."""
+        self._tools.look()

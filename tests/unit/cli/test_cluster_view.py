@@ -1,0 +1,56 @@
+"""What `headrace cluster` says of partitions that are well and of those that are not."""
+
+import pytest
+
+from headrace.cli.cluster_view import health_of, rows_of
+from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
+from headrace.client.replicas import ReplicaLog
+from headrace.client.transport import Address
+from headrace.model.nouns import TopicPartition
+
+
+def known(*partitions: PartitionMetadata, controller: int = 1) -> Metadata:
+    """A cluster of brokers 1 and 2 with topic `t`."""
+    brokers = {1: Address("h", 1), 2: Address("h", 2)}
+    topic = TopicMetadata("t", bytes(16), False, partitions)
+    return Metadata("c", controller, brokers, dict.fromkeys(brokers), {"t": topic})
+
+
+def partition(leader: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> PartitionMetadata:
+    return PartitionMetadata(0, leader, 4, replicas, isr, ())
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        (partition(1, (1, 2), (1, 2)), ""),
+        (partition(2, (1, 2), (1, 2)), "not preferred"),
+        (partition(1, (1, 2), (1,)), "under-replicated"),
+        (partition(2, (1, 2), (2,)), "under-replicated, not preferred"),
+        (partition(-1, (1, 2), (1,)), "offline, under-replicated"),
+        (partition(-1, (1, 2), (1, 2)), "offline"),
+    ],
+)
+def test_a_partition_s_status_names_all_that_is_wrong(
+    found: PartitionMetadata, status: str
+) -> None:
+    (row,) = rows_of(known(found), ["t"], {})
+    assert row.status == status
+    assert health_of(known(found)).is_healthy == (status in ("", "not preferred"))
+
+
+def test_a_cluster_without_controller_or_with_replicas_on_no_broker_is_not_healthy() -> None:
+    well = partition(1, (1, 2), (1, 2))
+    assert health_of(known(well)).is_healthy
+    assert not health_of(known(well, controller=-1)).is_healthy
+    health = health_of(known(partition(1, (1, 3), (1, 3))))
+    assert (health.missing, health.is_healthy) == ([3], False)
+
+
+def test_sizes_are_the_leader_s_and_lags_each_replica_s_own() -> None:
+    key = TopicPartition("t", 0)
+    logs = {1: {key: ReplicaLog(10, 0)}, 2: {key: ReplicaLog(7, 3)}}
+    (row,) = rows_of(known(partition(2, (1, 2), (1, 2))), ["t"], logs)
+    assert (row.size, row.lags) == (7, {1: 0, 2: 3})
+    (row,) = rows_of(known(partition(-1, (1, 2), (1, 2))), ["t"], {1: logs[1]})
+    assert (row.size, row.lags) == (None, {1: 0, 2: None})
