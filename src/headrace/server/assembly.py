@@ -334,10 +334,7 @@ class Server:
     # stopping
 
     async def stop(self) -> None:
-        """Stop cleanly: what was taken is flushed and answered, then all is closed.
-
-        A broker of a cluster hands over what it leads first, while it is served as ever.
-        """
+        """Stop cleanly: hand over what others can lead, flush and answer what was taken, close."""
         if self.among_brokers is not None and self.config.controlled_shutdown_enable:
             await self.among_brokers.leave()
         self._stopping = True
