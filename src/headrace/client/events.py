@@ -4,6 +4,7 @@ import asyncio
 import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
 from headrace.client.transport import (
     RESPONSE_BYTES_MAX,
@@ -76,8 +77,7 @@ class EventLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport (called by asyncio)."""
-        if isinstance(transport, asyncio.Transport):
-            self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what waits (called by asyncio)."""

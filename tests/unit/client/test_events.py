@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import pytest
+import uvloop
 
 from headrace.client.events import EventLink, EventTransport
 from headrace.client.transport import Address, ConnectionLost, TimedOut
@@ -81,3 +82,27 @@ def test_an_answer_to_nothing_ends_the_connection() -> None:
         await until(lambda: link.closed)
 
     told(framed(b"nobody asked"), story)
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_connection_works_on_a_brokers_own_loop_as_on_any(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def main() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1)
+            writer.write(framed(b"answer"))
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        link = await EventTransport().connect(Address("127.0.0.1", port), 10)
+        assert not link.closed
+        assert bytes(await link.send([b"a"]).wait(10)) == b"answer"
+        link.close()
+        server.close()
+        await server.wait_closed()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
