@@ -13,7 +13,11 @@ from headrace.client.transport import Address, ConnectionLost, TimedOut
 from tests.support.net import framed, until
 
 
-def told(answer: bytes, story: Callable[[EventLink], Awaitable[None]]) -> None:
+def told(
+    answer: bytes,
+    story: Callable[[EventLink], Awaitable[None]],
+    new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop,
+) -> None:
     """Tell a story to a link whose other end answers the first bytes it gets with `answer`."""
 
     async def main() -> None:
@@ -40,7 +44,8 @@ def told(answer: bytes, story: Callable[[EventLink], Awaitable[None]]) -> None:
             server.close()
             await server.wait_closed()
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(main())
 
 
 def test_answers_that_come_byte_by_byte_are_whole_and_in_order() -> None:
@@ -88,21 +93,8 @@ def test_an_answer_to_nothing_ends_the_connection() -> None:
 def test_a_connection_works_on_a_brokers_own_loop_as_on_any(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
 ) -> None:
-    async def main() -> None:
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(1)
-            writer.write(framed(b"answer"))
-            await reader.read()
-            writer.close()
-
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        link = await EventTransport().connect(Address("127.0.0.1", port), 10)
+    async def story(link: EventLink) -> None:
         assert not link.closed
         assert bytes(await link.send([b"a"]).wait(10)) == b"answer"
-        link.close()
-        server.close()
-        await server.wait_closed()
 
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(main())
+    told(framed(b"answer"), story, new_loop)
