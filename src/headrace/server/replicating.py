@@ -54,6 +54,8 @@ class Replicating:
             self._address_of,
         )
         self._fetchers = ReplicaFetchers(broker, means)
+        broker.follows.append(self._fetchers.follow)
+        broker.unfollowed.append(self._fetchers.forget)
         self._keeper: IsrKeeper | None = None
         lease = Lease(store, world.boot_seconds, world.clock, self._lease_renewed)
         applier.may_commit = lease.holds
@@ -84,6 +86,8 @@ class Replicating:
 
     def close(self) -> None:
         """Follow no more, and ask nothing more."""
+        self._broker.follows.remove(self._fetchers.follow)
+        self._broker.unfollowed.remove(self._fetchers.forget)
         self._fetchers.close()
         if self._keeper is not None:
             self._keeper.close()
