@@ -1,6 +1,7 @@
 """A broker with its controller on a simulated disk: no sockets, no server, time moved by hand."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from itertools import count
@@ -181,8 +182,9 @@ async def _pump(disk: SimDisk, clock: SimClock) -> None:
 
 
 async def until(holds: Callable[[], object]) -> None:
-    """Let the broker work until that is so."""
-    for _ in range(5000):
+    """Let the broker work until that is so: threads of its store may be slow beside other work."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
         if holds():
             return
         await asyncio.sleep(0)
