@@ -2,6 +2,8 @@
 
 # A broker in this process warms its codecs on a thread, and kio imports hypothesis where it is
 # installed: both threads at once would meet a half imported module.
+import asyncio
+
 import hypothesis  # noqa: F401
 import pytest
 
@@ -20,3 +22,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Turn the order round, whoever made it."""
     if config.getoption("reverse"):
         items.reverse()
+
+
+@pytest.fixture
+def nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have followers copy nothing: what is to be seen before they are in sync stays to be seen."""
+    from headrace.replication.source import Source
+
+    async def silent(self: Source) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(Source, "converse", silent)

@@ -55,7 +55,9 @@ async def seen(client: Client, holds: Callable[[Metadata], object]) -> Metadata:
     raise AssertionError("it never is")
 
 
-def test_moves_are_begun_listed_and_called_off_by_the_controller_whoever_is_asked_first() -> None:
+def test_moves_are_begun_listed_and_called_off_by_the_controller_whoever_is_asked_first(
+    nothing_is_fetched: None,
+) -> None:
     async def story(cluster: SimCluster, client: Client) -> None:
         asked = {T0: (1, 3), T1: (2, 2), TopicPartition("t", 9): (1,)}
         outcome = await replicas.reassign(client, asked)

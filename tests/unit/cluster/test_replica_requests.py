@@ -132,7 +132,9 @@ def test_an_unclean_election_is_needed_where_nobody_in_sync_is_left_and_only_the
     play(story)
 
 
-def test_a_partition_is_moved_once_those_that_come_are_in_sync_and_listed_until_then() -> None:
+def test_a_partition_is_moved_once_those_that_come_are_in_sync_and_listed_until_then(
+    nothing_is_fetched: None,
+) -> None:
     async def story(cluster: SimCluster) -> None:
         await made(cluster, (0, 1), (0, 1))
         with_log(cluster, 1, T0, T1)

@@ -48,7 +48,9 @@ class Partition:
     def log(self) -> "Partition":
         return self
 
-    def when_committed(self, offset: Offset, told: Callable[[ApiError | None], None]) -> None:
+    def when_committed(
+        self, offset: Offset, told: Callable[[ApiError | None], None], while_enough: bool = False
+    ) -> None:
         self.waiting.append((int(offset), told))
 
     def commit(self, error: ApiError | None = None) -> None:
