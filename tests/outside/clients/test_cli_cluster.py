@@ -154,7 +154,13 @@ def test_what_is_watched_is_shown_again_until_it_is_interrupted(
     say: Say, broker: BrokerProcess
 ) -> None:
     words = ["cluster", "status", "--json", "--watch", "0.05", "-b", broker.bootstrap]
-    with subprocess.Popen([HEADRACE, *words], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        [HEADRACE, *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        # Who runs the tests in the background has them, and all they start, ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
         assert process.stdout is not None
         shown = [json.loads(process.stdout.readline()) for _ in range(3)]
         process.send_signal(signal.SIGINT)
