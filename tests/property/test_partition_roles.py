@@ -6,6 +6,7 @@ import pytest
 from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange
 from headrace.broker.leader_term import LeaderTerm
 from headrace.model.nouns import BrokerId, Offset
+from tests.support.planted_isr import ask_for_without_union
 from tests.support.three_replicas import ThreeReplicas, Violation, run
 
 STEPS = 600
@@ -42,19 +43,6 @@ def test_a_cut_below_the_high_watermark_is_found() -> None:
         cuts_below_high_watermark = True
 
     assert_found(Planted)
-
-
-def ask_for_without_union(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
-    """Have a change of the ISR count at once (a shrink) or only when it is written (a join)."""
-    ask_for = InSyncReplicas._ask_for
-
-    def planted(self: InSyncReplicas, wanted: frozenset[BrokerId]) -> IsrChange:
-        change = ask_for(self, wanted)
-        if joins is not (wanted <= self.in_sync):
-            self.maximal = self.in_sync if joins else wanted
-        return change
-
-    monkeypatch.setattr(InSyncReplicas, "_ask_for", planted)
 
 
 def test_an_acknowledgement_before_a_shrink_is_committed_is_found(

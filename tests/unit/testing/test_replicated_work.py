@@ -6,14 +6,15 @@ from collections import Counter
 import pytest
 
 from headrace.broker.follower import Follower
-from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange
+from headrace.broker.in_sync_replicas import InSyncReplicas
 from headrace.log.directory.log_directory import LogDirectory
-from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
+from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.replication.followed_partition import FollowedPartition
 from headrace.testing.sim.loop import Standstill
 from headrace.testing.sim.replica_watch import Broken
 from headrace.testing.sim.replicated import Told, replicated_work
 from headrace.testing.sim.stories import play
+from tests.support.planted_isr import ask_for_without_union
 
 SEEDS = 12
 SEEDS_MAX = 200
@@ -77,19 +78,6 @@ def test_a_cut_below_the_high_watermark_is_found(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Follower, "offset_to_cut", planted)
     assert_found()
-
-
-def ask_for_without_union(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
-    """Have a change of the ISR count at once (a shrink) or only when it is written (a join)."""
-    ask_for = InSyncReplicas._ask_for
-
-    def planted(self: InSyncReplicas, wanted: frozenset[BrokerId]) -> IsrChange:
-        change = ask_for(self, wanted)
-        if joins is not (wanted <= self.in_sync):
-            self.maximal = self.in_sync if joins else wanted
-        return change
-
-    monkeypatch.setattr(InSyncReplicas, "_ask_for", planted)
 
 
 def test_an_acknowledgement_before_a_shrink_is_committed_is_found(

@@ -4,19 +4,15 @@ import asyncio
 import random
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
-from headrace.cluster.cluster_facts import ClusterFacts
 from headrace.cluster.controller import Controller
 from headrace.cluster.events import ElectionAsked, ElectionType
-from headrace.cluster.orders import OrderTaker
-from headrace.cluster.peers.order_peers import NoPeers
 from headrace.config.broker import load
 from headrace.model.errors import ApiError
-from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.model.nouns import TopicPartition
 from headrace.server.assembly import Server
 from headrace.testing.disk_crash import crash_states
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
@@ -32,19 +28,6 @@ LAG_SECONDS = 2.0
 """How long a follower may lag behind and stay in sync."""
 
 
-class InProcess(NoPeers):
-    """Orders that reach other brokers without a network. `order_peers.Peers`."""
-
-    def __init__(self, cluster: "SimCluster") -> None:
-        """Between the brokers of this simulation."""
-        super().__init__()
-        self._cluster = cluster
-
-    def __call__(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
-        """Return the broker itself, while it runs."""
-        return self._cluster.applier(broker)
-
-
 class SimCluster:
     """Machines named `broker-N`, and whatever clients are called."""
 
@@ -53,14 +36,8 @@ class SimCluster:
         loop: SimLoop,
         seed: int,
         settings: Mapping[str, str] | None = None,
-        *,
-        in_process: bool = False,
     ) -> None:
-        """All that is drawn is drawn from `seed`; `settings` are every broker's.
-
-        `in_process`: orders reach other brokers at once, not over the network.
-        """
-        self._in_process = in_process
+        """All that is drawn is drawn from `seed`; `settings` are every broker's."""
         self._settings = settings or {}
         self.loop = loop
         self.seed = seed
@@ -106,8 +83,7 @@ class SimCluster:
                 **self._settings,
             }
         )
-        controller = partial(Controller, peers=InProcess(self)) if self._in_process else None
-        server = Server(config, world, self.loop.failures.append, controller=controller)
+        server = Server(config, world, self.loop.failures.append)
         self._starting[number] = server
         try:
             await server.start()
@@ -134,11 +110,6 @@ class SimCluster:
                 asked = [TopicPartition(topic, index) for index in range(count)]
                 with suppress(ApiError):
                     await server.controller.carry_out(ElectionAsked(ElectionType.PREFERRED, asked))
-
-    def applier(self, broker: BrokerId) -> OrderTaker | None:
-        """Return where a broker takes orders, in this process; None where it is not running."""
-        server = self.brokers.get(broker) or self._starting.get(broker)
-        return None if server is None else server.controller.applier
 
     async def cut_power(self, number: int) -> None:
         """Cut a broker's power; its disk is left as such a cut may leave it.

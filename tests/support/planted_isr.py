@@ -1,0 +1,19 @@
+"""A rule of in-sync replicas left out, for whatever should find that."""
+
+import pytest
+
+from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange
+from headrace.model.nouns import BrokerId
+
+
+def ask_for_without_union(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
+    """Have a change of the ISR count at once (a shrink) or only when it is written (a join)."""
+    ask_for = InSyncReplicas._ask_for
+
+    def planted(self: InSyncReplicas, wanted: frozenset[BrokerId]) -> IsrChange:
+        change = ask_for(self, wanted)
+        if joins is not (wanted <= self.in_sync):
+            self.maximal = self.in_sync if joins else wanted
+        return change
+
+    monkeypatch.setattr(InSyncReplicas, "_ask_for", planted)
