@@ -13,6 +13,7 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.coordinator_records.schema import (
     Field,
     Message,
+    Type,
     array,
     boolean,
     int8,
@@ -226,21 +227,22 @@ _WRITTEN_ISR = struct(
     Field("leaderRecoveryState", int8, since=1),
     Field("partitionEpoch", int32),
 )
+
+
+def _isrs_of_topic(isr: Type) -> Type:
+    return struct(
+        Field("topicName", string, until=1),
+        Field("topicId", uuid, since=2),
+        Field("partitions", array(isr)),
+    )
+
+
 _ALTER_PARTITION = PeerMessages(
     Message(
         [
             Field("brokerId", int32),
             Field("brokerEpoch", int64),
-            Field(
-                "topics",
-                array(
-                    struct(
-                        Field("topicName", string, until=1),
-                        Field("topicId", uuid, since=2),
-                        Field("partitions", array(_WANTED_ISR)),
-                    )
-                ),
-            ),
+            Field("topics", array(_isrs_of_topic(_WANTED_ISR))),
         ],
         latest=3,
         flexible_from=0,
@@ -249,16 +251,7 @@ _ALTER_PARTITION = PeerMessages(
         [
             Field("throttleTimeMs", int32),
             Field("errorCode", int16),
-            Field(
-                "topics",
-                array(
-                    struct(
-                        Field("topicName", string, until=1),
-                        Field("topicId", uuid, since=2),
-                        Field("partitions", array(_WRITTEN_ISR)),
-                    )
-                ),
-            ),
+            Field("topics", array(_isrs_of_topic(_WRITTEN_ISR))),
         ],
         latest=3,
         flexible_from=0,
