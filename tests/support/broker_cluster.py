@@ -1,0 +1,137 @@
+"""Several real brokers, each a process of its own, on one real ZooKeeper."""
+
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import TopicCollection
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.support.process import BrokerProcess, StartsAndStops
+
+SESSION_MS = 6_000
+WAIT_SECONDS_MAX = 60.0
+
+
+def until(holds: Callable[[], object], what: str, seconds_max: float = WAIT_SECONDS_MAX) -> None:
+    """Return once `holds` answers something true; fail, naming `what`, where it never does."""
+    deadline = time.monotonic() + seconds_max
+    while not holds():
+        assert time.monotonic() < deadline, f"not after {seconds_max:g} s: {what}"
+        time.sleep(0.05)
+
+
+class BrokerCluster(StartsAndStops):
+    """Brokers 0 … `count` - 1 in directories below `place`, in a chroot of `hosts` of their own.
+
+    `settings` are lines of every broker's server.properties; `each` adds those of one broker.
+    """
+
+    def __init__(
+        self,
+        place: Path,
+        hosts: str,
+        count: int = 3,
+        each: Callable[[int], dict[str, Any]] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.connect = f"{hosts}/cluster-{uuid4().hex}"
+        given: dict[str, Any] = {
+            "zookeeper_connect": self.connect,
+            "zookeeper_session_timeout_ms": SESSION_MS,
+            "offsets_topic_replication_factor": min(3, count),
+            "transaction_state_log_replication_factor": min(3, count),
+            "transaction_state_log_min_isr": min(2, count),
+        }
+        self.brokers = [
+            BrokerProcess(
+                place / f"broker-{number}",
+                **{**given, **settings, **(each(number) if each else {}), "broker_id": number},
+            )
+            for number in range(count)
+        ]
+
+    @property
+    def bootstrap(self) -> str:
+        """All brokers, as in `bootstrap.servers`."""
+        return ",".join(broker.bootstrap for broker in self.brokers)
+
+    @property
+    def output(self) -> str:
+        """What all of them said, one after the other."""
+        return "\n".join(f"broker {n}:\n{b.output}" for n, b in enumerate(self.brokers))
+
+    def start(self) -> None:
+        with ExitStack() as undo:
+            undo.callback(self.kill)
+            for broker in self.brokers:
+                broker.start()
+            self.until_all_are_here()
+            undo.pop_all()
+
+    def stop(self) -> None:
+        """End all cleanly, one after the other; those that were paused go on first."""
+        for broker in self.brokers:
+            self._signal(broker, signal.SIGCONT)
+            broker.stop()
+
+    def kill(self) -> None:
+        """End all as a crash would."""
+        for broker in self.brokers:
+            broker.kill()
+
+    def pause(self, number: int) -> None:
+        """Make one stand still, its connections open."""
+        self._signal(self.brokers[number], signal.SIGSTOP)
+
+    def resume(self, number: int) -> None:
+        self._signal(self.brokers[number], signal.SIGCONT)
+
+    def admin(self) -> AdminClient:
+        """A client; keep it while its futures are waited for."""
+        return AdminClient({"bootstrap.servers": self.bootstrap})
+
+    def until_all_are_here(self) -> None:
+        """Return when every broker that runs is told of by the cluster."""
+        running = {n for n, broker in enumerate(self.brokers) if broker.process is not None}
+        admin = self.admin()
+        until(lambda: admin.list_topics(timeout=10).brokers.keys() == running, "all brokers here")
+
+    def create(self, topic: str, partitions: int = 1, replicas: int = 3, **config: Any) -> None:
+        """Make a topic; return when all its replicas are in sync."""
+        named = {name.replace("_", "."): str(value) for name, value in config.items()}
+        new = NewTopic(topic, partitions, replicas, config=named)
+        admin = self.admin()
+        admin.create_topics([new])[topic].result(30)
+        self.until_in_sync(topic)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """The id of its leader, -1 where it has none, as the controller knows it."""
+        found = self.admin().list_topics(topic, timeout=10).topics[topic]
+        return int(found.partitions[partition].leader)
+
+    def in_sync(self, topic: str) -> dict[int, tuple[set[int], set[int]]]:
+        """Of each partition the assigned and the in-sync replicas."""
+        admin = self.admin()
+        asked = admin.describe_topics(TopicCollection([topic]))[topic].result(30)
+        return {
+            partition.id: ({r.id for r in partition.replicas}, {r.id for r in partition.isr})
+            for partition in asked.partitions
+        }
+
+    def until_in_sync(self, topic: str, seconds_max: float = WAIT_SECONDS_MAX) -> None:
+        """Return when every replica of the topic is in the ISR."""
+
+        def whole() -> bool:
+            found = self.in_sync(topic).values()
+            return bool(found) and all(assigned == isr for assigned, isr in found)
+
+        until(whole, f"all replicas of {topic} in sync", seconds_max)
+
+    def _signal(self, broker: BrokerProcess, which: signal.Signals) -> None:
+        if broker.process is not None and broker.process.poll() is None:
+            broker.process.send_signal(which)
