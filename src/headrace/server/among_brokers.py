@@ -1,8 +1,6 @@
 """What one broker of a cluster has to do with the others: the ways to them, and what they ask."""
 
-import asyncio
-from collections.abc import Callable, Collection, Coroutine
-from typing import Any
+from collections.abc import Callable, Collection
 
 from headrace.broker.broker import Broker
 from headrace.client.client import Client
@@ -42,10 +40,6 @@ class AmongBrokers:
         channel = ControllerChannel(client, catalog, config.inter_broker_listener_name)
         self.link = ControllerLink(controller, channel)
         self.service = PeerService(controller, catalog)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._balance: LeaderBalance | None = None
-        if config.auto_leader_rebalance_enable:
-            self._balance = LeaderBalance(controller, self._run)
         self.replicating = Replicating(
             broker,
             controller.applier,
@@ -56,6 +50,9 @@ class AmongBrokers:
             fatal,
         )
         """What follows here, and keeps in sync who follows what is led here."""
+        self._balance: LeaderBalance | None = None
+        if config.auto_leader_rebalance_enable:
+            self._balance = LeaderBalance(controller, self.replicating.run)
         self.isr_keeper = self.replicating.keep_in_sync(self.link)
         controller.forward(self.link.create_topic, self.link.allocate_producer_ids)
 
@@ -68,11 +65,6 @@ class AmongBrokers:
         if self._balance is not None:
             self._balance.close()
         self.link.close()
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def order_channels(broker: Broker, network: Network) -> OrderChannels:

@@ -51,16 +51,6 @@ async def made(cluster: SimCluster, *replicas: tuple[int, ...]) -> None:
     assert not isinstance(topic, ApiError)
 
 
-def with_log(cluster: SimCluster, number: int, *partitions: TopicPartition) -> None:
-    """Give a broker what it has of partitions once it has followed their leader."""
-    broker = cluster.brokers[number].broker
-    for partition in partitions:
-        if not broker.has_replica(partition):
-            topic_id = broker.image.topics[partition.topic].topic_id
-            config = cluster.brokers[number].controller.settings.log_config("t", {})
-            broker.directories[0].create_log(partition, topic_id, config)
-
-
 async def in_sync(cluster: SimCluster, *isrs: tuple[BrokerId, ...]) -> None:
     """Have the leaders of topic `t` ask for these ISRs, one for each partition, all at once."""
     controller = cluster.controller()
@@ -91,7 +81,6 @@ def shown(cluster: SimCluster, index: int = 0) -> tuple[BrokerId, tuple[BrokerId
 def test_preferred_replicas_lead_again_when_asked_and_each_partition_has_its_answer() -> None:
     async def story(cluster: SimCluster) -> None:
         await made(cluster, (0, 2), (2, 0))
-        with_log(cluster, 2, T0)
         replicas = cluster.controller().replicas
         await replicas.reassign({T0: (TWO, ZERO)})  # the order only: 0 leads on
         assert shown(cluster) == (ZERO, (TWO, ZERO))
@@ -137,8 +126,6 @@ def test_a_partition_is_moved_once_those_that_come_are_in_sync_and_listed_until_
 ) -> None:
     async def story(cluster: SimCluster) -> None:
         await made(cluster, (0, 1), (0, 1))
-        with_log(cluster, 1, T0, T1)
-        with_log(cluster, 2, T0, T1)
         replicas = cluster.controller().replicas
         asked = {T0: (TWO, ONE), T1: (ONE, TWO)}
         assert codes(await replicas.reassign(asked)) == {T0: None, T1: None}
@@ -231,7 +218,6 @@ def test_the_next_controller_ends_a_move_whose_replicas_are_in_sync(
         await made(cluster, (2, 1))
         replicas = cluster.controller().replicas
         await replicas.reassign({T0: (TWO, ZERO)})
-        with_log(cluster, 0, T0)
         term = cluster.controller()._term
         assert term is not None
         monkeypatch.setattr(term, "_follow_up", nothing)
