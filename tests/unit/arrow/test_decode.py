@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(params=["numba", "python"])
 def decode(request: pytest.FixtureRequest) -> DecodeRecords:
-    if request.param == "kernel":
+    if request.param == "numba":
         pytest.importorskip("numba")
     return records_decoder_named(request.param)
 

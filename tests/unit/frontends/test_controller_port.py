@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from headrace.broker.metadata_image import TopicInfo
 from headrace.broker.producer_ids import ProducerIds
+from headrace.cluster.controller_port import Spend
 from headrace.cluster.producer_id_source import ProducerIdSource
 from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.znodes import ProducerIdBlock
 from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.frontends.kafka.metadata import metadata
@@ -329,6 +332,21 @@ def test_topics_that_nobody_creates_by_name_the_controller_creates_for_any_broke
             shown = other.broker.image.topics[name]
             assert shown == first.broker.image.topics[name]
         assert other.broker.image.topics[OFFSETS_TOPIC].config["cleanup.policy"] == "compact"
+
+    two_brokers(story, auto_create_topics_enable="true")
+
+
+def test_a_topic_is_not_there_yet_while_another_broker_becomes_the_controller() -> None:
+    async def story(first: Room, other: Room) -> None:
+        async def moved(_: NewTopic, __: Spend) -> TopicInfo | ApiError:
+            raise ApiError(ErrorCode.NOT_CONTROLLER)
+
+        async def no_ids() -> ProducerIdBlock:
+            raise AssertionError("nobody asks for ids")
+
+        other.controller.forward(moved, no_ids)
+        assert (await look_for(other, "u")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert "u" not in first.broker.image.topics
 
     two_brokers(story, auto_create_topics_enable="true")
 

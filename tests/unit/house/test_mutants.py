@@ -179,6 +179,29 @@ def seen(**seconds: float) -> Seen:
     return Seen(names, {FILE: {5: [frozenset(names)]}}, breadth)
 
 
+def test_every_listed_fault_names_a_test_that_is_there() -> None:
+    names: dict[str, set[str]] = {}
+    missing = []
+    for entry in listed():
+        file, *inside = entry.test.partition("[")[0].split("::")
+        if file not in names:
+            tree = ast.parse((ROOT / file).read_text())
+            found = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign)
+            names[file] = {
+                name
+                for node in ast.walk(tree)
+                if isinstance(node, found)
+                for name in (
+                    [target.id for target in node.targets if isinstance(target, ast.Name)]
+                    if isinstance(node, ast.Assign)
+                    else [node.name]
+                )
+            }
+        if not names[file].issuperset(part for part in inside if part != "runTest"):
+            missing.append(f"{entry}: {entry.test}")
+    assert missing == []
+
+
 def test_tests_are_asked_the_narrowest_and_the_fastest_in_turn() -> None:
     measured = seen(narrow=3.0, middle=2.0, wide=0.1)
     order = [test.partition(".")[0] for test in measured.choose(FILE, 4, 6, 10.0)]
