@@ -1,9 +1,10 @@
-"""One ZooKeeper, and an ensemble of three, for all tests of this folder."""
+"""One ZooKeeper, and an ensemble of three, for all tests of this folder; brokers for each file."""
 
 from collections.abc import Iterator
 
 import pytest
 
+from tests.support.broker_cluster import BrokerCluster
 from tests.support.zookeeper import ZooKeeper
 
 
@@ -19,3 +20,20 @@ def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
     """Three servers that no test pauses or ends."""
     with ZooKeeper(tmp_path_factory.mktemp("ensemble"), 3) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def three_brokers(
+    tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeper
+) -> Iterator[BrokerCluster]:
+    """Three brokers whose topics ask for two in-sync replicas."""
+    place = tmp_path_factory.mktemp("brokers")
+    with BrokerCluster(place, zookeeper.hosts, min_insync_replicas=2) as found:
+        yield found
+
+
+@pytest.fixture
+def cluster(three_brokers: BrokerCluster) -> Iterator[BrokerCluster]:
+    """Three brokers that a test may pause, stop and kill: all run again for the next one."""
+    yield three_brokers
+    three_brokers.mend()

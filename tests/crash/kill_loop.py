@@ -8,109 +8,44 @@ import argparse
 import random
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.support.load import SETTLE_SECONDS_MAX, Kept, Load, kept
 from tests.support.process import BrokerProcess
 
 TOPIC = "ridden"
 PARTITIONS = 3
 ACKNOWLEDGED_BETWEEN_KILLS_MIN = 1000
 ANSWER_SECONDS_MAX = 1.0
-IN_FLIGHT_MAX = 20_000
-SETTLE_SECONDS_MAX = 120
-
-
-@dataclass
-class Load:
-    """An idempotent producer in a thread; remembers what was acknowledged, and where."""
-
-    bootstrap: str
-    event_ms: int = 0
-    """Timestamp of all records; 0: the time of sending."""
-    acknowledged: dict[tuple[int, int], int] = field(default_factory=dict)
-    """(partition, number) → offset."""
-    failed: list[str] = field(default_factory=list)
-    _stop: threading.Event = field(default_factory=threading.Event)
-
-    def __post_init__(self) -> None:
-        self._producer = Producer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 2,
-                "message.timeout.ms": SETTLE_SECONDS_MAX * 1000,
-                "reconnect.backoff.ms": 10,
-                "reconnect.backoff.max.ms": 100,
-                "retry.backoff.ms": 10,
-                "retry.backoff.max.ms": 100,
-                "topic.metadata.refresh.fast.interval.ms": 50,
-                "log_level": 0,
-            }
-        )
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        number = 0
-        while not self._stop.is_set():
-            if len(self._producer) > IN_FLIGHT_MAX:
-                self._producer.poll(0.01)
-                continue
-            for _ in range(50):
-                number += 1
-                for partition in range(PARTITIONS):
-                    self._send(partition, number)
-            self._producer.poll(0.002)
-
-    def _send(self, partition: int, number: int) -> None:
-        def delivered(error: object, message: object) -> None:
-            if error is not None:
-                self.failed.append(str(error))
-            else:
-                self.acknowledged[partition, number] = message.offset()  # type: ignore[attr-defined]
-
-        value = b"%012d" % number + bytes(88)
-        self._producer.produce(
-            TOPIC, value, partition=partition, timestamp=self.event_ms, on_delivery=delivered
-        )
-
-    def finish(self) -> None:
-        """Stop sending and wait until every record has its answer."""
-        self._stop.set()
-        self._thread.join()
-        left = self._producer.flush(SETTLE_SECONDS_MAX)
-        if left:
-            self.failed.append(f"{left} records never answered")
+PROMPT: dict[str, Any] = {
+    "linger.ms": 2,
+    "message.timeout.ms": SETTLE_SECONDS_MAX * 1000,
+    "reconnect.backoff.ms": 10,
+    "reconnect.backoff.max.ms": 100,
+    "retry.backoff.ms": 10,
+    "retry.backoff.max.ms": 100,
+    "topic.metadata.refresh.fast.interval.ms": 50,
+}
+"""What has the producer back at once after a start."""
 
 
 @dataclass(frozen=True)
 class Verdict:
     """What the log holds against what was acknowledged."""
 
-    acknowledged: int
-    lost: int
-    duplicated: int
-    out_of_order: int
+    kept: Kept
     failed: list[str]
     starts: list[float]
     between_kills_min: int
 
     def holds(self) -> bool:
-        return not (
-            self.lost
-            or self.duplicated
-            or self.out_of_order
-            or self.failed
-            or self.between_kills_min < ACKNOWLEDGED_BETWEEN_KILLS_MIN
-        )
+        enough = self.between_kills_min >= ACKNOWLEDGED_BETWEEN_KILLS_MIN
+        return self.kept.holds() and not self.failed and enough
 
     def prompt(self) -> bool:
         """Every start was quick: asked of a machine with nothing else to do (`make crash`)."""
@@ -118,43 +53,10 @@ class Verdict:
 
     def __str__(self) -> str:
         return (
-            f"acknowledged {self.acknowledged} (at least {self.between_kills_min} between kills), "
-            f"lost {self.lost}, duplicated {self.duplicated}, out of order {self.out_of_order}, "
-            f"failed {len(self.failed)} {self.failed[:3]}; exec to answering: "
+            f"acknowledged {self.kept.acknowledged} (at least {self.between_kills_min} between "
+            f"kills), {self.kept}, failed {len(self.failed)} {self.failed[:3]}; exec to answering: "
             f"max {max(self.starts):.3f} s over {len(self.starts)} starts"
         )
-
-
-def read_all(bootstrap: str) -> Iterator[tuple[int, int, int]]:
-    """(partition, offset, number) of every record there is."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False}
-    # Where connecting takes long librdkafka begins anew, and fails what was asked meanwhile.
-    settings["metadata.recovery.strategy"] = "none"
-    consumer = Consumer(settings | {"check.crcs": True, "log_level": 0})
-    places = [TopicPartition(TOPIC, index, 0) for index in range(PARTITIONS)]
-    left = sum(consumer.get_watermark_offsets(place, timeout=10)[1] for place in places)
-    consumer.assign(places)
-    deadline = time.monotonic() + SETTLE_SECONDS_MAX
-    while left and time.monotonic() < deadline:
-        for message in consumer.consume(10_000, 1.0):
-            left -= 1
-            yield message.partition(), message.offset(), int(message.value()[:12])
-    consumer.close()
-
-
-def judge(load: Load, bootstrap: str, starts: list[float], between: int) -> Verdict:
-    """Compare what is there with what was acknowledged."""
-    at: dict[tuple[int, int], int] = {}
-    duplicated = out_of_order = 0
-    last = dict.fromkeys(range(PARTITIONS), 0)
-    for partition, offset, number in read_all(bootstrap):
-        duplicated += (partition, number) in at
-        out_of_order += number < last[partition]
-        last[partition] = max(last[partition], number)
-        at[partition, number] = offset
-    lost = sum(at.get(place) != offset for place, offset in load.acknowledged.items())
-    counts = (len(load.acknowledged), lost, duplicated, out_of_order)
-    return Verdict(*counts, load.failed, starts, between)
 
 
 def ride(directory: Path, kills: int, seed: int, event_ms: int = 0) -> Verdict:
@@ -167,7 +69,7 @@ def ride(directory: Path, kills: int, seed: int, event_ms: int = 0) -> Verdict:
         [NewTopic(TOPIC, PARTITIONS, 1, config={"retention.ms": "-1"})]
     ).values():
         future.result(30)
-    load = Load(broker.bootstrap, event_ms)
+    load = Load(broker.bootstrap, TOPIC, PARTITIONS, PROMPT, event_ms)
     between_min = sys.maxsize
     try:
         for _ in range(kills):
@@ -183,7 +85,11 @@ def ride(directory: Path, kills: int, seed: int, event_ms: int = 0) -> Verdict:
             starts.append(broker.start())
     finally:
         load.finish()
-        verdict = judge(load, broker.bootstrap, starts, between_min) if broker.process else None
+        verdict = (
+            Verdict(kept(load, broker.bootstrap), load.failed, starts, between_min)
+            if broker.process
+            else None
+        )
         broker.stop()
     assert verdict is not None
     return verdict

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -54,11 +54,21 @@ class BrokerCluster(StartsAndStops):
             )
             for number in range(count)
         ]
+        self._paused: set[int] = set()
 
     @property
     def bootstrap(self) -> str:
         """All brokers, as in `bootstrap.servers`."""
         return ",".join(broker.bootstrap for broker in self.brokers)
+
+    @property
+    def running(self) -> dict[int, BrokerProcess]:
+        """Those that neither ended nor stand still."""
+        return {
+            number: broker
+            for number, broker in enumerate(self.brokers)
+            if broker.process is not None and number not in self._paused
+        }
 
     @property
     def output(self) -> str:
@@ -75,8 +85,8 @@ class BrokerCluster(StartsAndStops):
 
     def stop(self) -> None:
         """End all cleanly, one after the other; those that were paused go on first."""
-        for broker in self.brokers:
-            self._signal(broker, signal.SIGCONT)
+        for number, broker in enumerate(self.brokers):
+            self.resume(number)
             broker.stop()
 
     def kill(self) -> None:
@@ -87,19 +97,38 @@ class BrokerCluster(StartsAndStops):
     def pause(self, number: int) -> None:
         """Make one stand still, its connections open."""
         self._signal(self.brokers[number], signal.SIGSTOP)
+        self._paused.add(number)
 
     def resume(self, number: int) -> None:
         self._signal(self.brokers[number], signal.SIGCONT)
+        self._paused.discard(number)
+
+    def mend(self) -> None:
+        """Have all brokers run again; return when every one of them tells of all."""
+        for number, broker in enumerate(self.brokers):
+            self.resume(number)
+            if broker.process is None:
+                broker.start()
+        self.until_all_are_here()
 
     def admin(self) -> AdminClient:
-        """A client; keep it while its futures are waited for."""
-        return AdminClient({"bootstrap.servers": self.bootstrap})
+        """A client of those that run; keep it while its futures are waited for."""
+        return self._admin_of(*self.running.values())
+
+    def _admin_of(self, *brokers: BrokerProcess) -> AdminClient:
+        addresses = ",".join(broker.bootstrap for broker in brokers)
+        return AdminClient({"bootstrap.servers": addresses, "log_level": 0})
 
     def until_all_are_here(self) -> None:
-        """Return when every broker that runs is told of by the cluster."""
-        running = {n for n, broker in enumerate(self.brokers) if broker.process is not None}
-        admin = self.admin()
-        until(lambda: admin.list_topics(timeout=10).brokers.keys() == running, "all brokers here")
+        """Return when every broker that runs tells of all that do, and of no other."""
+        for number, broker in self.running.items():
+            admin = self._admin_of(broker)
+            until(
+                lambda admin=admin: (
+                    admin.list_topics(timeout=10).brokers.keys() == self.running.keys()
+                ),  # type: ignore[misc]
+                f"broker {number} tells of all brokers",
+            )
 
     def create(self, topic: str, partitions: int = 1, replicas: int = 3, **config: Any) -> None:
         """Make a topic; return when all its replicas are in sync."""
@@ -113,6 +142,20 @@ class BrokerCluster(StartsAndStops):
         """The id of its leader, -1 where it has none, as the controller knows it."""
         found = self.admin().list_topics(topic, timeout=10).topics[topic]
         return int(found.partitions[partition].leader)
+
+    def controller(self) -> int:
+        """The id of the controller, -1 where the brokers know of none."""
+        return int(self.admin().list_topics(timeout=10).controller_id)
+
+    def until_led(self, topic: str, by_others_than: Collection[int] = ()) -> None:
+        """Return when each of its partitions has a leader, and none of these."""
+
+        def led() -> bool:
+            found = self.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
+            leaders = {partition.leader for partition in found}
+            return bool(found) and not leaders & {-1, *by_others_than}
+
+        until(led, f"leaders of {topic} beside {by_others_than}")
 
     def in_sync(self, topic: str) -> dict[int, tuple[set[int], set[int]]]:
         """Of each partition the assigned and the in-sync replicas."""

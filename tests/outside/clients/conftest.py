@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.outside.clients.clients.base import QUICK
 from tests.support.process import BrokerProcess
 
 PROPERTY = "client x scenario"
@@ -22,17 +23,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if given:
         yield given
         return
-    quick: dict[str, Any] = {
-        "group_consumer_min_heartbeat_interval_ms": 100,
-        "group_consumer_heartbeat_interval_ms": 300,
-        "group_consumer_min_session_timeout_ms": 6_000,
-        "group_consumer_session_timeout_ms": 6_000,
-        "group_consumer_assignment_interval_ms": 100,
-        "group_share_assignment_interval_ms": 0,
-        "group_min_session_timeout_ms": 2_000,
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
-    }
-    with BrokerProcess(tmp_path_factory.mktemp("compat"), **quick) as broker:
+    with BrokerProcess(tmp_path_factory.mktemp("compat"), **QUICK) as broker:
         yield broker.bootstrap
 
 

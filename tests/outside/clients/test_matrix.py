@@ -15,11 +15,12 @@ from tests.outside.clients.scenarios import SCENARIOS, round_trip, some
 assert scenarios_newer  # they enter themselves into SCENARIOS
 assert scenarios_txn
 
-CLIENTS: dict[str, Callable[[str], Client]] = {
+CLIENTS: dict[str, Callable[..., Client]] = {
     Aio.name: Aio,
     Confluent.name: Confluent,
     KafkaPython.name: KafkaPython,
 }
+"""Made with the brokers' addresses, and how many replicas its topics are to have."""
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

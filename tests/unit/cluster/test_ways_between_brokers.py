@@ -314,6 +314,23 @@ def test_the_controller_is_asked_so_often_and_then_the_broker_stops_all_the_same
     play(story, controlled_shutdown_retry_backoff_ms="7000")
 
 
+def test_brokers_that_all_stop_wait_for_nobody_to_lead_what_they_led(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        for number, replicas in enumerate(((ZERO, ONE), (ONE, TWO), (TWO, ZERO))):
+            await created(cluster, f"t{number}", *replicas)
+        began = now()
+        await cluster.stop(2)
+        await cluster.stop(0)
+        await cluster.stop(1)
+        assert now() - began < 7
+        assert "stopping while" not in caplog.text
+
+    play(story, controlled_shutdown_retry_backoff_ms="7000")
+
+
 def test_the_controller_hands_over_what_it_leads_and_then_the_cluster() -> None:
     async def story(cluster: SimCluster) -> None:
         await started(cluster, 0, 1)

@@ -30,6 +30,8 @@ T = TypeVar("T")
 SHOWN_SECONDS_MAX = 10.0
 """How long is waited until this broker hears of a topic that the controller has created."""
 _CREATION_SECONDS = 30.0
+_ASKED_AGAIN_SECONDS = 0.1
+"""Between two questions to controllers that may have gone, while this broker stops."""
 _UNAVAILABLE = ErrorCode.LEADER_NOT_AVAILABLE
 
 
@@ -96,23 +98,37 @@ class ControllerLink:
     async def hand_over(self) -> None:
         """Have others lead what this broker leads: it is about to stop (controlled shutdown)."""
         config = self._broker.config
+        pause = config.controlled_shutdown_retry_backoff_ms / 1000
         left: Sequence[TopicPartition] = ()
         reason = ""
-        for attempt in range(config.controlled_shutdown_max_retries):
-            if attempt:
-                await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
+        for more in reversed(range(config.controlled_shutdown_max_retries)):
             try:
-                left, reason = await self._hand_over_once(), "nobody else in sync can lead it"
+                left = await self._hand_over_soon(pause if more else 0.0)
             except (ApiError, ClientError) as error:
                 reason = str(error)
                 continue
             if not left:
                 return
+            reason = "nobody else in sync can lead it"
+            if more:
+                await asyncio.sleep(pause)
         named = f"{left[0]} and others" if len(left) > 1 else str(left[0]) if left else "partitions"
         _logger.warning(
             "stopping while this broker leads %s: %s; they have no leader until it is back, or"
             " another is elected", named, reason,
         )  # fmt: skip
+
+    async def _hand_over_soon(self, seconds_max: float) -> Sequence[TopicPartition]:
+        """Ask until a controller answers: where it stops too, another is elected in moments."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds_max
+        while True:
+            try:
+                return await self._hand_over_once()
+            except (ApiError, ClientError):
+                if loop.time() >= deadline:
+                    raise
+            await asyncio.sleep(min(_ASKED_AGAIN_SECONDS, deadline - loop.time()))
 
     async def _hand_over_once(self) -> Sequence[TopicPartition]:
         own, epoch = self._broker.broker_id, self._epoch

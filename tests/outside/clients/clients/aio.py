@@ -116,7 +116,8 @@ class AioTransactions:
 class Aio:
     name = "aiokafka"
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
+        self._replicas = replicas
         self._base: dict[str, Any] = {"bootstrap_servers": bootstrap}
 
     def unsupported(self) -> Iterable[str]:
@@ -257,7 +258,7 @@ class Aio:
         return AioTransactions(self._base | settings)
 
     def create_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None:
-        wanted = NewTopic(topic, partitions, 1, topic_configs=config)
+        wanted = NewTopic(topic, partitions, self._replicas, topic_configs=config)
         self._with_admin(lambda admin: admin.create_topics([wanted]))
 
     def delete_topic(self, topic: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 NEWER = (
     "newer: group rebalances",
@@ -13,6 +13,18 @@ NEWER = (
     "newer: back to classic, live",
 )
 """Scenarios of KIP-848's group protocol, which not every library has."""
+
+QUICK: dict[str, Any] = {
+    "group_consumer_min_heartbeat_interval_ms": 100,
+    "group_consumer_heartbeat_interval_ms": 300,
+    "group_consumer_min_session_timeout_ms": 6_000,
+    "group_consumer_session_timeout_ms": 6_000,
+    "group_consumer_assignment_interval_ms": 100,
+    "group_share_assignment_interval_ms": 0,
+    "group_min_session_timeout_ms": 2_000,
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
+}
+"""Settings of a broker with which groups and transactions do not wait longer than they must."""
 
 Headers = tuple[tuple[str, bytes | None], ...]
 

@@ -96,7 +96,8 @@ class ConfluentTransactions:
 class Confluent:
     name = "confluent-kafka"
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
+        self._replicas = replicas
         self._base: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0}
         self._admin = AdminClient(self._base)
 
@@ -218,7 +219,7 @@ class Confluent:
         return ConfluentTransactions(self._base | settings)
 
     def create_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None:
-        wanted = NewTopic(topic, partitions, 1, config=config)
+        wanted = NewTopic(topic, partitions, self._replicas, config=config)
         self._admin.create_topics([wanted])[topic].result(30)
 
     def delete_topic(self, topic: str) -> None:

@@ -125,7 +125,8 @@ class KafkaPythonTransactions:
 class KafkaPython:
     name = "kafka-python"
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
+        self._replicas = replicas
         self._base: dict[str, Any] = {"bootstrap_servers": bootstrap}
 
     def unsupported(self) -> Iterable[str]:
@@ -244,7 +245,7 @@ class KafkaPython:
 
     def create_topic(self, topic: str, partitions: int, config: dict[str, str]) -> None:
         with self._admin() as admin:
-            admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=config)])
+            admin.create_topics([NewTopic(topic, partitions, self._replicas, topic_configs=config)])
 
     def delete_topic(self, topic: str) -> None:
         with self._admin() as admin:

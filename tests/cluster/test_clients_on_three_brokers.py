@@ -1,0 +1,30 @@
+"""Every scenario of every stock Python client, on three brokers with three replicas of all."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.outside.clients.clients.base import QUICK
+from tests.outside.clients.scenarios import SCENARIOS
+from tests.outside.clients.test_matrix import CLIENTS
+from tests.support.broker_cluster import BrokerCluster
+from tests.support.zookeeper import ZooKeeper
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeper) -> Iterator[str]:
+    place = tmp_path_factory.mktemp("clients")
+    settings = {"default_replication_factor": 3, "min_insync_replicas": 2, **QUICK}
+    with BrokerCluster(place, zookeeper.hosts, **settings) as found:
+        yield found.bootstrap
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.filterwarnings("default")
+def test_a_stock_client_does_on_three_brokers(client: str, scenario: str, bootstrap: str) -> None:
+    library = CLIENTS[client](bootstrap, replicas=3)
+    if scenario in library.unsupported():
+        pytest.skip(f"{client} has no such feature")
+    SCENARIOS[scenario](library, f"t-{uuid.uuid4()}")
