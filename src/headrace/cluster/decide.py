@@ -15,6 +15,7 @@ from headrace.cluster.cluster_facts import Change, ClusterFacts, Decision
 from headrace.cluster.events import (
     BrokersJoined,
     BrokersLeft,
+    DirectoriesFailed,
     ElectionAsked,
     ElectionType,
     Event,
@@ -138,6 +139,12 @@ def _(event: ReplicasFailed, facts: ClusterFacts) -> Decision:
         if name in facts.topics and name not in facts.deleting
     )
     return Decision(tuple(_without(facts, hit, frozenset((event.broker,)))))
+
+
+@_decide.register
+def _(event: DirectoriesFailed, facts: ClusterFacts) -> Decision:
+    """Repeat the orders for all replicas there."""
+    return decide(facts, BrokersJoined([who for who in event.brokers if who in facts.brokers]))
 
 
 @_decide.register

@@ -34,6 +34,7 @@ CONFIG_CHANGES = "/config/changes"
 DELETE_TOPICS = "/admin/delete_topics"
 ELECTIONS = "/admin/preferred_replica_election"
 REASSIGNMENTS = "/admin/reassign_partitions"
+DIRECTORY_FAILURES = "/log_dir_event_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
 NO_FEATURES = b'{"features":{},"version":2,"status":1}'
@@ -56,7 +57,7 @@ ROOTS = (
     CLIENT_METRICS_CONFIGS,
     DELETE_TOPICS,
     "/isr_change_notification",
-    "/log_dir_event_notification",
+    DIRECTORY_FAILURES,
     PRODUCER_ID_BLOCK,
 )
 """Made at every start where they are missing, as Kafka makes its persistent paths."""
