@@ -1,7 +1,7 @@
 """Whatever happens to a cluster, in whatever order, and whatever becomes of writes and answers."""
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from hypothesis import settings
@@ -13,6 +13,7 @@ from headrace.cluster import znodes
 from headrace.cluster.catalog import Catalog
 from headrace.cluster.cluster_facts import Change, ClusterFacts
 from headrace.cluster.decide import decide
+from headrace.cluster.doubts import LOST, Doubt, Registered
 from headrace.cluster.events import (
     BrokersJoined,
     BrokersLeft,
@@ -34,7 +35,7 @@ from headrace.cluster.topic_creation import Planned
 from headrace.cluster.writer import Outcome, Writer
 from headrace.cluster.znodes import PartitionState
 from headrace.model.errors import ErrorCode
-from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.ports.store import Node, Operation, SessionEvents, SessionLost, Set
 from headrace.replication.controller_calls import AskedIsr
 from headrace.testing.sim.ensemble import Ensemble, EnsembleSession
@@ -45,6 +46,7 @@ NAMES = ("a", "b", "c")
 FATES = ("written", "written", "written", "lost after", "lost before", "another was faster")
 
 brokers = st.sampled_from(BROKERS)
+ends = st.sampled_from((LOST, Doubt(LeaderEpoch(-1), Offset(0)), Doubt(LeaderEpoch(3), Offset(9))))
 replicas = st.lists(brokers, min_size=1, max_size=3, unique=True).map(tuple)
 fates = st.sampled_from(FATES)
 
@@ -93,7 +95,7 @@ class Cluster(RuleBasedStateMachine):
         self.unclean_asked = False
         self.sure = True
         for broker in BROKERS:
-            self.enter(broker)
+            self.enter(broker, {})
 
     def teardown(self) -> None:
         if hasattr(self, "loop"):
@@ -102,9 +104,10 @@ class Cluster(RuleBasedStateMachine):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
 
-    def enter(self, broker: BrokerId) -> None:
+    def enter(self, broker: BrokerId, doubted: Mapping[TopicPartition, Doubt]) -> None:
         self.epoch += 1
-        self.facts.brokers[broker] = BrokerInfo(broker, (), None, self.epoch)
+        registered = Registered(BrokerInfo(broker, (), None, self.epoch), doubted)
+        self.facts.register([registered])
 
     # --- what is there -------------------------------------------------------------------------
 
@@ -204,17 +207,26 @@ class Cluster(RuleBasedStateMachine):
         if len(topic.node.partitions) < 5:
             self.happens(TopicGrown(topic.name, len(topic.node.partitions), added), fate)
 
-    @rule(broker=brokers, fate=fates)
-    def join(self, broker: BrokerId, fate: str) -> None:
-        if broker not in self.facts.brokers:
-            self.enter(broker)
-            self.happens(BrokersJoined([broker]), fate)
+    @rule(broker=brokers, data=st.data(), fate=fates)
+    def join(self, broker: BrokerId, data: st.DataObject, fate: str) -> None:
+        """A broker comes; some of its replicas may lack what was committed."""
+        if broker in self.facts.brokers:
+            return
+        held = [
+            TopicPartition(topic.name, index) for topic, index in self.facts.partitions_of([broker])
+        ]
+        doubted = {key: data.draw(ends, "doubt") for key in held if data.draw(st.booleans())}
+        self.enter(broker, doubted)
+        self.happens(BrokersJoined([broker]), fate)
+        if self.sure:
+            for key in doubted:
+                state = self.facts.topics[key.topic].states[key.partition]
+                assert state.leader == -1 or broker not in state.isr or state.isr == (broker,)
 
     @rule(broker=brokers, fate=fates)
     def leave(self, broker: BrokerId, fate: str) -> None:
         if self.facts.brokers.pop(broker, None) is not None:
-            self.facts.leaving.discard(broker)
-            self.facts.failed = {pair for pair in self.facts.failed if pair[0] != broker}
+            self.facts.keep(set(self.facts.brokers))
             self.happens(BrokersLeft([broker]), fate)
 
     @precondition(lambda self: self.there())

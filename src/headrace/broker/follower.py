@@ -31,7 +31,7 @@ class Follower:
     """One leader followed in one epoch. It ends with the partition's next role."""
 
     __slots__ = (
-        "_following", "ended", "has_all", "leader", "leader_high_watermark", "unclean",
+        "_following", "ended", "leader", "leader_high_watermark", "unclean",
     )  # fmt: skip
 
     def __init__(self, following: Following, leader: BrokerId, *, unclean: bool) -> None:
@@ -42,8 +42,6 @@ class Follower:
         self.leader_high_watermark = _NOWHERE
         """0 until the leader has said that it has all that is here: what an earlier leader left at
         the end may lie below the new one's high watermark, and is not what was committed."""
-        self.has_all = False
-        """Whether the leader had nothing more at some time, and all it had was committed."""
         self.ended = False
 
     def committed_end(self) -> Offset:
@@ -66,8 +64,6 @@ class Follower:
         if data:
             append_as_follower(following.log, data, now_ms)
             following.flush()
-        elif leader_high_watermark == following.log.end_offset:
-            self.has_all = True
         self.leader_high_watermark = leader_high_watermark
         following.advance(self.committed_end())
         return following.log.end_offset

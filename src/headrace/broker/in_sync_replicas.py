@@ -69,6 +69,7 @@ class InSyncReplicas:
 
     __slots__ = (
         "_answer_unknown",
+        "_order",
         "_own",
         "_progress",
         "assigned",
@@ -84,6 +85,8 @@ class InSyncReplicas:
         self._own = replicas.own
         self.start = start
         self.assigned = frozenset(replicas.assigned)
+        self._order = replicas.in_sync
+        """The committed ISR as it is written: who joins comes last (Kafka's order)."""
         self.in_sync = frozenset(replicas.in_sync)
         """The committed ISR."""
         self.maximal = self.in_sync
@@ -177,9 +180,10 @@ class InSyncReplicas:
         return known.log_end < leader_end and now - known.caught_up_at > lag_seconds_max
 
     def _ask_for(self, wanted: frozenset[BrokerId]) -> IsrChange:
+        stay = [replica for replica in self._order if replica in wanted]
         members = tuple(
             (replica, known.replica_epoch if (known := self._progress.get(replica)) else -1)
-            for replica in sorted(wanted)
+            for replica in (*stay, *sorted(wanted - self.in_sync))
         )
         self.pending = IsrChange(self.partition_epoch, members)
         self.maximal = self.maximal | wanted
@@ -189,6 +193,7 @@ class InSyncReplicas:
         """Take the ISR that the controller has written; False where that is old news."""
         if partition_epoch <= self.partition_epoch:
             return False
+        self._order = in_sync
         self.in_sync = self.maximal = frozenset(in_sync)
         self.partition_epoch = partition_epoch
         self.pending, self._answer_unknown = None, False

@@ -7,7 +7,7 @@ the loop has its turn between: there may be thousands.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from headrace.broker.broker import Broker
@@ -32,6 +32,15 @@ PREPARED_AT_ONCE = 100
 Failed = dict[TopicPartition, ErrorCode]
 
 
+async def _at_once(orders: Orders) -> None:
+    """Do nothing: orders are carried out as they come."""
+
+
+def _never(partition: TopicPartition) -> bool:
+    """Tell that a log that is not there is missing."""
+    return False
+
+
 class Applier:
     """The broker's end of the controller's orders. `cluster.orders.OrderTaker`."""
 
@@ -52,9 +61,10 @@ class Applier:
         self.former_epochs: Mapping[TopicPartition, LeaderEpoch] = {}
         """Under which a former process of this broker led, and no other may go on: it may have lost
         what was not flushed, and followers have it."""
-        self._hollow: set[TopicPartition] = set()
-        """Replicas that the ISR has, and whose logs were not there: they lack what was committed
-        until they have fetched it."""
+        self.before: Callable[[Orders], Awaitable[None]] = _at_once
+        """What is done with orders before they are carried out. ApiError: they are not."""
+        self.may_make: Callable[[TopicPartition], bool] = _never
+        """Whether a log that is not there never was, though its partition is not new."""
         self._turn = asyncio.Lock()
 
     async def take(self, orders: Orders) -> Failed:
@@ -66,6 +76,7 @@ class Applier:
         async with self._turn:
             self._check(orders)
             self.controller_epoch = orders.controller_epoch
+            await self.before(orders)
             failed: Failed = {}
             current = [order for order in orders.orders if self._is_current(order, failed)]
             configs = self._configs(orders)
@@ -126,7 +137,8 @@ class Applier:
     ) -> None:
         """Make the files of logs that are to be held and are not there.
 
-        A follower's may be empty always. A leader's only where nobody has led before.
+        A follower's may be empty always. A leader's only where nobody has led before, or where it
+        is known that the log was never made.
         """
         broker = self._broker
         wanted = []
@@ -140,15 +152,13 @@ class Applier:
                 continue
             if what.leader == NO_LEADER:
                 continue  # there is nobody to copy from: an empty log would pass for a whole one
-            if not what.is_new and isinstance(order, Lead):
+            if not what.is_new and isinstance(order, Lead) and not self.may_make(key):
                 _logger.error(
                     "%s is to be led here, and its log is not there: bring its directory back and "
                     "restart the broker, or delete the topic", key,
                 )  # fmt: skip
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
                 continue
-            if not what.is_new and broker.broker_id in what.isr:
-                self._hollow.add(key)
             wanted.append(NewLog(key, what.topic_id, configs[key.topic]))
         for at_once in range(0, len(wanted), PREPARED_AT_ONCE):
             some = wanted[at_once : at_once + PREPARED_AT_ONCE]
@@ -162,15 +172,14 @@ class Applier:
         new = NewLog(key, what.topic_id, configs[key.topic])
         self._epochs[key] = what.leader_epoch
         if isinstance(order, Follow):
-            self._follow(new, what)
+            self._follow(new, what, failed)
             return
         broker = self._broker
         if what.leader_epoch <= self.former_epochs.get(key, NO_EPOCH):
             failed[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
             return
         try:
-            if key in failed or self._is_hollow(key):
-                failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
+            if key in failed:
                 broker.refuse_partition(*key)
                 return
             replicas = Replicas(broker.broker_id, what.replicas, what.isr, what.partition_epoch)
@@ -185,29 +194,17 @@ class Applier:
         while partition is not None and partition.log.cutting:  # noqa: ASYNC110 - over soon
             await asyncio.sleep(CUT_LOOK_SECONDS)
 
-    def _follow(self, new: NewLog, what: Replication) -> None:
-        """Follow; where that fails this replica does not fetch, and its leader has it leave."""
+    def _follow(self, new: NewLog, what: Replication, failed: Failed) -> None:
+        """Follow; where that fails this replica does not fetch, and the controller is told."""
         if what.leader == NO_LEADER and not self._broker.has_replica(new.topic_partition):
             return
-        unclean = new.config.unclean_leader_election_enable
+        leader, epoch = what.leader, what.leader_epoch
         try:
-            self._broker.follow_partition(new, what.leader, what.leader_epoch, unclean=unclean)
+            self._broker.follow_partition(new, leader, epoch, unclean=what.recovering)
         except ApiError as error:
             _logger.error("%s follows nobody here: %s", new.topic_partition, error)
-
-    def _is_hollow(self, key: TopicPartition) -> bool:
-        """Tell whether the replica was empty though in sync, and has not fetched it all since."""
-        if key not in self._hollow:
-            return False
-        partition = self._broker.followed.get((key.topic, key.partition))
-        follower = partition.role.follower if partition is not None else None
-        if partition is None or follower is None or not follower.has_all:
-            _logger.error(
-                "%s is to be led here, and lacks what others have: its directory was empty", key
-            )
-            return True
-        self._hollow.discard(key)
-        return False
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                failed[new.topic_partition] = error.code
 
     async def _stop(self, stops: Sequence[Stop], failed: Failed) -> None:
         """Serve partitions no longer; logs that are deleted are so for good when this returns."""
@@ -215,7 +212,6 @@ class Applier:
         for done, stop in enumerate(stops, 1):
             key = stop.topic_partition
             self._epochs.pop(key, None)
-            self._hollow.discard(key)
             if not self._broker.stop_partition(*key, delete=stop.delete):
                 failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
             if stop.delete:

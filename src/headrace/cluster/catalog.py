@@ -11,6 +11,7 @@ from typing import NamedTuple
 from headrace.broker.metadata_image import BrokerInfo
 from headrace.cluster import znodes
 from headrace.cluster.config_store import ConfigStore
+from headrace.cluster.doubts import Registered
 from headrace.cluster.stored_topic import StoredTopic
 from headrace.cluster.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
@@ -104,14 +105,19 @@ class Catalog:
 
     async def brokers(self) -> list[BrokerInfo]:
         """Return the brokers that are alive, by id."""
+        return [registered.broker for registered in await self.registered()]
+
+    async def registered(self) -> list[Registered]:
+        """Return the brokers that are alive, by id, and what they say of their replicas."""
         found = []
         for name in await self.store.children(znodes.BROKER_IDS):
             path = f"{znodes.BROKER_IDS}/{name}"
             with suppress(NoNode):
                 node = await self.store.get(path)
-                broker = BrokerId(int(name))
-                found.append(znodes.decode_registration(broker, path, node.value, node.created))
-        return sorted(found, key=lambda broker: broker.broker_id)
+                broker_id = BrokerId(int(name))
+                broker = znodes.decode_registration(broker_id, path, node.value, node.created)
+                found.append(Registered(broker, znodes.decode_doubts(path, node.value)))
+        return sorted(found, key=lambda registered: registered.broker.broker_id)
 
     async def elect(self, broker: BrokerId, now_ms: int) -> bool:
         """Become the controller if nobody is; says whether we are."""

@@ -8,7 +8,7 @@ from headrace.broker.metadata_image import NO_LEADER
 from headrace.cluster import znodes
 from headrace.cluster.cluster_facts import Change, ClusterFacts
 from headrace.cluster.orders import Follow, Lead, Order, Replication, Stop
-from headrace.cluster.stored_topic import StoredTopic, first_state
+from headrace.cluster.stored_topic import NEVER_LED, StoredTopic, first_state
 from headrace.cluster.znodes import PartitionState, TopicNode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.store import Create, Operation, Set
@@ -104,9 +104,17 @@ def state_change(
         epoch = 0 if version is None else version + 1
         orders += orders_of(after, index, state, epoch, is_new=version is None)
     key = TopicPartition(topic.name, index)
+    before = topic.states.get(index, NEVER_LED)
+    elected = state.leader != NO_LEADER and state.leader_epoch > before.leader_epoch
+    sure = state.leader in before.isr and (state.leader, key) not in facts.doubts
     orders += ((broker, Stop(key, topic.topic_id, state.leader_epoch, True)) for broker in dropped)
     return Change(
-        topic.name, tuple(operations), node=node, states=((index, state),), orders=tuple(orders)
+        topic.name,
+        tuple(operations),
+        node=node,
+        states=((index, state),),
+        unclean=elected and state.recovering and not sure,
+        orders=tuple(orders),
     )
 
 
@@ -147,6 +155,7 @@ def orders_of(
         replicas,
         partition_epoch,
         is_new,
+        state.recovering,
     )
     for broker in replicas:
         leads = broker == state.leader != NO_LEADER

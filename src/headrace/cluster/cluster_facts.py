@@ -1,10 +1,17 @@
 """What the controller knows of the store: topics, the versions they were read at, who is alive."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from headrace.broker.metadata_image import BrokerInfo, ImageDelta, PartitionInfo, TopicInfo
+from headrace.broker.metadata_image import (
+    NO_LEADER,
+    BrokerInfo,
+    ImageDelta,
+    PartitionInfo,
+    TopicInfo,
+)
+from headrace.cluster.doubts import Doubt, Registered
 from headrace.cluster.orders import Order
 from headrace.cluster.stored_topic import StoredTopic
 from headrace.cluster.znodes import PartitionState, TopicNode
@@ -27,6 +34,8 @@ class Change(NamedTuple):
     grown: bool = False
     """`node` has more partitions."""
     states: tuple[tuple[int, PartitionState], ...] = ()
+    unclean: bool = False
+    """The leader of `states` was elected though it may lack committed records."""
     shown: tuple[int, ...] = ()
     """Partitions whose states clients may not know."""
     orders: tuple[tuple[BrokerId, Order], ...] = ()
@@ -52,6 +61,8 @@ class ClusterFacts:
         """Alive, and asked to hand over what they lead."""
         self.failed: set[tuple[BrokerId, TopicPartition]] = set()
         """Replicas whose directory has failed."""
+        self.doubts: dict[tuple[BrokerId, TopicPartition], Doubt] = {}
+        """Replicas that may lack what was committed, as their brokers' registrations say."""
         self.topics: dict[str, StoredTopic] = {}
         self.deleting: set[str] = set()
         """Topics of which the store still knows something, and nobody may."""
@@ -59,6 +70,20 @@ class ClusterFacts:
         """Topics of which the store holds what cannot be understood: that was said."""
         self.unclean_default = False
         """unclean.leader.election.enable, where the topic does not say."""
+
+    def register(self, registered: Iterable[Registered]) -> None:
+        """Take brokers in that are alive, with what they say of their replicas."""
+        for broker, doubts in registered:
+            self.brokers[broker.broker_id] = broker
+            for partition, doubt in doubts.items():
+                self.doubts[broker.broker_id, partition] = doubt
+
+    def keep(self, alive: Collection[BrokerId]) -> None:
+        """Know of no other broker any more."""
+        self.brokers = {key: broker for key, broker in self.brokers.items() if key in alive}
+        self.leaving.intersection_update(alive)
+        self.failed = {pair for pair in self.failed if pair[0] in alive}
+        self.doubts = {pair: doubt for pair, doubt in self.doubts.items() if pair[0] in alive}
 
     def is_registered_as(self, broker: BrokerId, epoch: int) -> bool:
         """Tell whether `epoch` is that of the broker's present registration; -1: nobody knows."""
@@ -102,6 +127,14 @@ class ClusterFacts:
         for index, state in change.states:
             topic.states[index] = state
             topic.versions[index] = topic.versions.get(index, -1) + 1
+            self._settle(TopicPartition(change.topic, index), state)
+
+    def _settle(self, partition: TopicPartition, state: PartitionState) -> None:
+        """Forget doubts that a state takes into account: who is in its ISR belongs there."""
+        if self.doubts:
+            for broker in self.topics[partition.topic].node.partitions[partition.partition]:
+                if state.leader != NO_LEADER or broker not in state.isr:
+                    self.doubts.pop((broker, partition), None)
 
     def forget(self, name: str) -> None:
         """Forget the topic: the store knows nothing of it any more."""

@@ -25,6 +25,7 @@ from headrace.cluster.controller_port import ReplicasPort, Spend, freely
 from headrace.cluster.controller_term import ControllerTerm, Result
 from headrace.cluster.events import Event
 from headrace.cluster.orders import Failed, Orders, OrderTaker
+from headrace.cluster.own_doubts import OwnDoubts
 from headrace.cluster.own_registration import OwnRegistration
 from headrace.cluster.peers.order_peers import NoPeers, Peers
 from headrace.cluster.producer_id_blocks import ProducerIdBlocks
@@ -35,7 +36,7 @@ from headrace.cluster.topic_requests import TopicRequests
 from headrace.cluster.znodes import ProducerIdBlock
 from headrace.config.log_config import LogConfig
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
-from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import SessionEvents, Store, StoreError
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Controller:
         self._late: list[tuple[BrokerId, Orders, Failed]] = []
         self._term: ControllerTerm | None = None
         self._registration = OwnRegistration(broker, store)
+        self._doubts = OwnDoubts(broker)
         self._topics = TopicRequests(broker, self._decided)
         self.forward(self._create_one, lambda: self.reserve_producer_ids(broker.broker_id))
         self._unwatch: list[Callable[[], None]] = []
@@ -113,6 +115,8 @@ class Controller:
         """Return with which settings to load a partition's log: its topic's, before `start`."""
         await self._catalog.prepare()
         await self.settings.load()
+        if self._store.shared:
+            await self._doubts.judge()
         return await self.settings.log_configs()
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
@@ -127,8 +131,9 @@ class Controller:
         await catalog.prepare()
         await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
         if self._store.shared:
-            self.applier.former_epochs = await self._led_before()
-        self.applier.broker_epoch = await self._registration.announce(endpoints)
+            await self._look_back()
+        registration = self._registration
+        self.applier.broker_epoch = await registration.announce(endpoints, self._doubts.doubts)
         await self.settings.load()
         if self._store.shared:
             for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
@@ -138,15 +143,24 @@ class Controller:
         async with self._change:
             await self._stand()
 
-    async def _led_before(self) -> dict[TopicPartition, LeaderEpoch]:
-        """Return under which epochs the store has this broker lead, before it has registered."""
+    async def _look_back(self) -> None:
+        """See what the store has this broker lead and hold, before it has registered."""
+        topics = (await self._catalog.topics(passed_over=[])).values()
         me = self.broker.broker_id
-        return {
+        self.applier.former_epochs = {
             TopicPartition(topic.name, index): state.leader_epoch
-            for topic in (await self._catalog.topics()).values()
+            for topic in topics
             for index, state in topic.states.items()
             if state.leader == me
         }
+        self._doubts.find(topics)
+        await self._doubts.settle()
+        self.applier.may_make = self._doubts.may_make
+        self.applier.before = self._before_orders
+
+    async def _before_orders(self, orders: Orders) -> None:
+        """End the doubts that the controller knows of."""
+        await self._doubts.heard(orders, self.applier.broker_epoch, self._registration.doubt)
 
     async def stop(self) -> None:
         """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""

@@ -69,7 +69,7 @@ class ControllerTerm:
         """Take the cluster as the store has it; every broker is told all it must know."""
         facts, catalog, broker = self.facts, self._catalog, self._broker
         facts.unclean_default = broker.config.unclean_leader_election_enable
-        facts.brokers = {broker.broker_id: broker for broker in await catalog.brokers()}
+        facts.register(await catalog.registered())
         # One's own store is mended; among others' brokers, one topic must not stop all the others.
         facts.topics = await catalog.topics(
             passed_over=facts.passed_over if catalog.store.shared else None
@@ -84,7 +84,9 @@ class ControllerTerm:
             dead = [
                 leader for leader in leaders if leader not in facts.brokers and leader != NO_LEADER
             ]
-            await self._writer.carry_out(BrokersLeft(dead), Outcome())
+            outcome = Outcome()
+            await self._writer.carry_out(BrokersLeft(dead), outcome)
+            self._note_unclean(outcome.taken)
         else:
             await self._finish_deletions()
             await adopt(catalog, facts, self._writer, broker)
@@ -105,6 +107,7 @@ class ControllerTerm:
         try:
             await self._writer.carry_out(event, outcome)
         finally:
+            self._note_unclean(outcome.taken)
             failed = await self._send(outcome.taken)
         led = {
             key: code
@@ -121,30 +124,43 @@ class ControllerTerm:
     async def brokers_changed(self) -> None:
         """Look who is registered, and act on who came, went, or was away in between."""
         facts = self.facts
-        alive = {broker.broker_id: broker for broker in await self._catalog.brokers()}
-        same = {key: broker for key, broker in facts.brokers.items() if alive.get(key) == broker}
-        left = [key for key in facts.brokers if key not in same]
-        joined = [key for key in alive if key not in same]
+        alive = await self._catalog.registered()
+        known = facts.brokers
+        joined = [found for found in alive if known.get(found.broker.broker_id) != found.broker]
+        new = {found.broker.broker_id for found in joined}
+        same = {found.broker.broker_id for found in alive} - new
+        left = [broker for broker in known if broker not in same]
         if not left and not joined:
             return
-        facts.brokers = same
-        facts.leaving.difference_update(left)
-        facts.failed = {pair for pair in facts.failed if pair[0] not in left}
+        facts.keep(same)
         if left:
             await self.carry_out(BrokersLeft(left))
-        facts.brokers = alive
-        await self._greet(joined)
+        facts.register(joined)
+        await self._greet(sorted(new))
 
     async def _greet(self, joined: Sequence[BrokerId]) -> None:
         """Give the brokers that came what they can lead, and tell all who is there."""
         outcome = Outcome()
         mine = not self._catalog.store.shared
         await self._writer.carry_out(BrokersJoined(joined, logs_made=mine), outcome)
+        self._note_unclean(outcome.taken)
         stops = [] if mine else self._stops()
         failed = await self._send([*outcome.taken, *stops], joined)
         await self._end_deletions(stops, failed)
         if not mine:
             await self._follow_up(outcome.taken, failed)
+
+    def _note_unclean(self, taken: Iterable[Change]) -> None:
+        """Log and count elections of leaders that may lack committed records."""
+        for change in taken:
+            if change.unclean:
+                ((index, state),) = change.states
+                self._broker.metrics.unclean_elections += 1
+                _logger.warning(
+                    "%s-%d: broker %d leads it from epoch %d on, and may lack committed records:"
+                    " nobody that surely has them could lead; the other replicas follow it",
+                    change.topic, index, state.leader, state.leader_epoch,
+                )  # fmt: skip
 
     def _stops(self) -> list[Change]:
         """Return what is to be said again of topics whose deletion has begun."""

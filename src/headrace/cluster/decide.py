@@ -15,6 +15,7 @@ from headrace.cluster.cluster_facts import Change, ClusterFacts, Decision
 from headrace.cluster.events import (
     BrokersJoined,
     BrokersLeft,
+    DirectoriesFailed,
     ElectionAsked,
     ElectionType,
     Event,
@@ -105,13 +106,15 @@ def _(event: TopicGrown, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: BrokersJoined, facts: ClusterFacts) -> Decision:
-    """Give a leader to partitions that have none; tell all others' replicas there what they are."""
+    """Give a leader to partitions that have none, and have who is in doubt leave the ISR.
+
+    All others' replicas there are told what they are.
+    """
     found: list[Change] = []
     told: dict[str, list[int]] = {}
     for topic, index in facts.partitions_of(event.brokers):
-        state = topic.states.get(index, NEVER_LED)
-        after = elections.elected(facts, topic, index) if state.leader == NO_LEADER else None
-        if after is not None and _differs(state, after):
+        after = elections.returned(facts, topic, index)
+        if after is not None:
             found.append(changes.state_change(facts, topic, index, after))
         elif index in topic.states:
             told.setdefault(topic.name, []).append(index)
@@ -136,6 +139,12 @@ def _(event: ReplicasFailed, facts: ClusterFacts) -> Decision:
         if name in facts.topics and name not in facts.deleting
     )
     return Decision(tuple(_without(facts, hit, frozenset((event.broker,)))))
+
+
+@_decide.register
+def _(event: DirectoriesFailed, facts: ClusterFacts) -> Decision:
+    """Repeat the orders for all replicas there."""
+    return decide(facts, BrokersJoined([who for who in event.brokers if who in facts.brokers]))
 
 
 @_decide.register
@@ -311,7 +320,9 @@ def _isr_change(
     state = topic.states[index]
     if asked.isr == state.isr and asked.partition_epoch < topic.versions.get(index, -1):
         return None  # and else it is written: what was asked before, and lost, must not be later
-    after = PartitionState(state.leader, state.leader_epoch, asked.isr)
+    # Whoever is in the ISR has followed the leader that was elected uncleanly.
+    recovering = state.recovering and not set(topic.node.partitions[index]) <= set(asked.isr)
+    after = state._replace(isr=asked.isr, recovering=recovering)
     return changes.state_change(facts, topic, index, after, told=False)
 
 

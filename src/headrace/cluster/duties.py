@@ -7,6 +7,7 @@ from headrace.broker.broker import Broker
 from headrace.cluster.catalog import Catalog
 from headrace.cluster.cluster_facts import ClusterFacts
 from headrace.cluster.controller_term import Result
+from headrace.cluster.directory_failures import DirectoryFailures
 from headrace.cluster.events import Event
 from headrace.cluster.replica_requests import ReplicaRequests
 from headrace.cluster.settings.config_changes import ConfigChanges
@@ -15,7 +16,7 @@ from headrace.cluster.tool_requests import ToolRequests
 
 
 class Duties:
-    """Settings that others alter; as the controller, what tools ask for."""
+    """Settings that others alter, failed directories; as the controller, what tools ask for."""
 
     def __init__(
         self,
@@ -31,21 +32,25 @@ class Duties:
         """Elections, and moves of partitions; a broker on its own has these too."""
         self._settings = ConfigChanges(broker, catalog.configs, settings, change)
         self._tools = ToolRequests(broker, catalog, self.replicas, carry_out, facts, change)
+        self._failures = DirectoryFailures(broker, catalog.store, carry_out, facts)
 
     def start(self) -> None:
         """Begin: the broker is registered."""
         self._settings.start()
         self._tools.start()
+        self._failures.start()
 
     def stop(self) -> None:
         """End them."""
-        for part in (self._settings, self._tools):
+        for part in (self._settings, self._tools, self._failures):
             part.stop()
 
     def missed(self) -> None:
         """Look for what happened while the store was not heard of."""
         self._settings.missed()
+        self._failures.missed()
 
     def elected(self) -> None:
         """Take on what the controller does: this broker has become it."""
         self._tools.look()
+        self._failures.look()

@@ -1,7 +1,10 @@
 """Who leads a partition next. Pure: asks the facts, changes nothing."""
 
+from collections.abc import Sequence
+
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.cluster.cluster_facts import ClusterFacts
+from headrace.cluster.doubts import LOST
 from headrace.cluster.stored_topic import NEVER_LED, StoredTopic
 from headrace.cluster.znodes import PartitionState
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
@@ -12,10 +15,11 @@ def elected(
 ) -> PartitionState:
     """Return the partition's state after an election, under the next leader epoch.
 
-    The first in the order of the assignment that may lead and is in the ISR; the ISR keeps those
-    that are served. Without one, if `unclean` (by default as configured), the first that may lead,
-    which then is the whole ISR; else nobody, and the ISR stays: one of them has what was
-    acknowledged.
+    The first in the order of the assignment that may lead, is in the ISR and in no doubt; the ISR
+    keeps those that are served and in no doubt either. Without one, where all of the ISR are back
+    and in doubt, the one with most of the log; or if `unclean` (by default as configured), the
+    first that may lead. Such a leader is the whole ISR, and may lack committed records. Else
+    nobody, and the ISR stays: one of them has what was acknowledged.
     """
     partition = TopicPartition(topic.name, index)
     state = topic.states.get(index, NEVER_LED)
@@ -23,16 +27,71 @@ def elected(
     able = [broker for broker in replicas if facts.may_lead(broker, partition)]
     isr = tuple(broker for broker in state.isr if broker in replicas)
     # A partition that nobody has led yet has no records: any of its replicas will do.
-    candidates = [broker for broker in able if broker in isr or state is NEVER_LED]
+    candidates = [
+        broker
+        for broker in able
+        if state is NEVER_LED or (broker in isr and (broker, partition) not in facts.doubts)
+    ]
     epoch = LeaderEpoch(state.leader_epoch + 1)
     if candidates:
         leader = candidates[0]
-        members = replicas if state is NEVER_LED else isr
-        served = tuple(broker for broker in members if facts.serves(broker, partition))
+        if state is NEVER_LED:
+            served = tuple(broker for broker in replicas if facts.serves(broker, partition))
+        else:
+            served = _trusted(facts, partition, isr)
         return state._replace(leader=leader, leader_epoch=epoch, isr=served)
-    if able and (facts.unclean(topic) if unclean is None else unclean):
-        return state._replace(leader=able[0], leader_epoch=epoch, isr=(able[0],))
+    left = [broker for broker in able if facts.doubts.get((broker, partition)) != LOST]
+    most = _with_most(facts, partition, isr, left)
+    if most is None and left and (facts.unclean(topic) if unclean is None else unclean):
+        most = left[0]
+    if most is not None:
+        return state._replace(leader=most, leader_epoch=epoch, isr=(most,), recovering=True)
     return state._replace(leader=NO_LEADER, leader_epoch=epoch, isr=isr or state.isr)
+
+
+def _trusted(
+    facts: ClusterFacts, partition: TopicPartition, members: tuple[BrokerId, ...]
+) -> tuple[BrokerId, ...]:
+    """Return those of the ISR that are served, and have what was committed."""
+    return tuple(
+        broker
+        for broker in members
+        if facts.serves(broker, partition) and (broker, partition) not in facts.doubts
+    )
+
+
+def _with_most(
+    facts: ClusterFacts,
+    partition: TopicPartition,
+    isr: tuple[BrokerId, ...],
+    left: Sequence[BrokerId],
+) -> BrokerId | None:
+    """Return who of `left` has most of the log, where all of the ISR are here and in doubt."""
+    doubts = facts.doubts
+    if not all(facts.serves(broker, partition) and (broker, partition) in doubts for broker in isr):
+        return None
+    members = [broker for broker in left if broker in isr]
+    return max(members, key=lambda broker: doubts[broker, partition], default=None)
+
+
+def returned(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
+    """Return the partition's state now that replicas have come back; None: it stays as it is.
+
+    Who is in doubt leaves the ISR, which has another leader then; the last of it stays, and leads
+    where all of the ISR are back.
+    """
+    partition = TopicPartition(topic.name, index)
+    state = topic.states.get(index, NEVER_LED)
+    if state.leader == NO_LEADER:
+        after = elected(facts, topic, index)
+        return None if after.leader == NO_LEADER else after
+    doubted = [broker for broker in state.isr if (broker, partition) in facts.doubts]
+    if not doubted:
+        return None
+    if state.leader in doubted:
+        return elected(facts, topic, index)
+    isr = tuple(broker for broker in state.isr if broker not in doubted)
+    return state._replace(isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
 
 
 def without(
@@ -43,9 +102,14 @@ def without(
     Their leadership goes to another, they leave the ISR; the last of the ISR stays in it.
     """
     state = topic.states.get(index, NEVER_LED)
-    if state.leader in gone:
+    partition = TopicPartition(topic.name, index)
+    if state.leader in gone or (state.leader, partition) in facts.doubts:
         return elected(facts, topic, index)
-    isr = tuple(broker for broker in state.isr if broker not in gone)
+    isr = tuple(
+        broker
+        for broker in state.isr
+        if broker not in gone and (broker, partition) not in facts.doubts
+    )
     if state.leader == NO_LEADER or len(isr) == len(state.isr):  # a leader stays in it
         return None
     return state._replace(isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))

@@ -67,6 +67,12 @@ class ReplicasFailed(NamedTuple):
     partitions: Sequence[TopicPartition]
 
 
+class DirectoriesFailed(NamedTuple):
+    """Log directories of brokers that go on have failed: their answers to orders will say which."""
+
+    brokers: Sequence[BrokerId]
+
+
 class LeadersRestarted(NamedTuple):
     """Leaders of partitions are other processes than were elected: they begin another epoch."""
 
@@ -115,6 +121,7 @@ Event = (
     | BrokersJoined
     | BrokersLeft
     | ReplicasFailed
+    | DirectoriesFailed
     | LeadersRestarted
     | ShutdownAsked
     | ElectionAsked

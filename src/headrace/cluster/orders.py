@@ -23,6 +23,9 @@ class Replication(NamedTuple):
     """Version of the state's node: grows with each change of leader or ISR."""
     is_new: bool = False
     """Nobody has led it before: a missing log is made, not missed."""
+    recovering: bool = False
+    """Its leader, or one before, was elected uncleanly, and not all replicas have followed since:
+    what a follower has committed may have to go."""
 
 
 class Lead(NamedTuple):

@@ -10,17 +10,28 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import cast
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import Endpoint
 from headrace.cluster import znodes
+from headrace.cluster.doubts import Doubts
 from headrace.cluster.znodes import Registration
 from headrace.log import file_names
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.text_files import read_file
-from headrace.model.errors import ConfigError
-from headrace.ports.store import BadVersion, Create, Node, NodeExists, NoNode, Set, Store
+from headrace.model.errors import ApiError, ConfigError, ErrorCode
+from headrace.ports.store import (
+    BadVersion,
+    Create,
+    Node,
+    NodeExists,
+    NoNode,
+    Set,
+    Store,
+    StoreError,
+)
 from headrace.posix.awaiting import called_back
 
 _logger = logging.getLogger(__name__)
@@ -37,13 +48,26 @@ class OwnRegistration:
         self._path = znodes.broker_path(broker.broker_id)
         self._registration = Registration(())
 
-    async def announce(self, endpoints: Sequence[Endpoint]) -> int:
+    async def announce(
+        self, endpoints: Sequence[Endpoint], doubts: Doubts = MappingProxyType({})
+    ) -> int:
         """Announce this broker; returns its epoch. ConfigError where its id is taken."""
         config, now_ms = self._broker.config, self._broker.clock.wall_ms()
-        self._registration = Registration(tuple(endpoints), config.broker_rack, now_ms)
+        self._registration = Registration(
+            tuple(endpoints), config.broker_rack, now_ms, doubts=doubts
+        )
         if self._store.shared:
             await self._end_former(await self._former())
         return await self.announce_again()
+
+    async def doubt(self, doubts: Doubts) -> None:
+        """Say of which replicas it is in doubt still. ApiError: the store cannot be reached."""
+        registration = self._registration._replace(doubts=doubts)
+        try:
+            await self._store.set(self._path, znodes.encode_registration(registration))
+        except StoreError as error:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        self._registration = registration
 
     async def announce_again(self) -> int:
         """Announce it as before, in a new session; returns its epoch. ConfigError."""

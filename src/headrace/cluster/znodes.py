@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from headrace.broker.metadata_image import BrokerInfo, Endpoint
+from headrace.cluster import doubts
+from headrace.cluster.doubts import Doubts
 from headrace.log.text_files import decode_uuid, encode_uuid
 from headrace.model.errors import HeadraceError
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
@@ -32,6 +34,7 @@ CONFIG_CHANGES = "/config/changes"
 DELETE_TOPICS = "/admin/delete_topics"
 ELECTIONS = "/admin/preferred_replica_election"
 REASSIGNMENTS = "/admin/reassign_partitions"
+DIRECTORY_FAILURES = "/log_dir_event_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
 NO_FEATURES = b'{"features":{},"version":2,"status":1}'
@@ -54,7 +57,7 @@ ROOTS = (
     CLIENT_METRICS_CONFIGS,
     DELETE_TOPICS,
     "/isr_change_notification",
-    "/log_dir_event_notification",
+    DIRECTORY_FAILURES,
     PRODUCER_ID_BLOCK,
 )
 """Made at every start where they are missing, as Kafka makes its persistent paths."""
@@ -84,6 +87,8 @@ class PartitionState(NamedTuple):
     leader_epoch: LeaderEpoch
     isr: tuple[BrokerId, ...]
     controller_epoch: int = 0
+    recovering: bool = False
+    """Elected uncleanly, and not all replicas have followed since (`leader_recovery_state`)."""
 
 
 class ProducerIdBlock(NamedTuple):
@@ -101,6 +106,9 @@ class Registration(NamedTuple):
     rack: str | None = None
     timestamp_ms: int = 0
     features: Mapping[str, Any] = MappingProxyType({})
+    doubts: Doubts = MappingProxyType({})
+    """Ours (`doubtful_replicas`): its replicas that may lack what was committed. Kafka's tools
+    leave fields alone that they do not know."""
 
 
 def topic_path(name: str) -> str:
@@ -191,6 +199,7 @@ def encode_state(state: PartitionState) -> bytes:
             "controller_epoch": state.controller_epoch,
             "leader": state.leader,
             "version": 1,
+            **({"leader_recovery_state": 1} if state.recovering else {}),
             "leader_epoch": state.leader_epoch,
             "isr": list(state.isr),
         }
@@ -206,6 +215,7 @@ def decode_state(path: str, value: bytes) -> PartitionState:
             leader_epoch=LeaderEpoch(int(payload["leader_epoch"])),
             isr=tuple(BrokerId(int(broker)) for broker in payload["isr"]),
             controller_epoch=int(payload.get("controller_epoch", 0)),
+            recovering=payload.get("leader_recovery_state", 0) == 1,
         )
     except (ValueError, KeyError, TypeError) as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
@@ -278,6 +288,9 @@ def encode_registration(registration: Registration) -> bytes:
         "host": plain.host if plain else None,
         "version": 5,
         "timestamp": str(registration.timestamp_ms),
+        **(
+            {"doubtful_replicas": doubts.encode(registration.doubts)} if registration.doubts else {}
+        ),
     }
     return _encode(payload)
 
@@ -290,6 +303,14 @@ def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -
         endpoints = tuple(_parse_endpoint(text, protocols) for text in payload["endpoints"])
         return BrokerInfo(broker, endpoints, payload.get("rack"), epoch)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
+
+
+def decode_doubts(path: str, value: bytes) -> dict[TopicPartition, doubts.Doubt]:
+    """Decode which replicas a live broker says may lack what was committed; BadPayload."""
+    try:
+        return doubts.decode(json.loads(value).get("doubtful_replicas", {}))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 
 

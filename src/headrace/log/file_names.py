@@ -35,6 +35,9 @@ BOOT_ID = "headrace-boot-id"
 SESSION = "headrace-session"
 """Ours: the session at the cluster's store under which this directory's broker was registered."""
 
+DIRECTORIES = "headrace-directories"
+"""Ours: which directories this one's broker has, and whether its acks have waited for flushes."""
+
 KRAFT_METADATA = "__cluster_metadata-0"
 """A KRaft broker's own log beside the topics: left untouched and hidden."""
 

@@ -124,6 +124,8 @@ class Metrics:
         """How late the event loop came to a timer."""
         self.malformed = 0
         """Connections ended because of bytes that were no request."""
+        self.unclean_elections = 0
+        """Leaders that this broker, as the controller, elected though they may lack records."""
         self.gauges: dict[str, Gauge] = {}
 
     def api(self, key: int) -> ApiStats:

@@ -110,6 +110,23 @@ def test_who_has_all_below_the_high_watermark_and_the_terms_start_may_join() -> 
     assert isr.maximal == {ONE, TWO, THREE}
 
 
+def test_the_isr_stays_in_the_order_it_is_written_in_and_who_joins_comes_last() -> None:
+    isr = isr_of(THREE, ONE)
+    fetched(isr, TWO, 20, 20, 101.0)
+    change = isr.join(TWO, Offset(10), flushed=True)
+    assert change is not None
+    assert [member for member, _ in change.in_sync] == [THREE, ONE, TWO]
+    assert isr.committed((THREE, ONE, TWO), 6)
+    change = isr.shrink(Offset(30), 1000.0, 1.0)
+    assert change is not None
+    assert [member for member, _ in change.in_sync] == [ONE]
+    isr = isr_of(THREE, TWO, ONE)
+    fetched(isr, THREE, 30, 30, 1000.0)
+    change = isr.shrink(Offset(30), 1000.0, 1.0)
+    assert change is not None
+    assert [member for member, _ in change.in_sync] == [THREE, ONE]
+
+
 def test_nobody_joins_twice_or_while_a_change_is_pending() -> None:
     isr = isr_of(ONE)
     for replica in (TWO, THREE):

@@ -35,8 +35,10 @@ T0 = TopicPartition("t", 0)
 BROKER_EPOCH = 77
 
 
-def state(leader: BrokerId, *isr: BrokerId, epoch: int = 5) -> PartitionState:
-    return PartitionState(leader, LeaderEpoch(epoch), isr)
+def state(
+    leader: BrokerId, *isr: BrokerId, epoch: int = 5, recovering: bool = False
+) -> PartitionState:
+    return PartitionState(leader, LeaderEpoch(epoch), isr, recovering=recovering)
 
 
 def topic(held: PartitionState, *replicas: BrokerId, name: str = "t") -> StoredTopic:
@@ -101,7 +103,9 @@ def test_who_is_not_in_sync_leads_only_where_that_is_wanted() -> None:
     led = topic(state(ONE, ONE))
     facts = facts_of(led, alive=(TWO, THREE))
     facts.unclean_default = True
-    assert after(decide(facts, BrokersLeft([ONE]))) == state(TWO, TWO, epoch=6)
+    decision = decide(facts, BrokersLeft([ONE]))
+    assert after(decision) == state(TWO, TWO, epoch=6, recovering=True)
+    assert only(decision).unclean
     led.config = {"unclean.leader.election.enable": " False"}
     assert after(decide(facts, BrokersLeft([ONE]))).leader == NO_LEADER
     facts.unclean_default = False
@@ -206,7 +210,11 @@ def test_the_preferred_leader_is_elected_where_it_can_lead_and_does_not() -> Non
 def test_an_unclean_election_is_for_partitions_without_a_leader_only() -> None:
     unclean = ElectionType.UNCLEAN
     facts = facts_of(topic(state(NO_LEADER, ONE)), alive=(TWO, THREE))
-    assert after(elect(facts, unclean)) == state(TWO, TWO, epoch=6)
+    decision = elect(facts, unclean)
+    assert after(decision) == state(TWO, TWO, epoch=6, recovering=True)
+    assert only(decision).unclean
+    orders = [order for _, order in only(decision).orders if isinstance(order, Lead | Follow)]
+    assert [order.replication.recovering for order in orders] == [True] * 3
     facts = facts_of(topic(state(TWO, TWO)))
     assert elect(facts, unclean).refused == {T0: E.ELECTION_NOT_NEEDED}
     facts = facts_of(topic(state(NO_LEADER, ONE)), alive=(FOUR,))

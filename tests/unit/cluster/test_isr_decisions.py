@@ -2,11 +2,13 @@
 
 from headrace.cluster.cluster_facts import Decision
 from headrace.cluster.decide import decide
+from headrace.cluster.events import BrokersLeft
 from headrace.cluster.orders import Lead
 from headrace.ports.store import Set
 from tests.unit.cluster.test_decisions import (
     ONE,
     T0,
+    THREE,
     TWO,
     E,
     after,
@@ -49,3 +51,14 @@ def test_a_leader_that_has_missed_a_partitions_state_is_told_again() -> None:
         assert (broker, told.isr, told.leader_epoch, told.partition_epoch) == (
             ONE, (ONE, TWO), 5, 8,
         )  # fmt: skip
+
+
+def test_a_partition_recovers_until_all_replicas_have_followed_the_unclean_leader() -> None:
+    facts = facts_of(topic(state(ONE, ONE, recovering=True)))
+    assert after(decide(facts, asked(ONE, TWO))) == state(ONE, ONE, TWO, recovering=True)
+    held = topic(state(ONE, ONE, TWO, recovering=True))
+    again = decide(facts_of(held, alive=(TWO, THREE)), BrokersLeft([ONE]))
+    assert after(again) == state(TWO, TWO, epoch=6, recovering=True)
+    assert not only(again).unclean
+    whole = decide(facts, asked(ONE, TWO, THREE))
+    assert after(whole) == state(ONE, ONE, TWO, THREE)

@@ -131,27 +131,6 @@ def test_a_leader_is_not_made_of_another_topics_directory() -> None:
     play(story)
 
 
-def test_a_replica_in_sync_whose_log_was_not_there_leads_once_it_has_fetched_all() -> None:
-    async def story(broker: Broker, applier: Applier) -> None:
-        await ordered(applier, Follow(replication(OTHER, 3)))
-        assert await ordered(applier, Lead(replication(ME, 4))) == {
-            PLACE: ErrorCode.KAFKA_STORAGE_ERROR
-        }
-        await ordered(applier, Follow(replication(OTHER, 5)))
-        follower = broker.followed["t", 0].role.follower
-        assert follower is not None
-        follower.append(memoryview(b""), Offset(7), NOW_MS)
-        assert await ordered(applier, Lead(replication(ME, 6))) != {}
-        await ordered(applier, Follow(replication(OTHER, 7)))
-        follower = broker.followed["t", 0].role.follower
-        assert follower is not None
-        follower.append(memoryview(b""), Offset(0), NOW_MS)
-        assert await ordered(applier, Lead(replication(ME, 8))) == {}
-        assert broker.partition("t", 0).leader_epoch == 8
-
-    play(story)
-
-
 def test_a_replica_that_has_stopped_follows_nobody() -> None:
     async def story(broker: Broker, applier: Applier) -> None:
         unfollowed: list[Partition] = []

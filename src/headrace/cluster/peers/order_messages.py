@@ -96,7 +96,7 @@ def _leader_and_isr(
                         "addingReplicas": (),
                         "removingReplicas": (),
                         "isNew": replication.is_new,
-                        "leaderRecoveryState": 0,
+                        "leaderRecoveryState": int(replication.recovering),
                     }
                     for replication in some
                 ],
@@ -223,6 +223,7 @@ def _replications(topic: Fields) -> Iterator[Replication]:
             tuple(map(BrokerId, state["replicas"])),
             state["partitionEpoch"],
             state["isNew"],
+            state.get("leaderRecoveryState") == 1,  # not in versions before 6
         )
 
 

@@ -34,6 +34,12 @@ def register(broker: "Broker") -> None:
             for partition in topic.partitions
         ),
     )
+    metrics.gauge(
+        "headrace_unclean_elections_total",
+        "Leaders elected by this broker, as the controller, that may lack committed records",
+        lambda: metrics.unclean_elections,
+        counter=True,
+    )
 
 
 def register_keeper(broker: "Broker", keeper: "IsrKeeper") -> None:

@@ -1,0 +1,284 @@
+"""Replicas that may lack what was committed: told at registration, out of the ISR, led by who has
+most where nobody is sure."""
+
+import asyncio
+import json
+
+import pytest
+
+from headrace.broker.metadata_image import NO_LEADER, BrokerInfo
+from headrace.broker.partition import Partition
+from headrace.cluster import doubts, elections, znodes
+from headrace.cluster.cluster_facts import ClusterFacts, Decision
+from headrace.cluster.decide import decide
+from headrace.cluster.doubts import LOST, Doubt, Registered
+from headrace.cluster.events import BrokersJoined, BrokersLeft, ElectionAsked, ElectionType
+from headrace.cluster.stored_topic import StoredTopic
+from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.znodes import PartitionState, TopicNode
+from headrace.model.errors import ConfigError, ErrorCode
+from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
+from headrace.record.batch import check_produced
+from headrace.testing.sim.cluster import SimCluster
+from tests.support.log import NOW_MS, batch_of
+from tests.support.peer_kit import play, started, until
+
+ZERO, ONE, TWO, THREE = (BrokerId(number) for number in range(4))
+T0 = TopicPartition("t", 0)
+STATE = znodes.state_path("t", 0)
+
+
+def some(epoch: int, end: int) -> Doubt:
+    return Doubt(LeaderEpoch(epoch), Offset(end))
+
+
+def state(leader: BrokerId, *isr: BrokerId, epoch: int = 5) -> PartitionState:
+    return PartitionState(leader, LeaderEpoch(epoch), isr)
+
+
+def facts_of(
+    held: PartitionState, known: dict[BrokerId, Doubt | None], *replicas: BrokerId
+) -> ClusterFacts:
+    """A topic of one partition; the brokers that are alive, and their doubts."""
+    facts = ClusterFacts()
+    node = TopicNode({0: replicas or (ONE, TWO, THREE)}, b"i" * 16)
+    facts.topics = {"t": StoredTopic("t", node, {}, {0: held}, 3, {0: 8})}
+    facts.register(
+        Registered(BrokerInfo(broker, (), epoch=7), {} if doubt is None else {T0: doubt})
+        for broker, doubt in known.items()
+    )
+    return facts
+
+
+def after(decision: Decision) -> PartitionState:
+    ((_, found),) = decision.changes[-1].states
+    return found
+
+
+def test_who_comes_back_in_doubt_leaves_the_isr_before_it_can_be_elected() -> None:
+    facts = facts_of(state(ONE, ONE, TWO, THREE), {ONE: None, TWO: LOST, THREE: None})
+    decision = decide(facts, BrokersJoined([TWO]))
+    assert after(decision) == state(ONE, ONE, THREE, epoch=6)
+    for change in decision.changes:
+        facts.take(change)
+    assert facts.doubts == {}, "who joins from now on belongs there"
+    facts.keep({TWO, THREE})
+    assert after(decide(facts, BrokersLeft([ONE]))) == state(THREE, THREE, epoch=7)
+
+
+def test_a_leader_that_died_is_not_replaced_by_who_is_in_doubt() -> None:
+    facts = facts_of(state(ONE, ONE, TWO, THREE), {TWO: some(9, 9), THREE: None})
+    assert after(decide(facts, BrokersLeft([ONE]))) == state(THREE, THREE, epoch=6)
+    facts = facts_of(state(ONE, ONE, TWO), {ONE: None, TWO: LOST})
+    assert after(decide(facts, BrokersLeft([THREE]))) == state(ONE, ONE, epoch=6)
+
+
+def test_a_leader_that_came_back_in_doubt_is_replaced_by_who_is_not() -> None:
+    facts = facts_of(state(ONE, ONE, TWO), {ONE: some(5, 50), TWO: None})
+    decision = decide(facts, BrokersJoined([ONE, TWO]))
+    assert after(decision) == state(TWO, TWO, epoch=6)
+    assert not decision.changes[-1].unclean
+
+
+def test_the_isr_stays_while_one_of_it_is_away_that_may_have_all() -> None:
+    facts = facts_of(state(NO_LEADER, ONE, TWO), {ONE: some(5, 50), THREE: None})
+    decision = decide(facts, BrokersJoined([ONE]))
+    assert not any(change.operations for change in decision.changes)
+    assert (ONE, T0) in facts.doubts
+    for change in decision.changes:
+        facts.take(change)
+    facts.register([Registered(BrokerInfo(TWO, ()), {})])
+    assert after(decide(facts, BrokersJoined([TWO]))) == state(TWO, TWO, epoch=6)
+
+
+@pytest.mark.parametrize(
+    ("known", "leader"),
+    [
+        ({ONE: some(5, 50), TWO: some(5, 51)}, TWO),
+        ({ONE: some(6, 10), TWO: some(5, 51)}, ONE),
+        ({ONE: some(5, 50), TWO: some(5, 50)}, ONE),
+        ({ONE: LOST, TWO: some(-1, 0)}, TWO),
+        ({ONE: LOST, TWO: LOST}, None),
+        ({ONE: some(5, 50)}, None),
+    ],
+)
+def test_where_all_of_the_isr_are_back_in_doubt_the_one_with_most_leads(
+    known: dict[BrokerId, Doubt | None], leader: BrokerId | None
+) -> None:
+    facts = facts_of(state(NO_LEADER, ONE, TWO), {THREE: None, **known})
+    decision = decide(facts, BrokersJoined(list(known)))
+    if leader is None:
+        assert not any(change.operations for change in decision.changes)
+        return
+    assert after(decision) == state(leader, leader, epoch=6)._replace(recovering=True)
+    assert decision.changes[-1].unclean
+    for change in decision.changes:
+        facts.take(change)
+    assert not any(change.operations for change in decide(facts, BrokersJoined([ONE])).changes)
+
+
+def test_the_last_of_the_isr_that_is_lost_stays_in_it_and_is_elected_by_nobody() -> None:
+    facts = facts_of(state(NO_LEADER, ONE), {ONE: LOST})
+    assert elections.elected(facts, facts.topics["t"], 0).isr == (ONE,)
+    unclean = ElectionAsked(ElectionType.UNCLEAN, [T0])
+    assert decide(facts, unclean).refused == {T0: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
+    facts = facts_of(state(NO_LEADER, ONE, TWO), {ONE: some(5, 5)})
+    assert after(decide(facts, unclean)).leader == ONE, "earlier, if somebody asks for it"
+
+
+def test_doubts_stand_in_a_registration_where_other_readers_pass_over_them() -> None:
+    known = {T0: LOST, TopicPartition("t", 12): some(3, 99), TopicPartition("u", 0): some(-1, 0)}
+    value = znodes.encode_registration(znodes.Registration((), doubts=known))
+    assert json.loads(value)["doubtful_replicas"] == {
+        "t": {"0": None, "12": [3, 99]}, "u": {"0": [-1, 0]},
+    }  # fmt: skip
+    assert znodes.decode_doubts("/", value) == known
+    assert b"doubtful" not in znodes.encode_registration(znodes.Registration(()))
+    for bad in (b'{"doubtful_replicas": {"t": {"x": null}}}', b'{"doubtful_replicas": {"t": 1}}'):
+        with pytest.raises(znodes.BadPayload):
+            znodes.decode_doubts("/", bad)
+    assert doubts.decode({}) == {}
+
+
+# --- brokers -------------------------------------------------------------------------------------
+
+
+def append(partition: Partition, value: bytes) -> None:
+    view = memoryview(batch_of(value))
+    partition.append(view, check_produced(view), now_ms=NOW_MS)
+
+
+async def written(cluster: SimCluster) -> PartitionState:
+    return znodes.decode_state(STATE, (await cluster.ensemble.session().get(STATE)).value)
+
+
+async def write(cluster: SimCluster, held: PartitionState) -> None:
+    await cluster.ensemble.session().set(STATE, znodes.encode_state(held))
+
+
+async def made(cluster: SimCluster, *replicas: BrokerId) -> None:
+    await cluster.controller().create_topics([NewTopic("t", assignment={0: replicas})])
+
+
+async def in_sync(cluster: SimCluster, leader: int, *members: BrokerId) -> Partition:
+    partitions = cluster.brokers[leader].broker.partitions
+    await until(lambda: ("t", 0) in partitions)
+    partition = partitions["t", 0]
+    await until(
+        lambda: partition.role.term is not None and partition.role.term.in_sync == set(members)
+    )
+    return partition
+
+
+def test_a_replica_that_was_half_fetched_when_its_broker_stopped_again_is_not_led() -> None:
+    """Nobody saw it come back the first time: the store has it in the ISR still."""
+
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        await made(cluster, ONE, TWO)
+        partition = await in_sync(cluster, 1, ONE, TWO)
+        for number in range(5):
+            append(partition, b"%d" % number)
+        await until(lambda: partition.log.high_watermark == 5)
+        for number in (2, 1, 0):
+            await cluster.stop(number)
+        epoch = (await written(cluster)).leader_epoch
+        await write(cluster, PartitionState(ONE, epoch, (ONE, TWO)))
+        del cluster.worlds[2]
+        for _ in range(2):  # the second time the directory is known, and has no log still
+            await cluster.start(2)
+            await until(lambda: cluster.brokers[2].broker.image.topics)
+            assert (await written(cluster)).leader == NO_LEADER
+            assert not list(cluster.brokers[2].broker.logs())
+            await cluster.stop(2)
+        await cluster.start(2)
+        await started(cluster, 1)
+        partition = await in_sync(cluster, 1, ONE, TWO)
+        assert partition.log.end_offset == 5
+        await cluster.stop(1)
+        led = cluster.brokers[2].broker.partitions
+        await until(lambda: ("t", 0) in led)
+        assert led["t", 0].log.end_offset == 5
+        await cluster.stop(2)
+        await cluster.start(2)  # nothing is in doubt any more
+        await until(lambda: ("t", 0) in cluster.brokers[2].broker.partitions)
+
+    play(story)
+
+
+def test_after_a_power_cut_of_all_the_replica_with_most_leads_once_all_are_back() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        await made(cluster, ONE, TWO)
+        partition = await in_sync(cluster, 1, ONE, TWO)
+        for number in range(40):
+            append(partition, b"%d" % number)
+        await until(lambda: partition.log.high_watermark == 40)
+        held = await written(cluster)
+        await asyncio.gather(*(cluster.cut_power(number) for number in (1, 2)))
+        await write(cluster, held)  # the controller went with them: it saw nobody leave
+        await cluster.stop(0)
+        await started(cluster, 1)
+        assert (await written(cluster)).leader == NO_LEADER
+        assert set((await written(cluster)).isr) == {ONE, TWO}
+        await cluster.stop(1)  # cleanly, and it is in doubt nevertheless
+        await started(cluster, 1, 2)
+        session = cluster.ensemble.session()
+        first, second = cluster.brokers[1].broker, cluster.brokers[2].broker
+        await until(lambda: ("t", 0) in first.partitions or ("t", 0) in second.partitions)
+        leader = first if ("t", 0) in first.partitions else second
+        follower = second if leader is first else first
+        (log,), (other,) = tuple(leader.logs()), tuple(follower.logs())
+        assert log.end_offset >= other.end_offset
+        elected = sum(server.metrics.unclean_elections for server in cluster.brokers.values())
+        assert elected == 1
+        await in_sync(cluster, leader.broker_id, ONE, TWO)
+        assert other.end_offset == log.end_offset
+        for number in (1, 2):
+            node = await session.get(znodes.broker_path(BrokerId(number)))
+            assert b"doubtful" not in node.value
+        assert not (await written(cluster)).recovering
+
+    play(story, log_flush_on_ack="false")
+
+
+def test_with_flushed_acks_a_power_cut_leaves_nothing_in_doubt() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        await made(cluster, ONE, ZERO)
+        append(await in_sync(cluster, 1, ZERO, ONE), b"x")
+        await cluster.cut_power(1)
+        await started(cluster, 1)
+        assert cluster.brokers[0].metrics.unclean_elections == 0
+        await until(lambda: ("t", 0) in cluster.brokers[1].broker.followed)
+
+    play(story)
+
+
+def test_a_partition_that_its_only_broker_never_came_to_make_is_made_when_it_is_back() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        node = TopicNode({0: (ONE,)}, b"i" * 16)
+        await cluster.stop(1)
+        session = cluster.ensemble.session()
+        nobody = znodes.encode_state(state(NO_LEADER, ONE, epoch=1))
+        await session.create(STATE, nobody, parents=True)
+        await session.set(znodes.topic_path("t"), znodes.encode_topic(node))
+        await cluster.stop(0)
+        await started(cluster, 0, 1)
+        await until(lambda: ("t", 0) in cluster.brokers[1].broker.partitions)
+
+    play(story)
+
+
+def test_a_file_about_the_directories_that_makes_no_sense_stops_the_start() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0)
+        await cluster.stop(0)
+        cluster.worlds[0].sim_disk.replace("/data/headrace-directories", b"together=x\n")
+        with pytest.raises(ConfigError, match=r"headrace-directories: directory\.id is missing"):
+            await cluster.start(0)
+        cluster.worlds[0].sim_disk.remove("/data/headrace-directories")
+        await cluster.start(0)
+
+    play(story)
