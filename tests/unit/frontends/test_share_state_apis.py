@@ -1,4 +1,4 @@
-"""What brokers ask each other of share groups' state: each API, who is heard, and what is refused."""
+"""What brokers ask each other of share groups' state: each API, and what is refused."""
 
 from collections.abc import Sequence
 from typing import Any
