@@ -26,12 +26,14 @@ class LateStates:
         for tell in held:
             tell()
 
-    def read(self, key: ShareKey, done: Done[StateRead | ApiError | None]) -> None:
+    def read(
+        self, key: ShareKey, leader_epoch: int, done: Done[StateRead | ApiError | None]
+    ) -> None:
         def found(kept: StateRead | ApiError | None) -> None:
             answer = kept if self.error is None else ApiError(self.error)
             self.held.append(lambda: done(answer))
 
-        self._states.read(key, found)
+        self._states.read(key, leader_epoch, found)
 
     def read_summary(self, key: ShareKey, done: Done[StateSummary | ApiError | None]) -> None:
         def found(kept: StateSummary | ApiError | None) -> None:

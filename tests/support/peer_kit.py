@@ -96,8 +96,10 @@ class Asker:
         return await self._client.ask(link, call)
 
     async def call(self, call: Call[T]) -> T:
-        """Return what a call of the client's gives."""
-        return await self._client.ask(await self._client.link_to(self._address), call)
+        """Return what a call of the client's gives, whatever the broker says that it serves."""
+        link = await self._client.link_to(self._address)
+        link.versions = {}
+        return await self._client.ask(link, call)
 
     async def versions(self) -> dict[int, tuple[int, int]]:
         """Return what ApiVersions says."""

@@ -143,6 +143,13 @@ class MetadataImage:
         """Return a topic whose name differs from `name` in '.' and '_' at most, or None."""
         return next(iter(self._folded.get(folded(name), ())), None)
 
+    def leader_of(self, partition: TopicPartition) -> BrokerId:
+        """Return who leads the partition; NO_LEADER where nobody does."""
+        topic = self.topics.get(partition.topic)
+        if topic is None or not 0 <= partition.partition < len(topic.partitions):
+            return NO_LEADER
+        return topic.partitions[partition.partition].leader
+
     def known_partitions(self, wanted: Iterable[TopicPartition]) -> dict[str, list[PartitionInfo]]:
         """Return these partitions as clients see them now, by topic.
 

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from headrace.broker.broker import Broker
-from headrace.broker.metadata_image import BrokerInfo, ImageDelta
 from headrace.client.calls import ColdCall, Maker, check, error_code
 from headrace.client.client import Client
 from headrace.client.transport import Address, Transport
 from headrace.cluster.gathered_questions import Codes, GatheredQuestions, Run
+from headrace.cluster.ways_to_brokers import WaysToBrokers
 from headrace.coordination.transactions.limits import TransactionLimits
 from headrace.coordination.transactions.markers import Marker, MarkerWritten
 from headrace.coordination.transactions.producers import ProducerEpoch
@@ -54,9 +54,13 @@ class Membership(NamedTuple):
 class _Ways(NamedTuple):
     """The two conversations with one registration of a broker: neither waits for the other."""
 
-    broker: BrokerInfo
     markers: GatheredQuestions[Markers]
     memberships: GatheredQuestions[Membership]
+
+    def close(self) -> None:
+        """Ask nothing more; who waits is told so."""
+        self.markers.close()
+        self.memberships.close()
 
 
 class RemoteTransactions:
@@ -65,17 +69,13 @@ class RemoteTransactions:
     def __init__(self, broker: Broker, listener: str, transport: Transport, run: Run) -> None:
         """`listener`: by which brokers reach each other. `run` runs a conversation."""
         self._broker = broker
-        self._listener = listener
         self._transport = transport
         self._run = run
-        self._ways: dict[BrokerId, _Ways] = {}
-        broker.image.observers.append(self._picture_changed)
+        self._ways = WaysToBrokers(broker.image, listener, self._way)
 
     def close(self) -> None:
         """Ask nothing more; who waits is told so."""
-        self._broker.image.observers.remove(self._picture_changed)
-        for broker in tuple(self._ways):
-            self._give_up(broker)
+        self._ways.close()
 
     def write_markers(
         self,
@@ -90,7 +90,7 @@ class RemoteTransactions:
             for partition, error in _errors(partitions, answer).items():
                 done(partition, error)
 
-        ways = self._way_to(broker)
+        ways = self._ways.to(broker)
         if ways is None:
             answered(_NO_BROKER)
         else:
@@ -144,45 +144,22 @@ class RemoteTransactions:
     def _ask(
         self, broker: BrokerId, question: Membership, done: Callable[[Codes | ApiError], None]
     ) -> None:
-        ways = self._way_to(broker)
+        ways = self._ways.to(broker)
         if ways is None:
             done(_NO_BROKER)
         else:
             ways.memberships.ask(question, done)
 
-    def _way_to(self, broker: BrokerId) -> _Ways | None:
-        ways = self._ways.get(broker)
-        if ways is not None:
-            return ways
-        info = self._broker.image.brokers.get(broker)
-        endpoint = None if info is None else info.endpoint(self._listener)
-        if info is None or endpoint is None:
-            return None
-        address = Address(endpoint.host, endpoint.port)
-        ways = self._ways[broker] = _Ways(
-            info,
+    def _way(self, address: Address) -> _Ways:
+        return _Ways(
             GatheredQuestions(self._client(), address, _write_call, self._run),
             GatheredQuestions(self._client(), address, _add_call, self._run),
         )
-        return ways
 
     def _client(self) -> Client:
         return Client(
             self._transport, (), client_id=f"broker-{self._broker.broker_id}-transactions"
         )
-
-    def _give_up(self, broker: BrokerId) -> None:
-        ways = self._ways.pop(broker)
-        ways.markers.close()
-        ways.memberships.close()
-
-    def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
-        """Ask a broker no more that is gone, or that is another one now."""
-        if delta.brokers is not None:
-            present = self._broker.image.brokers
-            for broker, ways in tuple(self._ways.items()):
-                if present.get(broker) != ways.broker:
-                    self._give_up(broker)
 
 
 def _errors(

@@ -5,8 +5,9 @@ with their state, never imports their code.
 """
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from headrace.model.invariant import InvariantError
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.coordination.groups.group_coordinators import GroupCoordinators
     from headrace.coordination.runtime.led_shards import LedShards
     from headrace.coordination.runtime.shard import World
+    from headrace.coordination.share.anywhere import OtherStates
     from headrace.coordination.share.share_service import ShareService
     from headrace.coordination.transactions.anywhere import (
         AllParticipants,
@@ -30,6 +32,16 @@ if TYPE_CHECKING:
     from headrace.ports.callbacks import Done
 
 
+class Others(Protocol):
+    """The ways to other brokers, each made when it is first needed."""
+
+    @property
+    def transactions(self) -> "OtherBrokers": ...
+
+    @property
+    def share_states(self) -> "OtherStates": ...
+
+
 class Coordinators:
     """Groups, share groups and transactions, while the broker runs."""
 
@@ -37,10 +49,10 @@ class Coordinators:
         self,
         broker: "Broker",
         new_producer_id: "Callable[[Done[int | ApiError]], None]",
-        others: "Callable[[], OtherBrokers]",
+        others: "Others | None",
     ) -> None:
         """Follow what `broker` leads. `new_producer_id` gives an id never given before, or why not,
-        at once or later. `others` makes the way to other brokers, when it is first needed."""
+        at once or later. `others` is the way to other brokers; None: there are none."""
         self._broker = broker
         self._others = others
         self._new_producer_id = new_producer_id
@@ -104,7 +116,7 @@ class Coordinators:
             self.transactions,
             lambda: broker.image,
             broker.broker_id,
-            self._others,
+            self._other_transactions,
             lambda: broker.config.transaction_partition_verification_enable,
         )
 
@@ -114,15 +126,26 @@ class Coordinators:
 
         broker = self._broker
         return AllParticipants(
-            self.participants, lambda: broker.image, broker.broker_id, self._others
+            self.participants, lambda: broker.image, broker.broker_id, self._other_transactions
         )
+
+    def _other_transactions(self) -> "OtherBrokers":
+        if self._others is None:
+            raise InvariantError("a broker with a store of its own asks no others")
+        return self._others.transactions
 
     @cached_property
     def share(self) -> "ShareService":
         """Share groups."""
         from headrace.coordination.share.share_service import ShareService
 
-        return ShareService(self._broker, self._world, lambda: self.groups)
+        others = self._others
+        return ShareService(
+            self._broker,
+            self._world,
+            lambda: self.groups,
+            None if others is None else lambda: others.share_states,
+        )
 
     def _made(self, name: str) -> bool:
         """Tell whether that coordinator has been needed."""

@@ -5,13 +5,28 @@ answers make one, the callbacks below count them. `posix.awaiting` leads from he
 """
 
 from collections.abc import Callable, Hashable
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 
 Done = Callable[[T], None]
 """Called once, with the answer. `Done[E | None]`: None where all went well, or what went wrong."""
+
+
+class Once(Generic[T]):
+    """Hands on the first answer of several that may come."""
+
+    __slots__ = ("_done",)
+
+    def __init__(self, done: Done[T]) -> None:
+        self._done: Done[T] | None = done
+
+    def __call__(self, answer: T) -> None:
+        """Answer, unless that was done before."""
+        done, self._done = self._done, None
+        if done is not None:
+            done(answer)
 
 
 def when_all(count: int, done: Callable[[], None]) -> Callable[..., None]:

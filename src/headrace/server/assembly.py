@@ -22,7 +22,6 @@ from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.periods import Periods
 from headrace.log.text_files import encode_uuid
 from headrace.model.errors import ConfigError
-from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId
 from headrace.net.limits import Limits
 from headrace.net.listener import Address, Listener
@@ -38,7 +37,6 @@ from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
 
 if TYPE_CHECKING:
-    from headrace.coordination.transactions.anywhere import OtherBrokers
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
     from headrace.server.among_brokers import AmongBrokers
 
@@ -260,7 +258,9 @@ class Server:
     async def _join(self) -> None:
         self.producer_id_source = ProducerIdSource(self.broker.producer_ids, self.controller)
         self.coordinators = Coordinators(
-            self.broker, self.producer_id_source.new_producer_id, self._other_brokers
+            self.broker,
+            self.producer_id_source.new_producer_id,
+            None if self.among_brokers is None else self.among_brokers.replicating.others,
         )
         self.dispatcher = Dispatcher(
             self.broker,
@@ -273,11 +273,6 @@ class Server:
         )
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
-
-    def _other_brokers(self) -> "OtherBrokers":
-        if self.among_brokers is None:
-            raise InvariantError("a broker with a store of its own asks no others")
-        return self.among_brokers.replicating.other_brokers()
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoints that clients are told, listener by listener."""

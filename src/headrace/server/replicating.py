@@ -5,13 +5,14 @@ Its conversations with them, and its lease on leading.
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.broker.broker import Broker
 from headrace.broker.gathered_writes import GatheredWrites
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
 from headrace.cluster.applier import Applier
+from headrace.cluster.asking_others import AskingOthers
 from headrace.cluster.lease import Lease
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
@@ -21,9 +22,6 @@ from headrace.replication.controller_calls import ControllerCalls
 from headrace.replication.fetchers import ReplicaFetchers
 from headrace.replication.isr_keeper import IsrKeeper
 from headrace.replication.means import Means
-
-if TYPE_CHECKING:
-    from headrace.cluster.other_brokers import RemoteTransactions
 
 
 class Replicating:
@@ -45,7 +43,8 @@ class Replicating:
         self._fatal = fatal
         self._tasks: set[asyncio.Task[None]] = set()
         self._transport = EventTransport(world.network.connect)
-        self._others: RemoteTransactions | None = None
+        self.others = AskingOthers(broker, listener, self._transport, self.run)
+        """What coordinators here ask of those elsewhere."""
         means = Means(
             self._transport,
             GatheredWrites(world.disk, tuple(directories)),
@@ -74,16 +73,6 @@ class Replicating:
         keeper.start()
         return keeper
 
-    def other_brokers(self) -> "RemoteTransactions":
-        """Return the way of transactions to other brokers."""
-        if self._others is None:
-            from headrace.cluster.other_brokers import RemoteTransactions
-
-            self._others = RemoteTransactions(
-                self._broker, self._listener, self._transport, self.run
-            )
-        return self._others
-
     def close(self) -> None:
         """Follow no more, and ask nothing more."""
         self._broker.follows.remove(self._fetchers.follow)
@@ -91,8 +80,7 @@ class Replicating:
         self._fetchers.close()
         if self._keeper is not None:
             self._keeper.close()
-        if self._others is not None:
-            self._others.close()
+        self.others.close()
 
     def run(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         """Run what goes on by itself; a broken invariant ends the process."""

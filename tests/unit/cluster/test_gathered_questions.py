@@ -126,7 +126,7 @@ def test_a_broker_that_registered_anew_is_asked_anew() -> None:
         broker = cluster.brokers[1].broker
         among = cluster.brokers[1].among_brokers
         assert among is not None
-        remote = among.replicating.other_brokers()
+        remote = among.replicating.others.transactions
         assert isinstance(remote, RemoteTransactions)
         while BrokerId(2) not in broker.image.brokers:  # noqa: ASYNC110 - so soon
             await asyncio.sleep(0.01)

@@ -292,7 +292,7 @@ def test_state_that_is_being_loaded_is_waited_for_to_be_served_and_not_to_be_sho
         partition = afar.share.here.broker.partition(SHARE_STATE_TOPIC, 0)
         states.led.resign(0)
         states.led.lead(0, partition, partition.leader_epoch + 1)
-        states.read(key, read.append)
+        states.read(key, -1, read.append)
         states.read_summary(key, shown.append)
         (error,) = shown
         assert (read, error.code) == ([], E.COORDINATOR_LOAD_IN_PROGRESS)

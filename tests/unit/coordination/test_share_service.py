@@ -265,8 +265,8 @@ def test_state_that_is_kept_elsewhere_is_answered_so(tmp_path: Path) -> None:
         settled: list[bool] = []
         states.when_settled(key, lambda: settled.append(True))
         assert settled == [True]
-        for ask in (states.read, states.read_summary):
-            assert (await outcome(partial(ask, key))).code is E.NOT_COORDINATOR
+        for ask in (partial(states.read, key, 0), partial(states.read_summary, key)):
+            assert (await outcome(ask)).code is E.NOT_COORDINATOR
         assert await outcome(lambda done: states.make([key], 1, done)) is E.NOT_COORDINATOR
         begun = await outcome(lambda done: states.initialize([(key, 0)], 1, done))
         assert begun is E.NOT_COORDINATOR

@@ -33,9 +33,9 @@ class Noted:
         self._journal = journal
         self._note = note
 
-    def append_soon(self, records: Any, done: Any) -> None:
+    def append_soon(self, records: Any, done: Any, late: Any) -> None:
         self._note(records)
-        self._journal.append_soon(records, done)
+        self._journal.append_soon(records, done, late)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)

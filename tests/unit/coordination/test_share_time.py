@@ -273,7 +273,9 @@ def test_a_group_that_was_beyond_the_end_of_the_log_begins_there(tmp_path: Path)
             await share.join("a")
             await share.write(1, batches=3)
             kept: list[ErrorCode | None] = []
-            share.share.states.initialize([(share.key(0), 50)], share.state_epoch(), kept.append)
+            share.share.states.initialize(
+                [(share.key(0), 50)], share.state_epoch() + 1, kept.append
+            )
             await until(lambda: kept == [None])
             assert (await share.partition()).start == 3
             await share.write(1)

@@ -232,7 +232,7 @@ def test_a_marker_of_a_former_coordinator_is_refused_by_who_has_heard_of_a_later
         told: list[ErrorCode] = []
         for epoch in (9, 8, 9):
             marker = Sent(producer.producer_id, producer.epoch, True, epoch)
-            replicating.other_brokers().write_markers(
+            replicating.others.transactions.write_markers(
                 BrokerId(2), marker, [theirs],
                 lambda _, error: told.append(ErrorCode.NONE if error is None else error.code),
             )  # fmt: skip
@@ -253,7 +253,7 @@ def test_what_kept_partitions_out_of_a_transaction_is_told_to_who_asked_for_them
         told: list[ErrorCode] = []
 
         async def ask(broker: int, *partitions: TopicPartition) -> ErrorCode:
-            replicating.other_brokers().add(
+            replicating.others.transactions.add(
                 BrokerId(broker), producer.name, who, partitions,
                 lambda error: told.append(ErrorCode.NONE if error is None else error.code),
             )  # fmt: skip

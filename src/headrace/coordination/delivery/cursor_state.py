@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from headrace.coordination.delivery.offset_runs import RunMap
-from headrace.coordination.delivery.record_states import RecordState, StateBatch
+from headrace.coordination.delivery.record_states import SETTLED, RecordState, StateBatch
 from headrace.ports.callbacks import Done
 
 
@@ -49,13 +49,25 @@ class StateMap:
         return len(self._runs)
 
     def lay_over(self, change: CursorState) -> None:
-        """Take in what is new; a `start` below the present one (-1: none) changes nothing."""
+        """Take in what is new; a `start` below the present one (-1: none) changes nothing.
+
+        What is settled stays so: a change that comes again, or late, takes back nothing.
+        """
         if change.start > self.start:
             self.start = change.start
             self._runs.clear_below(change.start)
         for first, last, state, count in change.batches:
-            if last >= self.start:
-                self._runs.assign(max(first, self.start), last, (state, count))
+            if last < self.start:
+                continue
+            at = max(first, self.start)
+            if state not in SETTLED:
+                for run in self._runs.between(at, last):
+                    if run.value[0] in SETTLED:
+                        if at < run.first:
+                            self._runs.assign(at, run.first - 1, (state, count))
+                        at = run.last + 1
+            if at <= last:
+                self._runs.assign(at, last, (state, count))
 
     def batches(self) -> tuple[StateBatch, ...]:
         """Return all batches, ascending."""

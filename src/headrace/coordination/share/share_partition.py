@@ -97,7 +97,7 @@ class SharePartition(Watched):
 
     def load(self) -> None:
         """Find out what is kept; `when_loaded` tells when that is done."""
-        self._states.read(self.key, self._load)
+        self._states.read(self.key, self.partition.leader_epoch, self._load)
 
     def when_loaded(self, done: Done[ApiError | None]) -> None:
         """Call `done(None)` once records can be had, `done(error)` where they cannot."""
@@ -134,7 +134,7 @@ class SharePartition(Watched):
         end = self.partition.log.end_offset
         if kept.known.start > end:
             # The log lost its tail: what comes there now is new, whoever had what was there.
-            self._states.initialize([(self.key, end)], self._state_epoch, self._reloaded)
+            self._states.initialize([(self.key, end)], self._state_epoch + 1, self._reloaded)
             return
         known = CursorState(kept.known.start, _below(kept.known.batches, end))
         self._serve(Cursor.restored(known))

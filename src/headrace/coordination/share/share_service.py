@@ -13,6 +13,7 @@ from headrace.coordination.groups.share.model import Assigned
 from headrace.coordination.groups.share.settings import GroupSettings
 from headrace.coordination.runtime.derived import Derived
 from headrace.coordination.runtime.shard import ShardState, World
+from headrace.coordination.share.anywhere import AllShareStates, OtherStates
 from headrace.coordination.share.sessions import SessionKey, ShareSession, ShareSessions
 from headrace.coordination.share.share_partitions import SharePartitions
 from headrace.coordination.share.share_states import ShareStates
@@ -42,25 +43,36 @@ class ShareService:
     """Share groups on one broker. All calls on the deciding thread."""
 
     def __init__(
-        self, broker: "Broker", world: World, groups: "Callable[[], GroupCoordinators]"
+        self,
+        broker: "Broker",
+        world: World,
+        groups: "Callable[[], GroupCoordinators]",
+        others: "Callable[[], OtherStates] | None" = None,
     ) -> None:
-        """`groups`: where their members are kept, made when first asked."""
+        """`groups`: where their members are kept, made when first asked. `others`: the way to state
+        that other brokers keep, made when first needed; None: there are none."""
         self._clock = broker.clock
         self._groups = groups
         self._limits = Derived(lambda: broker.config, ShareLimits)
         self.settings = GroupSettings(broker)
         self.sessions = ShareSessions()
         self.states = ShareStates(world, limits=self._limits, image=lambda: broker.image)
+        self._anywhere: AllShareStates | None = None
+        if others is not None:
+            self._anywhere = AllShareStates(
+                self.states, lambda: broker.image, broker.broker_id, others, broker.clock
+            )
+        all_states = self._anywhere or self.states
         self.partitions = SharePartitions(
             clock=broker.clock,
             disk=broker.disk,
-            states=self.states,
+            states=all_states,
             settings=self.settings,
             find=broker.partition_by_id,
         )
-        self._members = ShareContext(self.states, lambda: self._limits().members_max)
+        self._members = ShareContext(all_states, lambda: self._limits().members_max)
         self._offsets = admin_offsets.OffsetsContext(
-            self.states, self.partitions, lambda: broker.image, broker.partition_by_id
+            all_states, self.partitions, lambda: broker.image, broker.partition_by_id
         )
         self._deleted: set[bytes] = set()
 
@@ -89,6 +101,8 @@ class ShareService:
     def close(self) -> None:
         """Serve nothing any more."""
         self.partitions.close()
+        if self._anywhere is not None:
+            self._anywhere.close()
         self.states.led.close()
 
     # What members ask

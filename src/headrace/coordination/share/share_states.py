@@ -51,25 +51,25 @@ class ShareStates:
         """Return the partition that keeps the state of `key`."""
         return self.led.partition_for(key.coordinated_by)
 
-    def read(self, key: ShareKey, done: Done[StateRead | ApiError | None]) -> None:
+    def read(
+        self, key: ShareKey, leader_epoch: int, done: Done[StateRead | ApiError | None]
+    ) -> None:
         """Tell what is kept of `key`; waits while it is being loaded."""
         shard = self.led.at(self.partition_for(key))
         if shard is not None and shard.state is ShardState.LOADING:
-            shard.when_loaded(lambda: self._read(key, done))
+            shard.when_loaded(lambda: self._read(key, leader_epoch, done))
         else:
-            self._read(key, done)
+            self._read(key, leader_epoch, done)
 
-    def _read(self, key: ShareKey, done: Done[StateRead | ApiError | None]) -> None:
+    def _read(
+        self, key: ShareKey, leader_epoch: int, done: Done[StateRead | ApiError | None]
+    ) -> None:
         try:
-            kept = self.led.of(key.coordinated_by).read(key)
+            shard = self.led.of(key.coordinated_by)
         except ApiError as error:
             done(error)
-            return
-        if kept is None:
-            done(None)
-            return
-        known = CursorState(kept.known.start, kept.known.batches())
-        done(StateRead(kept.state_epoch, known))
+        else:
+            shard.read_for(key, leader_epoch, done)
 
     def read_summary(self, key: ShareKey, done: Done[StateSummary | ApiError | None]) -> None:
         """Tell how far `key` is; an error while it is being loaded."""

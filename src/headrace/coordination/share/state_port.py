@@ -34,10 +34,13 @@ class StateSummary(NamedTuple):
 class ShareStatePort(Protocol):
     """All state of share groups, wherever it is kept."""
 
-    def read(self, key: ShareKey, done: Done[StateRead | ApiError | None]) -> None:
+    def read(
+        self, key: ShareKey, leader_epoch: int, done: Done[StateRead | ApiError | None]
+    ) -> None:
         """Call `done` with what is kept of `key`, once that is loaded; None: nothing is.
 
-        ApiError NOT_COORDINATOR where it is kept elsewhere.
+        All of it is durable then, and so is that who led the partition before `leader_epoch` can
+        write no more. ApiError: FENCED_LEADER_EPOCH, NOT_COORDINATOR where it is kept elsewhere.
         """
 
     def read_summary(self, key: ShareKey, done: Done[StateSummary | ApiError | None]) -> None:
@@ -57,7 +60,10 @@ class ShareStatePort(Protocol):
     def initialize(
         self, wanted: Sequence[tuple[ShareKey, int]], state_epoch: int, done: Done[ErrorCode | None]
     ) -> None:
-        """Begin each key anew at its start offset; `done` with the first error, once for all."""
+        """Begin each key anew at its start offset; `done` with the first error, once for all.
+
+        What is kept in `state_epoch` already has begun by an earlier asking: it stays as it is.
+        """
 
     def write(
         self,

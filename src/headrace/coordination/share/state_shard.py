@@ -7,17 +7,25 @@ ShareCoordinatorShard; the topic is not compacted).
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.coordination.delivery.cursor_state import CursorState, StateMap
 from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.groups.share.limits import ShareLimits
 from headrace.coordination.runtime.loader import LoadLog
-from headrace.coordination.runtime.shard import JournalLimits, Shard, ShardPartition, World
+from headrace.coordination.runtime.shard import (
+    JournalLimits,
+    Shard,
+    ShardPartition,
+    ShardState,
+    World,
+)
 from headrace.coordination.share.keys import NOT_SET, ShareKey
+from headrace.coordination.share.state_port import StateRead
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import SHARE_STATE_TOPIC, Offset
-from headrace.ports.callbacks import Done
+from headrace.ports.callbacks import Done, Once
 from headrace.wire.kafka.coordinator_records import share_state as wire
 
 if TYPE_CHECKING:
@@ -91,10 +99,37 @@ class StateShard(Shard):
         """Return what is kept of `key`; not to be changed."""
         return self._kept.get(key)
 
+    def read_for(
+        self, key: ShareKey, leader_epoch: int, done: Done[StateRead | ApiError | None]
+    ) -> None:
+        """Tell who leads the partition since `leader_epoch` what is kept of it, once durable.
+
+        Leaders before that are refused from then on, wherever this is led: what they wrote later
+        the new one would not know of. ApiError: FENCED_LEADER_EPOCH, and why it is not durable.
+        """
+        kept = self._kept.get(key)
+        if kept is not None and leader_epoch < kept.leader_epoch:
+            done(ApiError(ErrorCode.FENCED_LEADER_EPOCH))
+            return
+        found = None
+        if kept is not None:
+            found = StateRead(kept.state_epoch, CursorState(kept.known.start, kept.known.batches()))
+
+        def settled(error: ErrorCode | None) -> None:
+            if error is None and self.state is not ShardState.ACTIVE:
+                error = ErrorCode.NOT_COORDINATOR
+            done(found if error is None else ApiError(error))
+
+        if kept is None or leader_epoch == kept.leader_epoch:
+            self.journal.when_settled(lambda: settled(None))
+            return
+        kept.leader_epoch = leader_epoch
+        self._append_update(key, kept, CursorState(kept.known.start, (), kept.complete), settled)
+
     def make(self, key: ShareKey, state_epoch: int, done: Done[ErrorCode | None]) -> None:
         """Have something kept of `key`: what is kept already stays as it is."""
         if key in self._kept:
-            self.journal.when_settled(lambda: done(None))
+            self._once_durable(done)
         else:
             self.initialize(key, state_epoch, NOT_SET, done)
 
@@ -103,17 +138,21 @@ class StateShard(Shard):
     ) -> None:
         """Begin anew at `start` (NOT_SET: to be found out), whatever was kept before.
 
+        What is kept in `state_epoch` already stays: this is asked again, and members have gone on.
         `done(FENCED_STATE_EPOCH)` where what is kept is of a later epoch.
         """
         former = self._kept.get(key)
-        if former is not None and state_epoch < former.state_epoch:
-            done(ErrorCode.FENCED_STATE_EPOCH)
+        if former is not None and state_epoch <= former.state_epoch:
+            if state_epoch < former.state_epoch:
+                done(ErrorCode.FENCED_STATE_EPOCH)
+            else:
+                self._once_durable(done)
             return
         now = self._clock.wall_ms()
         kept = self._kept[key] = KeptState(
             StateMap(CursorState(start)),
             state_epoch,
-            leader_epoch=-1,
+            leader_epoch=-1 if former is None else former.leader_epoch,
             snapshot_epoch=0 if former is None else former.snapshot_epoch + 1,
             created_ms=now,
             complete=0,
@@ -147,6 +186,12 @@ class StateShard(Shard):
         kept.leader_epoch = leader_epoch
         kept.known.lay_over(change)
         kept.complete = change.settled
+        self._append_update(key, kept, change, done)
+
+    def _append_update(
+        self, key: ShareKey, kept: KeptState, change: CursorState, done: Done[ErrorCode | None]
+    ) -> None:
+        """Append `change`, laid over what is kept already; or all of it, when its time has come."""
         kept.written_ms = now = self._clock.wall_ms()
         if kept.updates >= self._limits().updates_per_snapshot:
             kept.snapshot_epoch += 1
@@ -154,14 +199,14 @@ class StateShard(Shard):
             return
         kept.updates += 1
         update = wire.UpdateValue(
-            kept.snapshot_epoch, leader_epoch, change.start, change.batches, change.settled
+            kept.snapshot_epoch, kept.leader_epoch, change.start, change.batches, change.settled
         )
         self._append(wire.UPDATE_KEY_TYPE, key, wire.encode_update(update), done)
 
     def delete(self, key: ShareKey, done: Done[ErrorCode | None]) -> None:
         """Keep nothing of `key` any more."""
         if self._kept.pop(key, None) is None:
-            done(None)
+            self._once_durable(done)
         else:
             self._append(wire.SNAPSHOT_KEY_TYPE, key, None, done)
 
@@ -244,10 +289,8 @@ class StateShard(Shard):
         kept.written_ms = now_ms
         floor = self._end()
 
-        def appended(error: ErrorCode | None) -> None:
-            if error is None:
-                kept.floor = max(kept.floor, floor)
-            done(error)
+        def durable() -> None:
+            kept.floor = max(kept.floor, floor)
 
         value = wire.SnapshotValue(
             kept.snapshot_epoch,
@@ -259,12 +302,38 @@ class StateShard(Shard):
             kept.known.batches(),
             kept.complete,
         )
-        self._append(wire.SNAPSHOT_KEY_TYPE, key, wire.encode_snapshot(value), appended)
+        self._append(wire.SNAPSHOT_KEY_TYPE, key, wire.encode_snapshot(value), done, durable)
 
     def _append(
-        self, key_type: int, key: ShareKey, value: bytes | None, done: Done[ErrorCode | None]
+        self,
+        key_type: int,
+        key: ShareKey,
+        value: bytes | None,
+        done: Done[ErrorCode | None],
+        durable: Callable[[], None] | None = None,
     ) -> None:
-        self.journal.append_soon([(wire.encode_key(wire.ShareKey(*key, key_type)), value)], done)
+        """Append one record; after the write timeout it is answered as not done, and may be yet.
+
+        `durable` is called whenever that comes.
+        """
+        answer = Once(done)
+
+        def ended(error: ErrorCode | None) -> None:
+            if error is None and durable is not None:
+                durable()
+            answer(error)
+
+        record = (wire.encode_key(wire.ShareKey(*key, key_type)), value)
+        late = partial(answer, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        self.journal.append_soon([record], ended, late)
+
+    def _once_durable(self, done: Done[ErrorCode | None]) -> None:
+        """Answer that nothing is to be done when what came before is durable."""
+
+        def settled() -> None:
+            done(None if self.state is ShardState.ACTIVE else ErrorCode.NOT_COORDINATOR)
+
+        self.journal.when_settled(settled)
 
 
 def _ignored(error: ErrorCode | None) -> None:

@@ -76,7 +76,7 @@ class AllParticipants:
         image = self._image()
         by_leader: dict[BrokerId, list[TopicPartition]] = {}
         for partition in partitions:
-            by_leader.setdefault(leader_of(image, partition), []).append(partition)
+            by_leader.setdefault(image.leader_of(partition), []).append(partition)
         for leader, led in by_leader.items():
             if leader == self._own:
                 self._local.write(marker, led, done)
@@ -149,12 +149,4 @@ class AllTransactions:
         index = self._local.led.partition_for(transactional_id)
         if self._local.led.at(index) is not None:
             return self._own
-        return leader_of(self._image(), TopicPartition(TRANSACTIONS_TOPIC, index))
-
-
-def leader_of(image: MetadataImage, partition: TopicPartition) -> BrokerId:
-    """Return who leads the partition by the image; NO_LEADER where nobody does."""
-    topic = image.topics.get(partition.topic)
-    if topic is None or not 0 <= partition.partition < len(topic.partitions):
-        return NO_LEADER
-    return topic.partitions[partition.partition].leader
+        return self._image().leader_of(TopicPartition(TRANSACTIONS_TOPIC, index))

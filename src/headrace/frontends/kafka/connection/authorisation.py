@@ -134,6 +134,11 @@ ASKED_OF_BROKERS: dict[ApiKey, tuple[Ask, ...]] = {
     ApiKey.CONTROLLED_SHUTDOWN: (CLUSTER_ACTION,),
     ApiKey.ALTER_PARTITION: (CLUSTER_ACTION,),
     ApiKey.ALLOCATE_PRODUCER_IDS: (CLUSTER_ACTION,),
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: (CLUSTER_ACTION,),
+    ApiKey.READ_SHARE_GROUP_STATE: (CLUSTER_ACTION,),
+    ApiKey.WRITE_SHARE_GROUP_STATE: (CLUSTER_ACTION,),
+    ApiKey.DELETE_SHARE_GROUP_STATE: (CLUSTER_ACTION,),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: (CLUSTER_ACTION,),
 }
 """The same of what brokers ask each other, beside the listener and the name (`between_brokers`)."""
 

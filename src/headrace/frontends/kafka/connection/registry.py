@@ -222,8 +222,23 @@ PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster", 0, 0, hot=True, in_turn=True, proof=
         "tests/unit/frontends/test_peer_apis.py"
         "::test_brokers_are_given_producer_ids_block_by_block"),
+    Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, "share", 0, 0, hot=True, proof=
+        "tests/unit/frontends/test_share_state_apis.py"
+        "::test_state_begins_once_in_an_epoch_and_is_deleted"),
+    Api(ApiKey.READ_SHARE_GROUP_STATE, "share", 0, 0, hot=True, proof=
+        "tests/unit/frontends/test_share_state_apis.py"
+        "::test_who_leads_reads_what_was_written_and_leaders_before_are_refused"),
+    Api(ApiKey.WRITE_SHARE_GROUP_STATE, "share", 0, 1, hot=True, proof=
+        "tests/unit/frontends/test_share_state_apis.py"
+        "::test_who_leads_reads_what_was_written_and_leaders_before_are_refused"),
+    Api(ApiKey.DELETE_SHARE_GROUP_STATE, "share", 0, 0, hot=True, proof=
+        "tests/unit/frontends/test_share_state_apis.py"
+        "::test_state_begins_once_in_an_epoch_and_is_deleted"),
+    Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, "share", 0, 1, hot=True, proof=
+        "tests/unit/frontends/test_share_state_apis.py"
+        "::test_how_far_a_group_is_is_told_in_every_version"),
 )  # fmt: skip
 """What brokers of a cluster ask each other: served where there are others, and told to nobody else.
 
-Read by tables (`wire.kafka.peer_messages`).
+Those in `cluster` are read by tables (`wire.kafka.peer_messages`).
 """

@@ -1,0 +1,251 @@
+"""Share groups' state wherever it is kept: asked of the broker that leads its partition now.
+
+What is asked of one key is asked in order, one question at a time, so that what is asked again
+comes before what was asked later; changes that wait meanwhile go together. What may pass (another
+coordinator, one that loads, a lost connection) is asked again, of whoever leads then, for
+`RETRY_SECONDS`: every question may be asked twice (ADR 28).
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, cast
+
+from headrace.broker.metadata_image import NO_LEADER, MetadataImage
+from headrace.coordination.delivery.cursor_state import CursorState
+from headrace.coordination.share.keys import NOT_SET, ShareKey
+from headrace.coordination.share.questions import (
+    Answer,
+    Begin,
+    Delete,
+    Question,
+    Read,
+    ReadSummary,
+    Write,
+    put,
+)
+from headrace.coordination.share.share_states import ShareStates
+from headrace.coordination.share.state_port import StateRead, StateSummary
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import SHARE_STATE_TOPIC, BrokerId, TopicPartition
+from headrace.ports.callbacks import Done, first_error
+from headrace.ports.clock import Clock, Timer
+
+RETRY_SECONDS = 20.0
+"""How long a question is asked again: longer than a broker's session in the store lasts, shorter
+than clients wait for an answer."""
+BACKOFF_SECONDS_MIN, BACKOFF_SECONDS_MAX = 0.05, 1.0
+
+_MAY_PASS = frozenset({
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+})  # fmt: skip
+_CLOSED = ApiError(ErrorCode.NOT_COORDINATOR, "this broker stops")
+
+
+class OtherStates(Protocol):
+    """State that other brokers keep."""
+
+    def ask(self, broker: BrokerId, question: Question, done: Done[Answer]) -> None:
+        """Ask `broker` once; NETWORK_EXCEPTION: it may be done, or not."""
+
+
+class _Asked:
+    """A question, and all whom its answer is for."""
+
+    __slots__ = ("dones", "question")
+
+    def __init__(self, question: Question | None, done: Done[Answer]) -> None:
+        self.question = question
+        """None: nothing but that all before it is answered."""
+        self.dones = [done]
+
+    def takes(self, question: Question | None, done: Done[Answer]) -> bool:
+        """Tell whether a change could be joined to this one, which is not under way."""
+        if not isinstance(self.question, Write) or not isinstance(question, Write):
+            return False
+        both = self.question.with_next(question)
+        if both is None:
+            return False
+        self.question = both
+        self.dones.append(done)
+        return True
+
+    def tell(self, answer: Answer) -> None:
+        for done in self.dones:
+            done(answer)
+
+
+class _Line:
+    """What is asked of one key."""
+
+    __slots__ = ("backoff", "going_on", "timer", "under_way", "until", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Asked] = deque()
+        self.under_way: _Asked | None = None
+        self.until = 0.0
+        self.backoff = BACKOFF_SECONDS_MIN
+        self.timer: Timer | None = None
+        self.going_on = False
+
+
+class AllShareStates:
+    """`state_port.ShareStatePort` of a whole cluster. On the deciding thread."""
+
+    def __init__(
+        self,
+        local: ShareStates,
+        image: Callable[[], MetadataImage],
+        own: BrokerId,
+        others: Callable[[], OtherStates],
+        clock: Clock,
+    ) -> None:
+        """`local` is what broker `own` keeps. `others` is called when first needed."""
+        self._local = local
+        self._image = image
+        self._own = own
+        self._others = others
+        self._clock = clock
+        self._lines: dict[ShareKey, _Line] = {}
+        self._open = True
+
+    # `state_port.ShareStatePort`
+
+    def read(
+        self, key: ShareKey, leader_epoch: int, done: Done[StateRead | ApiError | None]
+    ) -> None:
+        """Call `done` with what is kept of `key`, behind all changes asked for before."""
+        self._ask(Read(key, leader_epoch), cast("Done[Answer]", done))
+
+    def read_summary(self, key: ShareKey, done: Done[StateSummary | ApiError | None]) -> None:
+        """Call `done` with how far `key` is."""
+        self._ask(ReadSummary(key), cast("Done[Answer]", done))
+
+    def make(
+        self, keys: Sequence[ShareKey], state_epoch: int, done: Done[ErrorCode | None]
+    ) -> None:
+        """Have something kept of each key; `done` with the first error, once for all."""
+        self._ask_all([Begin(key, state_epoch, NOT_SET) for key in keys], done)
+
+    def initialize(
+        self, wanted: Sequence[tuple[ShareKey, int]], state_epoch: int, done: Done[ErrorCode | None]
+    ) -> None:
+        """Begin each key anew at its start offset; `done` with the first error, once for all."""
+        self._ask_all([Begin(key, state_epoch, start) for key, start in wanted], done)
+
+    def write(
+        self,
+        key: ShareKey,
+        state_epoch: int,
+        leader_epoch: int,
+        change: CursorState,
+        done: Done[ErrorCode | None],
+    ) -> None:
+        """Keep what is new of `key`."""
+        self._ask_all([Write(key, state_epoch, leader_epoch, change)], done)
+
+    def delete(self, keys: Sequence[ShareKey], done: Done[ErrorCode | None]) -> None:
+        """Keep nothing of `keys`; `done` with the first error, once for all."""
+        self._ask_all([Delete(key) for key in keys], done)
+
+    def when_settled(self, key: ShareKey, done: Callable[[], None]) -> None:
+        """Call back once all that was asked of `key` before is answered."""
+        self._put_in_line(key, None, lambda _: done())
+
+    def close(self) -> None:
+        """Ask nothing any more; who waits is told to look for another broker."""
+        self._open = False
+        lines, self._lines = self._lines, {}
+        for line in lines.values():
+            if line.timer is not None:
+                line.timer.cancel()
+            left = [*line.waiting] if line.under_way is None else [line.under_way, *line.waiting]
+            line.under_way = None
+            line.waiting.clear()
+            for asked in left:
+                asked.tell(_CLOSED)
+
+    # the lines
+
+    def _ask_all(self, questions: Sequence[Question], done: Done[ErrorCode | None]) -> None:
+        answered = first_error(len(questions), done)
+        for question in questions:
+            self._ask(
+                question,
+                lambda answer: answered(answer.code if isinstance(answer, ApiError) else None),
+            )
+
+    def _ask(self, question: Question, done: Done[Answer]) -> None:
+        self._put_in_line(question.key, question, done)
+
+    def _put_in_line(self, key: ShareKey, question: Question | None, done: Done[Answer]) -> None:
+        if not self._open:
+            done(_CLOSED)
+            return
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = _Line()
+        if not (line.waiting and line.waiting[-1].takes(question, done)):
+            line.waiting.append(_Asked(question, done))
+        self._go_on(key, line)
+
+    def _go_on(self, key: ShareKey, line: _Line) -> None:
+        """Ask what is next; a loop, since answers may come at once, and have more asked."""
+        if line.going_on:
+            return
+        line.going_on = True
+        while line.under_way is None and line.waiting:
+            asked = line.waiting.popleft()
+            if asked.question is None:
+                asked.tell(None)
+                continue
+            line.under_way = asked
+            line.until = self._clock.monotonic() + RETRY_SECONDS
+            line.backoff = BACKOFF_SECONDS_MIN
+            self._attempt(key, line, asked, asked.question)
+        line.going_on = False
+        if line.under_way is None and self._lines.get(key) is line:
+            del self._lines[key]
+
+    def _attempt(self, key: ShareKey, line: _Line, asked: _Asked, question: Question) -> None:
+        line.timer = None
+        answered = partial(self._answered, key, line, asked, question)
+        leader = self._leader_of(key)
+        if leader == self._own:
+            put(self._local, question, answered)
+        elif leader == NO_LEADER:
+            answered(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody leads the state"))
+        else:
+            self._others().ask(leader, question, answered)
+
+    def _answered(
+        self, key: ShareKey, line: _Line, asked: _Asked, question: Question, answer: Answer
+    ) -> None:
+        if line.under_way is not asked:
+            return  # closed meanwhile
+        if isinstance(answer, ApiError) and answer.code in _MAY_PASS:
+            if self._clock.monotonic() + line.backoff < line.until:
+                again = partial(self._attempt, key, line, asked, question)
+                line.timer = self._clock.call_later(line.backoff, again)
+                line.backoff = min(line.backoff * 2, BACKOFF_SECONDS_MAX)
+                return
+            answer = _away(answer)
+        line.under_way = None
+        asked.tell(answer)
+        self._go_on(key, line)
+
+    def _leader_of(self, key: ShareKey) -> BrokerId:
+        index = self._local.partition_for(key)
+        if self._local.led.at(index) is not None:
+            return self._own
+        return self._image().leader_of(TopicPartition(SHARE_STATE_TOPIC, index))
+
+
+def _away(error: ApiError) -> ApiError:
+    """Return the error as clients understand it: a coordinator that is not heard of is away."""
+    if error.code is ErrorCode.NETWORK_EXCEPTION:
+        return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
+    return error

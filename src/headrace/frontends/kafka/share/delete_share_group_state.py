@@ -1,0 +1,19 @@
+"""DeleteShareGroupState (key 86, v0): nothing is kept of share partitions any more.
+
+* Answered when that is durable; of what is not kept too.
+"""
+
+from headrace.coordination.share.keys import ShareKey
+from headrace.coordination.share.questions import Delete, Question
+from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity
+from headrace.frontends.kafka.share.share_state import answered, nothing_more
+
+
+def handle(context: RequestContext, body: memoryview) -> Answer:
+    """Answer when it is durable."""
+    return answered(context, body, "DeleteStateResult", _question, nothing_more)
+
+
+def _question(key: ShareKey, partition: Entity) -> Question:
+    return Delete(key)

@@ -1,0 +1,49 @@
+"""ReadShareGroupState (key 84, v0): what is kept of share partitions, for who leads them.
+
+* Answered when all of it is durable, and that leaders before the one who asks are refused.
+* FENCED_LEADER_EPOCH for those; UNKNOWN_TOPIC_OR_PARTITION where nothing is kept.
+"""
+
+from typing import Any
+
+from headrace.coordination.delivery.cursor_state import CursorState
+from headrace.coordination.share.keys import NOT_SET, ShareKey
+from headrace.coordination.share.questions import Answer as StateAnswer
+from headrace.coordination.share.questions import Question, Read
+from headrace.coordination.share.state_port import StateRead
+from headrace.frontends.kafka.connection.handler import Answer, RequestContext
+from headrace.frontends.kafka.connection.response_entities import Entity, Make
+from headrace.frontends.kafka.share.share_state import answered
+from headrace.model.errors import ErrorCode
+
+_NOTHING = StateRead(0, CursorState(NOT_SET))
+
+
+def handle(context: RequestContext, body: memoryview) -> Answer:
+    """Answer when what is told is durable."""
+    return answered(context, body, "ReadStateResult", _question, _fields)
+
+
+def _question(key: ShareKey, partition: Entity) -> Question:
+    return Read(key, partition.leader_epoch)
+
+
+def _fields(make: Make, answer: StateAnswer) -> dict[str, Any]:
+    found = answer if isinstance(answer, StateRead) else _NOTHING
+    fields: dict[str, Any] = {
+        "state_epoch": found.state_epoch,
+        "start_offset": found.known.start,
+        "state_batches": tuple(
+            make(
+                "StateBatch",
+                first_offset=batch.first,
+                last_offset=batch.last,
+                delivery_state=int(batch.state),
+                delivery_count=batch.tries,
+            )
+            for batch in found.known.batches
+        ),
+    }
+    if answer is None:
+        fields["error_code"] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return fields
