@@ -65,6 +65,8 @@ mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SE
 compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node clients, Streams (Maven, Go, npm)
 	@failed=0; \
 	$(PY) -m tests.outside.kafka_tools.clients || failed=1; \
+	$(PY) -m tests.outside.kafka_tools.clients --cluster || failed=1; \
+	$(PY) -m tests.outside.kafka_tools.on_cluster || failed=1; \
 	$(PY) -m tests.outside.kafka_tools.streams || failed=1; \
 	$(PY) -m tests.outside.kafka_tools $(ARGS) || failed=1; \
 	exit $$failed

@@ -44,6 +44,11 @@ app.command(
     " cluster reassign orders:0=1,2,3",
 )
 app.command(
+    "headrace.cli.trace:trace",
+    help="Show replication step by step: play a textbook case, or follow a running cluster.\n\nFor"
+    " example: headrace trace --list; headrace trace isr-shrink; headrace trace --follow orders",
+)
+app.command(
     "headrace.cli.log:app",
     name="log",
     help="Look into a broker's files, check them, mend them, bring them in and out.",

@@ -37,7 +37,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
     if is_terminal():
         _print_rich(columns, rows)
     else:
-        _print_plain(columns, rows)
+        print_columns(columns, rows)
 
 
 def _text(cell: Cell) -> str:
@@ -48,7 +48,8 @@ def _numeric(rows: Sequence[Sequence[Cell]], at: int) -> bool:
     return any(isinstance(row[at], (int, float)) for row in rows)
 
 
-def _print_plain(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Print a table as for a pipe, whoever looks: for rows that end with a sentence."""
     texts = [list(columns)] + [[_text(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in texts) for at in range(len(columns))]
     for row in texts:

@@ -57,6 +57,45 @@ async def log_dirs(client: Client, broker: int) -> dict[TopicPartition, ReplicaL
     return await client.ask(await client.broker(broker), call)
 
 
+async def log_ends(
+    client: Client, leader: int, epochs: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    """Return where the logs that a broker leads end (LEO), by their present leader epochs.
+
+    Partitions of which it does not say are left out. OffsetForLeaderEpoch has the end of the
+    present epoch, committed or not.
+    """
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        topics = tuple(
+            maker.part(
+                "OffsetForLeaderTopic",
+                topic=topic,
+                partitions=tuple(
+                    maker.part(
+                        "OffsetForLeaderPartition",
+                        partition=index,
+                        leader_epoch=epochs[TopicPartition(topic, index)],
+                    )
+                    for index in indexes
+                ),
+            )
+            for topic, indexes in _by_topic(epochs)
+        )
+        return maker.request(replica_id=-1, topics=topics)
+
+    def parse(response: Any) -> dict[TopicPartition, int]:  # noqa: ANN401
+        return {
+            TopicPartition(topic.topic, found.partition): found.end_offset
+            for topic in response.topics
+            for found in topic.partitions
+            if not found.error_code and found.end_offset >= 0
+        }
+
+    call = ColdCall(ApiKey.OFFSET_FOR_LEADER_EPOCH, build, parse, versions=(3, 4))
+    return await client.ask(await client.broker(leader), call)
+
+
 async def elect_leaders(
     client: Client, kind: int, partitions: Sequence[TopicPartition] | None
 ) -> Outcome:

@@ -175,3 +175,29 @@ def test_no_broker_is_one_line_and_its_own_exit_code(say: Say) -> None:
     assert told.code == 3
     assert told.err.startswith("headrace: cannot connect to 127.0.0.1:1")
     assert len(told.err.splitlines()) == 1
+
+
+def test_a_topic_is_followed_with_a_line_for_each_change(say: Say, broker: BrokerProcess) -> None:
+    say("topic", "create", "followed", "--if-not-exists")
+    words = ["trace", "--follow", "followed", "--json", "--interval", "0.05"]
+    with subprocess.Popen(
+        [HEADRACE, *words, "-b", broker.bootstrap],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    ) as process:
+        assert process.stdout is not None
+        first = json.loads(process.stdout.readline())
+        subprocess.run(
+            [HEADRACE, "produce", "followed", "-b", broker.bootstrap],
+            input="one\ntwo\n", text=True, check=True,
+        )  # fmt: skip
+        second = json.loads(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        assert process.returncode == 130
+    shown = ("topic", "partition", "leader", "isr", "high_watermark", "log_end", "lags")
+    assert [first[key] for key in shown] == ["followed", 0, 7, [7], 0, 0, {"7": 0}]
+    assert second["high_watermark"] == 2
+    assert "HW moves by 2" in second["what_happened"]
+    assert say("trace", "--follow", "nope").code == 4

@@ -130,14 +130,15 @@ def _run(place: Path, sections: Sequence[str], *, raw: bool) -> int:
         finally:
             for side in sides:
                 side.close()
-    _sum_up(verdicts, time.monotonic() - began)
+    sum_up(verdicts, time.monotonic() - began, "Kafka 4.3.1's tools")
     return bool(verdicts.counts["DIFFERS"])
 
 
-def _sum_up(verdicts: Verdicts, seconds: float) -> None:
+def sum_up(verdicts: Verdicts, seconds: float, title: str) -> None:
+    """Print how many steps came out how; `title` says what was run."""
     counts = verdicts.counts
     print(
-        f"Kafka 4.3.1's tools, {counts.total() - counts['left out']} runs on each broker in"
+        f"{title}, {counts.total() - counts['left out']} runs on each broker in"
         f" {seconds:.0f} s: {counts['same']} the same, {counts['but for']} the same but for what"
         f" stays, {counts['known']} known to differ, {counts['DIFFERS']} differ,"
         f" {counts['left out']} left out"

@@ -4,10 +4,11 @@ Their programs lie in tests/outside/clients/java, go and node; Maven, Go and npm
 need the first time. Each scenario is listed by name; those whose APIs are not served are left
 out and said to be. A scenario that prints "restart me" has its broker killed and started.
 
-    python -m tests.outside.kafka_tools.clients [--kafka] [java|go|node …] [scenario …]
+    python -m tests.outside.kafka_tools.clients [--kafka] [--cluster] [java|go|node …] [scenario …]
 
 `--kafka` has a real Kafka in the broker's place: that is how one learns whether a scenario asks too
-much.
+much. `--cluster` has three brokers on ZooKeeper, and the leader of the scenario's topic killed, and
+left down meanwhile.
 """
 
 import argparse
@@ -21,12 +22,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.wire.kafka.api import ApiKey
-from tests.outside.kafka_reads_our_files.brokers import Broker, Headrace, Kafka4
+from tests.outside.kafka_reads_our_files.brokers import Headrace, Kafka4
 from tests.outside.kafka_tools import programs
 from tests.outside.kafka_tools.__main__ import SETTINGS
+from tests.outside.kafka_tools.clusters import LeaderKilled
 
 SECONDS_MAX = 420
 """One program with all its scenarios."""
@@ -47,6 +50,9 @@ _NEEDS: dict[str, tuple[ApiKey, ...]] = {
     "share-group": (ApiKey.SHARE_GROUP_HEARTBEAT, ApiKey.SHARE_FETCH),
     "admin-quotas": (ApiKey.ALTER_CLIENT_QUOTAS,),
 }
+RIDE_THROUGH = ("restart", "restart-transactions")
+"""What is played on a cluster: with the clients' own settings, they notice nothing of a leader's
+death but that it takes a while."""
 NOT_KAFKAS = frozenset({"not-served"})
 """Scenarios that are about what only we leave out."""
 QUICK = {
@@ -164,10 +170,19 @@ CLIENTS = (
 )
 
 
+class Judged(Protocol):
+    """What a program talks to, and what is done to it where the program asks for that."""
+
+    @property
+    def bootstrap(self) -> str: ...
+    def kill(self) -> None: ...
+    def start(self) -> None: ...
+
+
 class Run:
     """One program's run: its lines as they come, the broker killed where it asks for that."""
 
-    def __init__(self, client: Client, broker: Broker, errors: Path) -> None:
+    def __init__(self, client: Client, broker: Judged, errors: Path) -> None:
         self.client = client
         self.broker = broker
         self.errors = errors
@@ -230,7 +245,7 @@ def _settings() -> dict[str, object]:
     return {name.replace(".", "_"): value for name, value in (SETTINGS | QUICK).items()}
 
 
-def _judge(client: Client, broker: Broker, names: Sequence[str], errors: Path) -> Run:
+def _judge(client: Client, broker: Judged, names: Sequence[str], errors: Path) -> Run:
     served = {api.key for api in APIS}
     run = Run(client, broker, errors)
     wanted = []
@@ -250,12 +265,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.outside.kafka_tools.clients")
     parser.add_argument("names", nargs="*", help="java, go, node, scenarios; all without one")
     parser.add_argument("--kafka", action="store_true", help="against Apache Kafka, as a control")
+    parser.add_argument("--cluster", action="store_true", help="three brokers, leaders killed")
     given = parser.parse_args(arguments)
+    if given.cluster and given.kafka:
+        parser.error("--cluster is of our brokers")
     languages = {one.name for one in CLIENTS}
     asked = set(given.names) & languages or languages
-    scenarios = set(given.names) - languages
+    scenarios = set(given.names) - languages or (set(RIDE_THROUGH) if given.cluster else set())
     place = Path(tempfile.mkdtemp(prefix="headrace-clients-"))
-    kind: type[Broker] = Kafka4 if given.kafka else Headrace
+    kind = LeaderKilled if given.cluster else Kafka4 if given.kafka else Headrace
     failed, lines, began = False, [], time.monotonic()
     try:
         with kind(place, place / "log", **_settings()) as broker:

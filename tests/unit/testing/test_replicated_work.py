@@ -7,9 +7,8 @@ import pytest
 
 from headrace.broker.follower import Follower
 from headrace.broker.in_sync_replicas import InSyncReplicas
-from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import LeaderEpoch, Offset
-from headrace.replication.followed_partition import FollowedPartition
+from headrace.testing.sim.before_epochs import cut_to_high_watermark
 from headrace.testing.sim.loop import Standstill
 from headrace.testing.sim.replica_watch import Broken
 from headrace.testing.sim.replicated import Told, replicated_work
@@ -50,22 +49,9 @@ def assert_found() -> None:
     pytest.fail("no history shows it")
 
 
-def test_a_follower_that_begins_by_cutting_to_its_high_watermark_is_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    begin = FollowedPartition.__init__
-
-    def planted(self: FollowedPartition, *args: object) -> None:
-        begin(self, *args)  # type: ignore[arg-type]
-        log = self.partition.log
-        directory = log.context.events
-        assert isinstance(directory, LogDirectory)
-        if not log.cutting:
-            cut = [(log, log.high_watermark)]
-            directory.truncate_logs(cut, lambda _: self.log_readable())
-
-    monkeypatch.setattr(FollowedPartition, "__init__", planted)
-    assert_found()
+def test_a_follower_that_begins_by_cutting_to_its_high_watermark_is_found() -> None:
+    with cut_to_high_watermark():
+        assert_found()
 
 
 def test_a_cut_below_the_high_watermark_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ func client(options ...kgo.Opt) *kgo.Client {
 func create(ctx context.Context, topic string, partitions int32) error {
 	own := client()
 	defer own.Close()
-	answer, err := kadm.NewClient(own).CreateTopic(ctx, partitions, 1, nil, topic)
+	answer, err := kadm.NewClient(own).CreateTopic(ctx, partitions, -1, nil, topic)
 	if err != nil {
 		return err
 	}

@@ -113,7 +113,8 @@ public class Scenarios {
 
     static void create(String topic, int partitions) throws Exception {
         try (Admin admin = Admin.create(common())) {
-            admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1))).all().get();
+            // As many replicas as the brokers make by default: one of a broker alone, three in a cluster.
+            admin.createTopics(List.of(new NewTopic(topic, partitions, (short) -1))).all().get();
         }
     }
 

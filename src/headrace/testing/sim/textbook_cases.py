@@ -1,0 +1,336 @@
+"""The textbook cases of replication: each does one thing to a few replicas, and shows the steps.
+
+They are what articles about Kafka draw with HW and LEO of each replica. Where those tell of Kafka
+before 0.11, which truncated to the high watermark, a case is there twice: as it was, and as it is.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from headrace.model.nouns import BrokerId
+from headrace.testing.sim.before_epochs import before_leader_epochs
+from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
+from headrace.testing.sim.loop import SimLoop
+from headrace.testing.sim.textbook_cluster import A, B, C, Settings, TextbookCluster, until
+
+SLOW = 300
+"""So many times as long a way takes where what comes between is to be seen."""
+CHECKPOINT_MS = 50
+"""How often the high watermarks are written down, where a replica is to remember its own."""
+
+
+async def high_watermark(two: TextbookCluster) -> None:
+    """Write while no Fetch waits at the leader: the follower's next one brings the message, and the
+    one after it moves the high watermark."""
+    await two.begin()
+    two.slow(B, A, SLOW)
+    two.slow(A, B, 0.1 * SLOW)
+    await asyncio.sleep(1)
+    two.trace.note("no Fetch of B waits at A")
+    await two.write(b"message 0")
+    await until(lambda: two.marks() == {(1, 1)})
+    two.trace.note("consumers can read message 0 from both")
+
+
+async def high_watermark_waiting_fetch(two: TextbookCluster) -> None:
+    """Write while the follower's Fetch waits at the leader: it is answered at once."""
+    await two.begin()
+    two.slow(A, B, 0.1 * SLOW)
+    await asyncio.sleep(1.2)
+    two.trace.note("a Fetch of B waits at A")
+    await two.write(b"message 0")
+    await until(lambda: two.marks() == {(1, 1)})
+    two.trace.note("consumers can read message 0 from both")
+
+
+async def isr_shrink(three: TextbookCluster) -> None:
+    """Have C fetch no more: the high watermark stands where C ends, until C has left the ISR."""
+    await three.begin(min_insync_replicas="1")
+    for number in range(2):
+        await three.write(b"message %d" % number)
+    await until(lambda: three.marks() == {(2, 2)})
+    three.cut(A, C)
+    three.trace.note("nothing of A reaches C any more")
+    await three.write(b"message 2", acks=1)
+    await until(lambda: three.mark(B)[1] == 3)
+    await asyncio.sleep(0.75 * LAG_SECONDS)
+    three.cut(A, B)
+    three.trace.note("nor B")
+    await three.write(b"message 3", acks=1)
+    await until(lambda: three.in_sync(A) == {A, B})
+    three.trace.note("B, the slowest in sync, holds the high watermark now")
+    three.mend(A, B)
+    await until(lambda: three.mark(A) == three.mark(B) == (4, 4))
+    three.mend(A, C)
+    await until(lambda: three.marks() == {(4, 4)} and C in three.in_sync(A))
+    three.trace.note("C has caught up to the high watermark, and is in sync again")
+
+
+async def _acknowledged_before_the_follower_knows(two: TextbookCluster) -> None:
+    """Have message 1 on both replicas and acknowledged, while B's high watermark is still 1."""
+    await two.begin(min_insync_replicas="1")
+    await two.write(b"message 0")
+    await until(lambda: two.mark(B) == (1, 1))
+    two.slow(A, B, SLOW)
+    await two.write(b"message 1")
+    await until(lambda: two.mark(A) == (2, 2) and two.mark(B) == (1, 2))
+
+
+async def loss(two: TextbookCluster) -> None:
+    """Have B begin to follow A anew, then A fail: B leads with what it has."""
+    await _acknowledged_before_the_follower_knows(two)
+    two.cut(A, B)
+    await two.reorder((B, A))
+    await until(lambda: two.epoch(B) == two.epoch(A) > 0)
+    two.trace.note("B begins to follow A anew, and A's answers reach it no more")
+    await asyncio.sleep(0.5)
+    falling = two.fail(A)
+    await until(lambda: two.leads(B))
+    await falling
+    two.mend(A, B)
+    await two.write(b"message 2")
+    await two.start(A)
+    await until(lambda: len(two.marks()) == 1 and two.mark(A)[0] == two.mark(A)[1])
+    two.trace.note(_messages(two))
+
+
+async def old_leader_truncates(two: TextbookCluster, *, written: bool = True) -> None:
+    """Have A append with acks=1 what B never sees, and fail: B leads, and A cuts it once back."""
+    await _acknowledged_before_the_follower_knows(two)
+    two.slow(A, B, 1)
+    await until(lambda: two.mark(B) == (2, 2))
+    two.cut(A, B)
+    two.trace.note("nothing of A reaches B any more")
+    await two.write(b"A's own", acks=1)
+    await until(lambda: two.log(A).flushed_offset == 3)
+    falling = two.fail(A)
+    await until(lambda: two.leads(B))
+    if written:
+        await two.write(b"B's own")
+    await falling
+    two.mend(A, B)
+    await two.start(A)
+    end = 3 if written else 2
+    await until(lambda: two.marks() == {(end, end)})
+    two.trace.note(_messages(two))
+
+
+async def f_failures(three: TextbookCluster) -> None:
+    """Let two of three fail one after the other: the last one has all that was acknowledged."""
+    await three.begin(min_insync_replicas="1")
+    await three.write(b"message 0")
+    falling = []
+    for number, (broker, successor) in enumerate(((A, B), (B, C)), start=1):
+        falling.append(three.fail(broker))
+        await until(partial(three.leads, successor))
+        await three.write(b"message %d" % number)
+    three.trace.note("two of three have failed, and nothing is lost")
+    await asyncio.gather(*falling)
+    for broker in (A, B):
+        await three.start(broker)
+    await until(lambda: three.marks() == {(3, 3)} and len(three.in_sync(C)) == 3)
+    three.trace.note(_messages(three))
+
+
+async def min_insync_replicas(three: TextbookCluster) -> None:
+    """Write to the last in sync with min.insync.replicas=2: it refuses what it alone would hold.
+
+    What it had appended by then is not lost, and is committed when another is in sync again.
+    """
+    await three.begin(min_insync_replicas="2")
+    await three.write(b"message 0")
+    await until(lambda: three.marks() == {(1, 1)})
+    for broker in (B, C):
+        three.cut(A, broker)
+    three.trace.note("nothing of A reaches B and C any more")
+    await three.write(b"message 1", patient=False)
+    await until(lambda: three.in_sync(A) == {A})
+    await three.write(b"message 2", patient=False)
+    for broker in (B, C):
+        three.mend(A, broker)
+    await until(lambda: three.marks() == {(2, 2)})
+    three.trace.note(_messages(three))
+
+
+async def _acknowledged_by_one(two: TextbookCluster, *, unclean: bool) -> "asyncio.Task[None]":
+    """Have B out of sync, message 1 acknowledged by A alone, and A fail."""
+    allowed = "true" if unclean else "false"
+    await two.begin(min_insync_replicas="1", unclean_leader_election_enable=allowed)
+    await two.write(b"message 0")
+    await until(lambda: two.marks() == {(1, 1)})
+    two.cut(A, B)
+    two.trace.note("nothing of A reaches B any more")
+    await two.write(b"message 1")
+    return two.fail(A)
+
+
+async def all_isr_down(two: TextbookCluster) -> None:
+    """Have the last in sync fail: nobody leads until it is back, and nothing is lost."""
+    falling = await _acknowledged_by_one(two, unclean=False)
+    await until(lambda: two.leader() < 0)
+    two.trace.note("B lacks message 1, and may not lead")
+    await falling
+    two.mend(A, B)
+    await two.start(A)
+    await until(lambda: two.marks() == {(2, 2)})
+    two.trace.note(_messages(two))
+
+
+async def unclean_election(two: TextbookCluster) -> None:
+    """Let one lead that is not in sync (unclean.leader.election.enable): what it lacks is lost."""
+    falling = await _acknowledged_by_one(two, unclean=True)
+    await until(lambda: two.leads(B))
+    two.trace.note("B leads without message 1")
+    await two.write(b"message 2")
+    await falling
+    two.mend(A, B)
+    await two.start(A)
+    await until(lambda: two.marks() == {(2, 2)})
+    two.trace.note(_messages(two))
+
+
+async def lagging_join(three: TextbookCluster) -> None:
+    """Cut the power of A and B: B leads again, and has forgotten how far it was committed.
+
+    C lacks records that were, and B falls once more. C may not be in the ISR before it has them.
+    """
+    await three.begin(min_insync_replicas="2")
+    await three.write(b"message 0")
+    await until(lambda: three.mark(C) == three.mark(B) == (1, 1))
+    for sender in (A, B):
+        three.cut(sender, C)
+    await three.write(b"message 1")  # acknowledged when C has left the ISR
+    for sender in (A, B):
+        three.mend(sender, C, anew=True)
+    falling = [three.fail(A), three.fail(B)]
+    await asyncio.gather(*falling)
+    three.slow(B, C, 500)  # C's fetches arrive soon, and B's answers late
+    await three.start(B)
+    await until(lambda: three.leads(B))
+    await until(lambda: C in three.in_sync(B) or three.mark(C) == (2, 2))
+    three.trace.note("C is in sync")
+    await three.fail(B)
+    three.slow(B, C, 1)
+    for broker in (A, B):
+        await three.start(broker)
+    await until(lambda: three.marks() in ({(2, 2)}, {(1, 1)}))
+    three.trace.note(_messages(three))
+
+
+def _messages(played: TextbookCluster) -> str:
+    """Say what each replica's log holds in the end."""
+    found = {broker: b" | ".join(played.values(broker)).decode() for broker in played.replicas}
+    if len(set(found.values())) == 1:
+        return f"all replicas hold: {found[A]}"
+    names = dict(zip(played.replicas, "ABC", strict=False))
+    held = "; ".join(f"{names[broker]}: {messages}" for broker, messages in found.items())
+    return f"the replicas differ. {held}"
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+Play = Callable[[TextbookCluster], Coroutine[Any, Any, None]]
+
+
+class Case(NamedTuple):
+    """One case, as the command offers it."""
+
+    shows: str
+    play: Play
+    replicas: tuple[BrokerId, ...] = (A, B)
+    settings: Settings = MappingProxyType({})
+    around: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+_SETTINGS = {"auto.leader.rebalance.enable": "false"}
+"""Of all cases: the leader changes where the case has it change."""
+_REMEMBERS = {"replica.high.watermark.checkpoint.interval.ms": str(CHECKPOINT_MS)}
+CASES: dict[str, Case] = {
+    "high-watermark": Case(
+        "a message, two Fetches of the follower: when LEO and HW move on both",
+        high_watermark,
+        settings={"replica.fetch.wait.max.ms": "1"},
+    ),
+    "high-watermark-waiting-fetch": Case(
+        "the same message where a Fetch waits for it at the leader (as it mostly does)",
+        high_watermark_waiting_fetch,
+    ),
+    "isr-shrink": Case(
+        "a slow follower holds the HW back, leaves the ISR, catches up and is back in it",
+        isr_shrink,
+        (A, B, C),
+    ),
+    "min-insync-replicas": Case(
+        "what too few would hold is refused; what was appended by then is not lost",
+        min_insync_replicas,
+        (A, B, C),
+    ),
+    "f-failures": Case(
+        "f+1 replicas, f failures: the last one has all that was acknowledged",
+        f_failures,
+        (A, B, C),
+    ),
+    "loss": Case(
+        "a follower restarts before it knows the HW, then leads: nothing is lost",
+        loss,
+    ),
+    "loss-before-epochs": Case(
+        "loss with truncation to the HW, as before Kafka 0.11: a message is lost",
+        loss,
+        around=before_leader_epochs,
+    ),
+    "divergence": Case(
+        "as loss, and the old leader remembers its HW: the replicas are equal",
+        loss,
+        settings=_REMEMBERS,
+    ),
+    "divergence-before-epochs": Case(
+        "divergence with truncation to the HW, as before Kafka 0.11: the replicas differ",
+        loss,
+        settings=_REMEMBERS,
+        around=before_leader_epochs,
+    ),
+    "old-leader-truncates": Case(
+        "an old leader cuts what it alone appended, though acks=1 had acknowledged it",
+        old_leader_truncates,
+    ),
+    "old-leader-only-truncates": Case(
+        "as old-leader-truncates, and the new leader has written nothing since",
+        partial(old_leader_truncates, written=False),
+    ),
+    "all-isr-down": Case(
+        "the last in sync fails: nobody leads until it is back, nothing is lost",
+        all_isr_down,
+    ),
+    "unclean-election": Case(
+        "unclean.leader.election.enable=true: one leads that lacks a message, which is lost",
+        unclean_election,
+    ),
+    "lagging-join": Case(
+        "a new leader's HW lags: who lacks committed messages is not in sync by it",
+        lagging_join,
+        (A, B, C),
+    ),
+}
+"""By name, as the command takes them."""
+
+
+def play_case(case: Case, seed: int) -> TextbookCluster:
+    """Play a case; its steps are in the trace. NeverHappens."""
+    loop = SimLoop(seed)
+    cluster = SimCluster(loop, seed, {**_SETTINGS, **case.settings})
+    played = TextbookCluster(cluster, case.replicas)
+
+    async def whole() -> None:
+        watching = loop.create_task(played.trace.watch())
+        await case.play(played)
+        if not watching.cancel():
+            watching.result()
+
+    with case.around():
+        loop.play(whole())
+    return played

@@ -1,0 +1,176 @@
+"""One partition on replicas A, B, C for cases of textbooks, and a controller that never falls."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from headrace.broker.partition import Partition
+from headrace.client.client import Client
+from headrace.client.producer import Producer
+from headrace.cluster.events import ReassignmentAsked
+from headrace.cluster.topic_creation import NewTopic
+from headrace.log.log import Log
+from headrace.model.errors import ApiError
+from headrace.model.nouns import BrokerId, Offset, TopicPartition
+from headrace.testing.sim.cluster import SimCluster
+from headrace.testing.sim.replica_trace import ReplicaTrace, held
+from headrace.testing.sim.replica_watch import contents
+from headrace.testing.sim.world import WALL_MS
+
+CONTROLLER, A, B, C = (BrokerId(number) for number in (1, 2, 3, 4))
+TOPIC = "t"
+LOOK_SECONDS = 0.005
+LOOKS_MAX = 6000
+NAMES = {A: "A", B: "B", C: "C"}
+
+
+class NeverHappens(Exception):
+    """A case waits for what does not come."""
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Return once `holds` answers something true. NeverHappens."""
+    for _ in range(LOOKS_MAX):
+        if holds():
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+    raise NeverHappens(f"not within {LOOKS_MAX * LOOK_SECONDS:g} seconds of the simulation")
+
+
+class TextbookCluster:
+    """The replicas, what is done to them, and the trace of it. A leads at first."""
+
+    def __init__(self, cluster: SimCluster, replicas: tuple[BrokerId, ...] = (A, B)) -> None:
+        self.cluster = cluster
+        self.replicas = replicas
+        names = {broker: NAMES[broker] for broker in replicas}
+        self.trace = ReplicaTrace(cluster, TOPIC, names, CONTROLLER)
+
+    async def begin(self, **config: str) -> None:
+        """Start the brokers and create the topic; `config`: its settings, `_` for `.`."""
+        for broker in (CONTROLLER, *self.replicas):
+            await self.cluster.start(broker)
+        brokers = self.cluster.brokers[CONTROLLER].broker.image.brokers
+        await until(lambda: len(brokers) == 1 + len(self.replicas))
+        settings = {name.replace("_", "."): value for name, value in config.items()}
+        wanted = NewTopic(TOPIC, assignment={0: self.replicas}, config=settings)
+        await self.cluster.controller().create_topics([wanted])
+        await until(lambda: self._known_followers() == len(self.replicas) - 1)
+        self.trace.begin()
+
+    def _known_followers(self) -> int:
+        """Return how many followers A has heard of since it leads."""
+        partition = self.partition(A)
+        term = None if partition is None else partition.role.term
+        return 0 if term is None else len(list(term.ends_in_sync(Offset(0))))
+
+    # --- what is seen ---------------------------------------------------------------------------
+
+    def partition(self, broker: BrokerId) -> Partition | None:
+        """Return the replica of a broker; None while it is down."""
+        return held(self.cluster, broker, TOPIC)
+
+    def log(self, broker: BrokerId) -> Log:
+        """Return the log of a broker that is up. NeverHappens."""
+        partition = self.partition(broker)
+        if partition is None:
+            raise NeverHappens(f"{NAMES[broker]} holds no replica")
+        return partition.log
+
+    def mark(self, broker: BrokerId) -> tuple[int, int]:
+        """Return high watermark and log end; -1 where the broker is down."""
+        partition = self.partition(broker)
+        if partition is None:
+            return (-1, -1)
+        return partition.log.high_watermark, partition.log.end_offset
+
+    def marks(self) -> set[tuple[int, int]]:
+        """Return the marks of all replicas: one where they are equal."""
+        return {self.mark(broker) for broker in self.replicas}
+
+    def epoch(self, broker: BrokerId) -> int:
+        """Return the leader epoch that a broker has heard of."""
+        partition = self.partition(broker)
+        return -1 if partition is None else partition.leader_epoch
+
+    def in_sync(self, broker: BrokerId) -> frozenset[BrokerId]:
+        """Return the ISR as its leader has it; empty where the broker does not lead."""
+        partition = self.partition(broker)
+        term = None if partition is None else partition.role.term
+        return frozenset() if term is None else term.in_sync
+
+    def leads(self, broker: BrokerId) -> bool:
+        """Tell whether a broker leads the partition, as it knows it."""
+        server = self.cluster.brokers.get(broker)
+        return server is not None and (TOPIC, 0) in server.broker.partitions
+
+    def leader(self) -> BrokerId:
+        """Return the leader as the controller has written it; -1 where nobody leads."""
+        image = self.cluster.brokers[CONTROLLER].broker.image
+        return image.topics[TOPIC].partitions[0].leader
+
+    def values(self, broker: BrokerId) -> list[bytes]:
+        """Return the messages of a broker's log."""
+        return list(contents(self.log(broker)).values())
+
+    # --- what is done ---------------------------------------------------------------------------
+
+    async def write(self, value: bytes, acks: int = -1, *, patient: bool = True) -> bool:
+        """Write a message; whether it was acknowledged.
+
+        `patient`: try until it is. Otherwise once, and what the broker answers is noted.
+        """
+        client = self.client("writer")
+        client.retry_seconds = 60.0 if patient else 0.0
+        producer = Producer(client, idempotent=False, acks=acks)
+        try:
+            await producer.send(TOPIC, value, timestamp=WALL_MS, partition=0)
+            await producer.flush()
+        except ApiError as error:
+            if patient:
+                raise
+            self.trace.note(f'"{value.decode()}" is refused: {error.code.name}')
+            return False
+        finally:
+            client.close()
+        with_acks = "all" if acks == -1 else acks
+        self.trace.note(f'"{value.decode()}" is acknowledged, acks={with_acks}')
+        return True
+
+    def client(self, name: str) -> Client:
+        """Return a client that knows all brokers, on a machine of its own."""
+        return self.cluster.client(name)
+
+    def cut(self, source: BrokerId, target: BrokerId) -> None:
+        """Have nothing of one broker reach another any more."""
+        self.cluster.network.cut(_machine(source), _machine(target))
+
+    def mend(self, source: BrokerId, target: BrokerId, *, anew: bool = False) -> None:
+        """Undo `cut`; `anew`: on new connections, what was under way is gone."""
+        if anew:
+            self.cluster.network.break_links(_machine(source), _machine(target))
+        self.cluster.network.mend(_machine(source), _machine(target))
+
+    def slow(self, source: BrokerId, target: BrokerId, times: float) -> None:
+        """Have all from one broker take so many times as long to another; 1 ends that."""
+        self.cluster.network.slow(_machine(source), _machine(target), times)
+
+    async def reorder(self, replicas: tuple[BrokerId, ...]) -> None:
+        """Have the controller write the replicas in another order: a new leader epoch begins."""
+        moved = ReassignmentAsked(TopicPartition(TOPIC, 0), replicas)
+        await self.cluster.controller().carry_out(moved)
+
+    def fail(self, broker: BrokerId) -> "asyncio.Task[None]":
+        """Cut a broker's power; it may be started again when the task is done."""
+        return asyncio.ensure_future(self.cluster.cut_power(broker))
+
+    async def start(self, broker: BrokerId) -> None:
+        """Start a broker again."""
+        await self.cluster.start(broker)
+
+
+def _machine(broker: BrokerId) -> str:
+    return f"broker-{broker}"
+
+
+Settings = Mapping[str, str]
+"""Of all brokers, by Kafka's names."""
