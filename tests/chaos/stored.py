@@ -1,6 +1,7 @@
 """What ZooKeeper says of the cluster: the truth, where brokers may be behind."""
 
 import json
+import logging
 from typing import NamedTuple
 
 from kazoo.client import KazooClient
@@ -27,7 +28,9 @@ class StoredCluster:
     """Reads Kafka's znodes below `connect`, as in `zookeeper.connect`."""
 
     def __init__(self, connect: str) -> None:
-        self._client = KazooClient(hosts=connect, read_only=False)
+        # That a server went is what a fault was for.
+        logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+        self._client = KazooClient(hosts=connect)
         self._client.start(CONNECT_SECONDS_MAX)
 
     def close(self) -> None:
