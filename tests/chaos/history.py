@@ -1,14 +1,16 @@
 """What happened in a run, and what of it must not be: the judge of exactly-once.
 
-Copiers move numbered records from one topic to two others, some records at a time, each time in one
-transaction with the offsets of what they took. A copy's value names what it is a copy of and the
-transaction it was written in, so that the topics themselves tell the whole story; what copiers and
-readers noted at the time says whether it is the right one.
+A feeder writes numbers that grow, each once, into the source topic. Copiers move these records from
+there to two other topics, some at a time, each time in one transaction with the offsets of what
+they took. A copy's value names what it is a copy of and the transaction it was written in, so that
+the topics themselves tell the whole story; what feeder, copiers and readers noted at the time says
+whether it is the right one.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 Source = tuple[int, int]
@@ -42,8 +44,10 @@ class History:
     """A run."""
 
     transactions: dict[str, Transaction] = field(default_factory=dict)
-    sources: dict[int, int] = field(default_factory=dict)
-    """Of each partition, how many records there are to be copied."""
+    acknowledged: dict[int, list[int]] = field(default_factory=dict)
+    """Of each partition of the source, the numbers that the feeder was told are there."""
+    written: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Of each partition of the source, the numbers that are there when all is over."""
     seen: dict[str, list[Copy]] = field(default_factory=lambda: defaultdict(list))
     """What each reader of committed data saw while all went on, in its order."""
     final: list[Copy] = field(default_factory=list)
@@ -66,6 +70,7 @@ class History:
 class Verdict:
     """Counts of what must not be; all of them 0 in a sound run."""
 
+    acknowledged: int
     committed: int
     copies: int
     lost: int
@@ -80,7 +85,8 @@ class Verdict:
 
     def __str__(self) -> str:
         text = (
-            f"{self.committed} transactions acknowledged, {self.copies} copies: "
+            f"{self.acknowledged} records and {self.committed} transactions acknowledged, "
+            f"{self.copies} copies: "
             f"lost {self.lost}, duplicated {self.duplicated}, "
             f"aborted reads {self.aborted_reads}, torn transactions {self.torn}, "
             f"out of order {self.wrong_order}"
@@ -91,13 +97,14 @@ class Verdict:
 def judge(history: History) -> Verdict:
     """Everything that is not as it must be."""
     findings: dict[str, list[str]] = {
-        "lost": [*_lost(history), *_lost_commits(history)],
-        "duplicated": list(_duplicated(history)),
+        "lost": [*_lost_numbers(history), *_lost(history), *_lost_commits(history)],
+        "duplicated": [*_duplicated_numbers(history), *_duplicated(history)],
         "aborted": [*_aborted(history), *_unstable_reads(history)],
         "torn": list(_torn(history)),
-        "order": [*_went_back(history), *_two_values(history)],
+        "order": [*_unordered_numbers(history), *_went_back(history), *_two_values(history)],
     }
     return Verdict(
+        acknowledged=sum(map(len, history.acknowledged.values())),
         committed=sum(one.committed for one in history.transactions.values()),
         copies=len(history.final),
         lost=len(findings["lost"]),
@@ -109,10 +116,30 @@ def judge(history: History) -> Verdict:
     )
 
 
+def _lost_numbers(history: History) -> Iterable[str]:
+    for partition, numbers in history.acknowledged.items():
+        for number in sorted(set(numbers).difference(history.written.get(partition, ()))):
+            yield f"lost: {number} of partition {partition} was acknowledged, and is not there"
+
+
+def _duplicated_numbers(history: History) -> Iterable[str]:
+    for partition, numbers in history.written.items():
+        for number, count in Counter(numbers).items():
+            if count > 1:
+                yield f"duplicated: {number} is {count} times in partition {partition}"
+
+
+def _unordered_numbers(history: History) -> Iterable[str]:
+    for partition, numbers in history.written.items():
+        for former, number in pairwise(numbers):
+            if number < former:
+                yield f"order: {number} comes after {former} in partition {partition}"
+
+
 def _lost(history: History) -> Iterable[str]:
     there = {copy.source for copy in history.final}
-    for partition, count in history.sources.items():
-        for offset in range(count):
+    for partition, numbers in history.acknowledged.items():
+        for offset in range(len(numbers)):
             if (partition, offset) not in there:
                 yield f"lost: record {offset} of partition {partition} was never copied"
 

@@ -11,7 +11,8 @@ EVEN, ODD = ("even", 0), ("odd", 0)
 
 def sound() -> History:
     """Four records, two committed transactions, one given up."""
-    history = History(sources={0: 4})
+    history = History(acknowledged={0: [1, 3, 5, 7]})
+    history.written[0] = [1, 3, 5, 7]
     for name, copies in (("a", 2), ("b", 2)):
         history.note({"transaction": name, "what": "commit?", "copies": copies})
         history.note({"transaction": name, "what": "committed"})
@@ -38,6 +39,18 @@ def lose(history: History) -> None:
 def lose_a_commit(history: History) -> None:
     without(history, 3)
     without(history, 2)
+
+
+def lose_a_number(history: History) -> None:
+    history.written[0].remove(3)
+
+
+def double_a_number(history: History) -> None:
+    history.written[0].append(7)
+
+
+def swap_numbers(history: History) -> None:
+    history.written[0] = [1, 5, 3, 7]
 
 
 def double(history: History) -> None:
@@ -71,7 +84,7 @@ def differ(history: History) -> None:
 def test_a_sound_history_is_found_sound() -> None:
     verdict = judge(sound())
     assert verdict.holds(), str(verdict)
-    assert (verdict.committed, verdict.copies) == (2, 4)
+    assert (verdict.acknowledged, verdict.committed, verdict.copies) == (4, 2, 4)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +92,14 @@ def test_a_sound_history_is_found_sound() -> None:
     [
         (lose, "lost"),
         (lose_a_commit, "lost"),
+        (lose_a_number, "lost"),
         (double, "duplicated"),
+        (double_a_number, "duplicated"),
         (read_aborted, "aborted_reads"),
         (commit_unasked, "aborted_reads"),
         (see_what_goes, "aborted_reads"),
         (tear, "torn"),
+        (swap_numbers, "wrong_order"),
         (go_back, "wrong_order"),
         (differ, "wrong_order"),
     ],

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from uuid import uuid4
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.process import BrokerProcess, StartsAndStops
+from tests.support.process import LOOPBACK, BrokerProcess, Host, StartsAndStops
 
 SESSION_MS = 6_000
 WAIT_SECONDS_MAX = 60.0
@@ -28,7 +28,8 @@ def until(holds: Callable[[], object], what: str, seconds_max: float = WAIT_SECO
 class BrokerCluster(StartsAndStops):
     """Brokers 0 … `count` - 1 in directories below `place`, in a chroot of `hosts` of their own.
 
-    `settings` are lines of every broker's server.properties; `each` adds those of one broker.
+    `settings` are lines of every broker's server.properties; `each` adds those of one broker. With
+    `at` there is one broker on each of those hosts.
     """
 
     def __init__(
@@ -37,22 +38,25 @@ class BrokerCluster(StartsAndStops):
         hosts: str,
         count: int = 3,
         each: Callable[[int], dict[str, Any]] | None = None,
+        at: Sequence[Host] = (),
         **settings: Any,
     ) -> None:
+        at = at or [LOOPBACK] * count
         self.connect = f"{hosts}/cluster-{uuid4().hex}"
         given: dict[str, Any] = {
             "zookeeper_connect": self.connect,
             "zookeeper_session_timeout_ms": SESSION_MS,
-            "offsets_topic_replication_factor": min(3, count),
-            "transaction_state_log_replication_factor": min(3, count),
-            "transaction_state_log_min_isr": min(2, count),
+            "offsets_topic_replication_factor": min(3, len(at)),
+            "transaction_state_log_replication_factor": min(3, len(at)),
+            "transaction_state_log_min_isr": min(2, len(at)),
         }
         self.brokers = [
             BrokerProcess(
                 place / f"broker-{number}",
+                host=host,
                 **{**given, **settings, **(each(number) if each else {}), "broker_id": number},
             )
-            for number in range(count)
+            for number, host in enumerate(at)
         ]
         self._paused: set[int] = set()
 

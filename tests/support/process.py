@@ -11,13 +11,24 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 START_SECONDS_MAX = 20.0
 HEADRACE = Path(sys.executable).with_name("headrace")
 PORTS = range(12_000, 32_000)
 """Below those the kernel gives to connections: one it gave away would be missing when a broker that
 was killed starts again."""
+
+
+class Host(NamedTuple):
+    """Where a process runs and is reached."""
+
+    address: str = "127.0.0.1"
+    within: tuple[str, ...] = ()
+    """What stands before a command to run it there, as `nsenter --net=NAME`."""
+
+
+LOOPBACK = Host()
 
 
 def free_port() -> int:
@@ -55,7 +66,8 @@ class StartsAndStops:
 class BrokerProcess(StartsAndStops):
     """`headrace serve` on a directory; `settings` are lines of its server.properties.
 
-    `command` is the headrace to run, ours by default; `path` replaces PATH.
+    `command` is the headrace to run, ours by default; `path` replaces PATH. On a host other than
+    the loopback it listens without encryption: only where no other machine can reach it.
     """
 
     def __init__(
@@ -64,22 +76,26 @@ class BrokerProcess(StartsAndStops):
         port: int | None = None,
         command: Path = HEADRACE,
         path: str | None = None,
+        host: Host = LOOPBACK,
         **settings: object,
     ) -> None:
         self.directory = directory
+        self.host = host
         self.command = command
         self.environment = os.environ | ({"PATH": path} if path is not None else {})
         self.port = port or free_port()
         self.settings = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(directory / "log"),
             "group.initial.rebalance.delay.ms": 100,
         } | {name.replace("_", "."): value for name, value in settings.items()}
+        if host != LOOPBACK:
+            self.settings["insecure.listeners"] = "true"
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host.address}:{self.port}"
 
     @property
     def output(self) -> str:
@@ -94,7 +110,7 @@ class BrokerProcess(StartsAndStops):
         started = time.monotonic()
         with (self.directory / "output.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [str(self.command), "serve", str(properties)],
+                [*self.host.within, str(self.command), "serve", str(properties)],
                 stdout=log,
                 stderr=log,
                 env=self.environment,
@@ -111,7 +127,7 @@ class BrokerProcess(StartsAndStops):
     def _answers(self) -> bool:
         """Whether an ApiVersions v0 request is answered."""
         with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", self.port)):
+            if probe.connect_ex((self.host.address, self.port)):
                 return False
             try:
                 probe.sendall(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))

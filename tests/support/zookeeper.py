@@ -4,10 +4,11 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.outside.kafka_reads_our_files.jvm import QUICK, libraries
-from tests.support.process import StartsAndStops, free_port
+from tests.support.process import LOOPBACK, Host, StartsAndStops, free_port
 
 PROJECT = Path(__file__).with_name("zookeeper-3.9")
 MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -19,9 +20,10 @@ TICK_MS = 400
 class ZooKeeperServer:
     """One server, in a directory of its own."""
 
-    def __init__(self, place: Path, number: int) -> None:
+    def __init__(self, place: Path, number: int, host: Host = LOOPBACK) -> None:
         """`number` is its id in the ensemble, from 1."""
         self.place = place
+        self.host = host
         self.number = number
         self.client_port = free_port()
         self.quorum_port = free_port()
@@ -30,12 +32,12 @@ class ZooKeeperServer:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.client_port}"
+        return f"{self.host.address}:{self.client_port}"
 
     @property
     def line(self) -> str:
         """Its line in the configuration of an ensemble."""
-        return f"server.{self.number}=127.0.0.1:{self.quorum_port}:{self.election_port}"
+        return f"server.{self.number}={self.host.address}:{self.quorum_port}:{self.election_port}"
 
     def start(self, servers: "list[ZooKeeperServer]") -> None:
         """Start the process as one of `servers`; `wait` until it serves."""
@@ -44,7 +46,8 @@ class ZooKeeperServer:
         (data / "myid").write_text(f"{self.number}\n")
         lines = [
             f"tickTime={TICK_MS}", "initLimit=50", "syncLimit=10", f"dataDir={data}",
-            f"clientPort={self.client_port}", "clientPortAddress=127.0.0.1", "maxClientCnxns=0",
+            f"clientPort={self.client_port}", f"clientPortAddress={self.host.address}",
+            "maxClientCnxns=0",
             "minSessionTimeout=400", "maxSessionTimeout=60000", "admin.enableServer=false",
             "4lw.commands.whitelist=*", "forceSync=no",
             "authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider",
@@ -54,7 +57,8 @@ class ZooKeeperServer:
         config = self.place / "zoo.cfg"
         config.write_text("\n".join(lines) + "\n")
         command = [
-            "java", "-Xmx128m", *QUICK, f"-Dlogback.configurationFile={PROJECT / 'logback.xml'}",
+            *self.host.within, "java", "-Xmx128m", *QUICK,
+            f"-Dlogback.configurationFile={PROJECT / 'logback.xml'}",
             "-cp", libraries(PROJECT), MAIN, str(config),
         ]  # fmt: skip
         with (self.place / "output.log").open("ab") as out:
@@ -75,7 +79,8 @@ class ZooKeeperServer:
     def ask(self, word: str) -> str:
         """What it answers to one of its four-letter words; nothing where it does not listen."""
         try:
-            with socket.create_connection(("127.0.0.1", self.client_port), timeout=5) as probe:
+            at = (self.host.address, self.client_port)
+            with socket.create_connection(at, timeout=5) as probe:
                 probe.sendall(word.encode())
                 found = b""
                 while more := probe.recv(65536):
@@ -113,10 +118,13 @@ class ZooKeeperServer:
 
 
 class ZooKeeper(StartsAndStops):
-    """An ensemble of `count` servers, its data below `place`."""
+    """An ensemble of `count` servers, its data below `place`; on `hosts`, where they are given."""
 
-    def __init__(self, place: Path, count: int = 1) -> None:
-        self.servers = [ZooKeeperServer(place / f"zk-{n}", n) for n in range(1, count + 1)]
+    def __init__(self, place: Path, count: int = 1, hosts: Sequence[Host] = ()) -> None:
+        self.servers = [
+            ZooKeeperServer(place / f"zk-{number}", number, host)
+            for number, host in enumerate(hosts or [LOOPBACK] * count, 1)
+        ]
 
     @property
     def hosts(self) -> str:
