@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import ClassVar
 
-from confluent_kafka import TopicCollection
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.checkouts import HERE, Checkout
@@ -108,7 +108,11 @@ class Cluster(ABC):
         else:
             wanted = NewTopic(topic, partitions, replica_assignment=assignment, config=settings)
         admin = self.admin()
-        admin.create_topics([wanted], operation_timeout=60)[topic].result(120)
+        try:
+            admin.create_topics([wanted], operation_timeout=60)[topic].result(120)
+        except KafkaException as error:  # it comes to be all the same
+            if error.args[0].code() != KafkaError.REQUEST_TIMED_OUT:
+                raise
         self.until_in_sync(topic, partitions)
 
     def delete_topic(self, topic: str) -> None:
@@ -119,7 +123,12 @@ class Cluster(ABC):
     def in_sync(self, topic: str) -> dict[int, tuple[int, frozenset[int]]]:
         """Of each partition its leader, -1 where it has none, and its ISR."""
         admin = self.admin()
-        found = admin.describe_topics(TopicCollection([topic]))[topic].result(30)
+        try:
+            found = admin.describe_topics(TopicCollection([topic]))[topic].result(30)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            return {}
         return {
             partition.id: (
                 -1 if partition.leader is None else partition.leader.id,

@@ -23,7 +23,7 @@ SCRATCH_BYTES = 32 << 10
 KEPT_BYTES_MAX = 16 << 20
 """The largest answer's memory that a connection keeps for the next one."""
 _HELD_BY_NOBODY = 2
-"""References to what only an attribute refers to, as `sys.getrefcount` tells: its own among them."""
+"""References to what only an attribute refers to, as `sys.getrefcount` counts: its own too."""
 
 
 class EventReply:
