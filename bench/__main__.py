@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from bench.cluster_sections import cluster_sections
 from bench.report import Figure, between_versions, print_table
 from bench.rows import Figures, Row
 from bench.sections import Section, all_sections, within
@@ -173,7 +174,8 @@ def main() -> int:
     checkout = any(peer.checkout for peer in peers)
     beside_kafka = KAFKA in peers
     rows = [row for row in all_rows(beside_kafka, given.scale) if chosen(row.title)]
-    sections = [one for one in all_sections(given.scale) if chosen(one.title)]
+    every = [*all_sections(given.scale), *cluster_sections(given.scale)]
+    sections = [one for one in every if chosen(one.title)]
     if given.list:
         for row in rows:
             print(f"{row.title} (at most {row.seconds_max:g} s a round and broker)")

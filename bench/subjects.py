@@ -9,19 +9,20 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.checkouts import HERE, Checkout
+from tests.outside.kafka_reads_our_files.jvm import KAFKA_4, libraries
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-PEER_DIRECTORY = Path(__file__).parent / "peers" / "kafka"
 START_SECONDS_MAX = 60
 
 
@@ -51,17 +52,25 @@ class Broker(ABC):
         return f"127.0.0.1:{self.port}"
 
     def __enter__(self) -> "Broker":
-        self.directory = Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-"))
-        self.port = free_port()
-        self.prepare()
-        with (self.directory / "server.properties").open("a") as properties:
-            properties.write(self.settings)
+        self.place()
         self.start()
         self.wait_ready()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        self.remove()
+
+    def place(self) -> None:
+        """Make its directory and configuration."""
+        self.directory = Path(tempfile.mkdtemp(prefix=f"bench-{self.name}-"))
+        self.port = free_port()
+        self.prepare()
+        with (self.directory / "server.properties").open("a") as properties:
+            properties.write(self.settings)
+
+    def remove(self) -> None:
+        """Delete all that it has written."""
         shutil.rmtree(self.directory, ignore_errors=True)
 
     @abstractmethod
@@ -192,19 +201,24 @@ class Headrace(Broker):
 class Kafka(Broker):
     """Apache Kafka 4.3.1, one node, KRaft, 1 GB heap as its start script gives it."""
 
+    quiet: ClassVar = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    """What has its logging say warnings only."""
+
     def __post_init__(self) -> None:
         self.name = "kafka"
 
+    def nodes(self) -> tuple[int, Mapping[int, int]]:
+        """Its node id, and the port of each node's controller."""
+        return 1, {1: free_port()}
+
     def prepare(self) -> None:
-        if not (PEER_DIRECTORY / "target" / "libs").is_dir():
-            subprocess.run(
-                ["mvn", "-q", "-B", "dependency:copy-dependencies"], cwd=PEER_DIRECTORY, check=True
-            )
-        controller = free_port()
+        number, controllers = self.nodes()
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in controllers.items())
+        controller = controllers[number]
         flush = "log.flush.interval.messages=1\n" if self.durable else ""
         (self.directory / "server.properties").write_text(
-            "process.roles=broker,controller\nnode.id=1\n"
-            f"controller.quorum.voters=1@127.0.0.1:{controller}\n"
+            f"process.roles=broker,controller\nnode.id={number}\n"
+            f"controller.quorum.voters={voters}\n"
             f"listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}\n"
             "controller.listener.names=CONTROLLER\n"
             "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
@@ -219,10 +233,13 @@ class Kafka(Broker):
         command += ["YmVuY2hoZWFkcmFjZTAwMQ", "-c", str(self.directory / "server.properties")]
         subprocess.run(command, check=True, capture_output=True, cwd=self.directory)
 
+    def class_path(self) -> str:
+        """Its jars, fetched where they are missing."""
+        return libraries(KAFKA_4)
+
     def java(self) -> list[str]:
         options = ["-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20"]
-        quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-        return ["java", *options, quiet, "-cp", str(PEER_DIRECTORY / "target" / "libs") + "/*"]
+        return ["java", *options, self.quiet, "-cp", self.class_path()]
 
     def command(self) -> list[str]:
         return [*self.java(), "kafka.Kafka", str(self.directory / "server.properties")]

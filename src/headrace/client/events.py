@@ -2,6 +2,7 @@
 
 import asyncio
 import struct
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
@@ -16,6 +17,13 @@ from headrace.client.transport import (
 )
 
 _LENGTH = struct.Struct(">i")
+_LENGTH_BYTES = 4
+SCRATCH_BYTES = 32 << 10
+"""Answers up to this size are received together; larger ones each in a memory of their own."""
+KEPT_BYTES_MAX = 16 << 20
+"""The largest answer's memory that a connection keeps for the next one."""
+_HELD_BY_NOBODY = 2
+"""References to what only an attribute refers to, as `sys.getrefcount` counts: its own too."""
 
 
 class EventReply:
@@ -49,8 +57,12 @@ class EventReply:
             raise TimedOut(f"{self._link.address}: no answer in time") from None
 
 
-class EventLink(asyncio.Protocol):
-    """One connection on the loop."""
+class EventLink(asyncio.BufferedProtocol):
+    """One connection on the loop.
+
+    A follower receives gigabytes in large answers, each used up before the next one comes: their
+    memory is used again when nobody holds the answer any more.
+    """
 
     def __init__(self, address: Address) -> None:
         self.versions: dict[int, tuple[int, int]] = {}
@@ -58,7 +70,11 @@ class EventLink(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[EventReply] = deque()
         self._correlation_id = 0
-        self._pending = bytearray()
+        self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._space = self._scratch
+        """Where the next bytes go: into the scratch, or into a large answer."""
+        self._filled = 0
+        self._large = bytearray()
 
     @property
     def address(self) -> Address:
@@ -83,22 +99,48 @@ class EventLink(asyncio.Protocol):
         """Fail what waits (called by asyncio)."""
         self._give_up(f"connection lost: {exc or 'closed by the broker'}")
 
-    def data_received(self, data: bytes) -> None:
-        """Take bytes (called by asyncio)."""
-        pending = self._pending
-        pending += data
-        at = 0
-        while len(pending) - at >= 4:
-            (size,) = _LENGTH.unpack_from(pending, at)
-            if not 4 <= size <= RESPONSE_BYTES_MAX or not self._waiting:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Return the memory for the next bytes (called by asyncio)."""
+        return self._space[self._filled :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Hand over the answers that are whole (called by asyncio)."""
+        self._filled += nbytes
+        if self._space is self._scratch:
+            self._split()
+        elif self._filled == len(self._space):
+            frame, self._space = self._space, self._scratch
+            self._filled = 0
+            self._waiting.popleft().arrived(frame)
+
+    def _split(self) -> None:
+        """Hand over what the scratch holds, and keep the beginning of the next answer."""
+        scratch, at = self._scratch, 0
+        while self._filled - at >= _LENGTH_BYTES:
+            (size,) = _LENGTH.unpack_from(scratch, at)
+            if not _LENGTH_BYTES <= size <= RESPONSE_BYTES_MAX or not self._waiting:
                 self._give_up(f"connection ended: an answer of {size} bytes announced")
                 return
-            if len(pending) - at - 4 < size:
+            begin, end = at + _LENGTH_BYTES, at + _LENGTH_BYTES + size
+            if end > self._filled:
+                if size > SCRATCH_BYTES - _LENGTH_BYTES:
+                    self._begin_large(size, scratch[begin : self._filled])
+                    return
                 break
-            frame = memoryview(bytes(memoryview(pending)[at + 4 : at + 4 + size]))
-            self._waiting.popleft().arrived(frame)
-            at += 4 + size
-        del pending[:at]
+            self._waiting.popleft().arrived(memoryview(bytes(scratch[begin:end])))
+            at = end
+        self._filled -= at
+        scratch[: self._filled] = scratch[at : at + self._filled]
+
+    def _begin_large(self, size: int, begun: memoryview) -> None:
+        large = self._large if sys.getrefcount(self._large) == _HELD_BY_NOBODY else bytearray()
+        if len(large) < size:
+            large = bytearray(size)
+            if size <= KEPT_BYTES_MAX:
+                self._large = large
+        self._space = memoryview(large)[:size]
+        self._filled = len(begun)
+        self._space[: self._filled] = begun
 
     def send(self, frame: Sequence[Buffer], *, answered: bool = True) -> EventReply:
         """Send a whole request; ConnectionLost."""
@@ -116,6 +158,7 @@ class EventLink(asyncio.Protocol):
 
     def _give_up(self, why: str) -> None:
         transport, self._transport = self._transport, None
+        self._large = bytearray()
         if transport is not None:
             transport.abort()
         while self._waiting:

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 import uvloop
 
-from headrace.client.events import EventLink, EventTransport
+from headrace.client.events import KEPT_BYTES_MAX, SCRATCH_BYTES, EventLink, EventTransport
 from headrace.client.transport import Address, ConnectionLost, TimedOut
 from tests.support.net import framed, until
 
@@ -48,14 +48,74 @@ def told(
         runner.run(main())
 
 
+def received(link: EventLink, content: bytes) -> None:
+    """Hand content to a link as a loop does."""
+    while content:
+        room = link.get_buffer(-1)
+        size = min(len(room), len(content))
+        room[:size] = content[:size]
+        content = content[size:]
+        link.buffer_updated(size)
+
+
 def test_answers_that_come_byte_by_byte_are_whole_and_in_order() -> None:
     async def story(link: EventLink) -> None:
         first, second = link.send([b"a"]), link.send([b"b"])
         for byte in framed(b"first") + framed(b"the second"):
-            link.data_received(bytes([byte]))
+            received(link, bytes([byte]))
         assert bytes(await first.wait(10)) == b"first"
         assert bytes(await second.wait(10)) == b"the second"
         assert not link.closed
+
+    told(b"", story)
+
+
+@pytest.mark.parametrize("piece", [1000, SCRATCH_BYTES, 1 << 20])
+def test_answers_of_all_sizes_come_whole_however_they_are_cut(piece: int) -> None:
+    edge = SCRATCH_BYTES - 4
+    sizes = [4, 100_000, edge - 1, edge, edge + 1, 5, 300_000, 299_999, 4]
+    answers = [(b"%07d" % number * size)[:size] for number, size in enumerate(sizes)]
+
+    async def story(link: EventLink) -> None:
+        replies = [link.send([b"a"]) for _ in answers]
+        content = b"".join(map(framed, answers))
+        for at in range(0, len(content), piece):
+            received(link, content[at : at + piece])
+        assert [bytes(await reply.wait(10)) for reply in replies] == answers
+        assert not link.closed
+
+    told(b"", story)
+
+
+@pytest.mark.parametrize("part", [True, False])
+def test_a_large_answer_that_is_held_is_not_written_over_by_the_next(part: bool) -> None:
+    async def story(link: EventLink) -> None:
+        first, second = link.send([b"a"]), link.send([b"b"])
+        received(link, framed(b"1" * 100_000))
+        held = await first.wait(10)
+        if part:
+            held = held[50_000:]
+        received(link, framed(b"2" * 100_000))
+        assert set(held) == {ord("1")}
+        assert set(await second.wait(10)) == {ord("2")}
+
+    told(b"", story)
+
+
+@pytest.mark.parametrize(("largest", "again"), [(100_000, True), (KEPT_BYTES_MAX + 1, False)])
+def test_the_memory_of_a_large_answer_is_used_again_unless_it_is_very_large(
+    largest: int, again: bool
+) -> None:
+    async def story(link: EventLink) -> None:
+        memories = []
+        for size in (largest, 90_000):
+            reply = link.send([b"a"])
+            received(link, framed(bytes(size)))
+            frame = await reply.wait(10)
+            assert len(frame) == size
+            memories.append(len(frame.obj))
+            del frame, reply
+        assert memories == [largest, largest if again else 90_000]
 
     told(b"", story)
 

@@ -8,6 +8,7 @@ import pytest
 
 from bench.__main__ import Table
 from bench.checkouts import HERE, Checkout, NotThereError
+from bench.cluster_sections import cluster_sections
 from bench.report import Figure, Goal, between_versions, print_table
 from bench.sections import Section, all_sections, within
 from bench.subjects import KAFKA, OURS, Subject, in_turn
@@ -36,7 +37,7 @@ def test_the_time_given_does_not_outlive_the_body() -> None:
 
 
 def test_all_titles_differ_and_all_have_a_bound() -> None:
-    rows, sections = all_rows(True), all_sections(1.0)
+    rows, sections = all_rows(True), [*all_sections(1.0), *cluster_sections(1.0)]
     titles = [row.title for row in rows] + [one.title for one in sections]
     assert len(set(titles)) == len(titles)
     bounds = [row.seconds_max for row in rows] + [one.seconds_max for one in sections]
@@ -71,6 +72,15 @@ def test_a_goal_that_is_missed_is_said_and_a_peer_may_be_absent(
     assert "ok ≥ 2" in printed
     assert "MISSED ≤ 4 s" in printed
     assert "12" in printed
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    ["[page cache]", "[flushed]", "at rest", "catches up", "1,000 partitions dies", "is stopped"],
+)
+def test_what_three_brokers_promise_has_a_section_with_goals(wanted: str) -> None:
+    (section,) = [one for one in cluster_sections(1.0) if wanted in one.title]
+    assert section.goals or section.ceilings
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """The parts of the store on ZooKeeper that need none; the rest is judged by `make cluster-test`."""
 
+import asyncio
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -227,3 +228,26 @@ _zookeeper(load(flags={"zookeeper.connect": "h:1"})[0], "h:1", None)
 """
     (line,) = python(code).splitlines()[-1:]
     assert line.endswith("kazoo is not installed: pip install headrace[zookeeper]")
+
+
+class Raced(zookeeper_store.ZooKeeperStore):
+    """A store in which another makes `/a` between our attempt and our look."""
+
+    def __init__(self) -> None:
+        self.there: set[str] = set()
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
+        made: list[Node | str | None] = []
+        for operation in operations:
+            if operation.path.rpartition("/")[0] not in {"", *self.there}:
+                self.there.add("/a")
+                raise NoNode(operation.path)
+            made.append(operation.path)
+        return made
+
+    async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
+        return [Node(b"", 0, 1, 0) if path in self.there else None for path in paths]
+
+
+def test_a_node_is_made_below_what_another_makes_at_the_same_time() -> None:
+    assert asyncio.run(Raced().create("/a/b", b"", parents=True)) == "/a/b"

@@ -249,13 +249,15 @@ class ZooKeeperStore(Store):
         parents: bool = False,
     ) -> str:
         operation = Create(path, value, ephemeral, sequential)
-        missing: list[str] = []
+        missing: list[str] | None = None  # not looked yet: somebody may make them before we do
         while True:
             try:
-                above: list[Operation] = [Create(parent, b"") for parent in missing]
+                above: list[Operation] = [Create(parent, b"") for parent in missing or ()]
                 return cast("str", (await self.multi([*above, operation]))[-1])
             except NoNode:
-                found = await self._missing_above(path) if parents else missing
+                if not parents:
+                    raise
+                found = await self._missing_above(path)
                 if found == missing:
                     raise
                 missing = found

@@ -1,0 +1,113 @@
+"""What three replicas cost: produce with acks=all, a replica catching up, partitions at rest."""
+
+import time
+from pathlib import Path
+
+from bench import latency, librdkafka, rawload
+from bench.clusters import BROKERS, Cluster, until
+
+PRODUCE_SECONDS = 4.0
+WARM_SECONDS = 6.0
+"""A JVM has compiled by then what the figures go through."""
+SETTLE_SECONDS = 0.5
+RATE, RATE_SECONDS = 5000, 6.0
+FILL_SECONDS = 4.0
+CATCH_UP_PARTITIONS = 8
+IDLE_SECONDS = 20.0
+SIZES = {"100 B": 100, "1 KB": 1000}
+LEADS_FIRST = list(range(BROKERS))
+Figures = dict[str, float]
+
+
+def warm_up(cluster: Cluster) -> None:
+    """Go through everything once."""
+    cluster.create_topic("warm", 1)
+    for size in SIZES.values():
+        librdkafka.produce(
+            cluster.bootstrap, "warm",
+            acks="all", record_bytes=size, seconds=WARM_SECONDS, partitions=1,
+        )  # fmt: skip
+    cluster.delete_topic("warm")
+
+
+def produce(cluster: Cluster, number: int) -> Figures:
+    """Produce as fast as it goes, and then at a steady rate; CPU time is that of all brokers."""
+    found: Figures = {}
+    for name, size in SIZES.items():
+        topic = f"produce-{number}-{size}"
+        cluster.create_topic(topic, 1, [LEADS_FIRST])
+        cpu = cluster.cpu_seconds()
+        moved = librdkafka.produce(
+            cluster.bootstrap, topic,
+            acks="all", record_bytes=size, seconds=PRODUCE_SECONDS, partitions=1,
+        )  # fmt: skip
+        time.sleep(SETTLE_SECONDS)
+        cpu = cluster.cpu_seconds() - cpu
+        cluster.delete_topic(topic)
+        found |= {
+            f"{name}: records/s": moved.per_second,
+            f"{name}: CPU-s/GB": cpu / moved.gigabytes,
+        }
+    topic = f"rate-{number}"
+    cluster.create_topic(topic, 1, [LEADS_FIRST])
+    cpu = cluster.cpu_seconds()
+    took = latency.measure(cluster.bootstrap, topic, rate=RATE, seconds=RATE_SECONDS)
+    cpu = cluster.cpu_seconds() - cpu
+    cluster.delete_topic(topic)
+    return found | {
+        f"{RATE:,} msg/s: p50 ms": took.p50,
+        f"{RATE:,} msg/s: p99 ms": took.p99,
+        f"{RATE:,} msg/s: CPU-us/record": cpu / (RATE * RATE_SECONDS) * 1e6,
+    }
+
+
+def catch_up(cluster: Cluster, number: int) -> Figures:
+    """A broker comes back that has nothing of what the others wrote; MB/s from its first byte on.
+
+    It was there when the topic was made: its replicas are empty, its start is not measured.
+    """
+    topic, last = f"catch-up-{number}", BROKERS - 1
+    cluster.create_topic(topic, CATCH_UP_PARTITIONS, [LEADS_FIRST] * CATCH_UP_PARTITIONS)
+    broker = cluster.brokers[last]
+    broker.process.kill()
+    broker.process.wait()
+    until(
+        lambda: all(last not in isr for _, isr in cluster.in_sync(topic).values()),
+        "the broker that was killed out of all ISRs",
+    )
+    load = rawload.produce(
+        cluster.brokers[0].bootstrap, topic,
+        partitions=CATCH_UP_PARTITIONS, connections=2, in_flight=5,
+        record_bytes=1000, batch_bytes=1_000_000, acks=1, seconds=FILL_SECONDS,
+    )  # fmt: skip
+    others = sum(other.cpu_seconds() for other in cluster.brokers[:last])
+    broker.start()
+    until(lambda: _held(broker.directory, topic), "the first bytes of the replica")
+    began, own = time.monotonic(), broker.cpu_seconds()
+    cluster.until_in_sync(topic, CATCH_UP_PARTITIONS)
+    took = time.monotonic() - began
+    cpu = broker.cpu_seconds() - own
+    cpu += sum(other.cpu_seconds() for other in cluster.brokers[:last]) - others
+    cluster.delete_topic(topic)
+    return {"MB/s": load.megabytes / took, "CPU-s/GB": cpu / load.megabytes * 1000}
+
+
+def _held(directory: Path, topic: str) -> int:
+    """Return how many bytes a broker's logs of a topic hold."""
+    return sum(path.stat().st_size for path in directory.glob(f"log/{topic}-*/*.log"))
+
+
+def idle(cluster: Cluster, topics: int, partitions: int) -> Figures:
+    """Make topics that nobody uses; CPU time of the busiest broker, in % of a core."""
+    for number in range(topics):
+        cluster.create_topic(f"idle-{number}", partitions)
+    time.sleep(SETTLE_SECONDS)
+    before = [broker.cpu_seconds() for broker in cluster.brokers]
+    began = time.monotonic()
+    time.sleep(IDLE_SECONDS)
+    took = time.monotonic() - began
+    used = [broker.cpu_seconds() - cpu for broker, cpu in zip(cluster.brokers, before, strict=True)]
+    return {
+        "CPU % of a broker": 100 * max(used) / took,
+        "RSS MB of a broker": max(broker.rss_megabytes() for broker in cluster.brokers),
+    }
