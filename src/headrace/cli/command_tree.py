@@ -21,6 +21,11 @@ app.command(
     " variables (HEADRACE_LOG_DIRS for log.dirs), those over the file. All of them are in"
     " docs/configuration.md.",
 )
+app.command(
+    "headrace.cli.dev:dev",
+    help="Run a cluster for trying out, all brokers in this process, until Ctrl-C.\n\nOn this"
+    " machine only, without ZooKeeper. For example: headrace dev --brokers 3 --data ./trial",
+)
 app.command("headrace.cli.stop:stop", help="Stop a broker that runs here.")
 app.command(
     "headrace.cli.topic:app",

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.model.errors import ConfigError
 from headrace.ports.store import Create, Delete, NoNode, Set, Store
-from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
+from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore, StoreFile
 from headrace.posix.store.sqlite_tree import Tree
 from tests.support.store_contract import StoreContract
 
@@ -18,6 +18,63 @@ from tests.support.store_contract import StoreContract
 class TestEmbeddedStore(StoreContract):
     def open(self, place: Path) -> Store:
         return EmbeddedStore(str(place / FILE_NAME))
+
+
+class TestSessionOfSeveral(StoreContract):
+    def open(self, place: Path) -> Store:
+        return OnlySession(StoreFile(str(place / FILE_NAME)))
+
+
+class OnlySession(EmbeddedStore):
+    """A session that closes the file though others could have some."""
+
+    def __init__(self, file: StoreFile) -> None:
+        super().__init__(file)
+        self.file: StoreFile | None = file
+
+    async def close(self) -> None:
+        await super().close()
+        file, self.file = self.file, None
+        if file is not None:
+            await file.close()
+
+
+def test_several_sessions_of_one_file_see_each_others_changes_and_the_others_end(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        file = StoreFile(str(tmp_path / FILE_NAME))
+        one, other = EmbeddedStore(file), EmbeddedStore(file)
+        assert one.shared
+        assert other.shared
+        assert one.session != other.session
+        told: list[str] = []
+        other.watch("/a", told.append)
+        await one.create("/a", b"", ephemeral=True)
+        await other.create("/b", b"", ephemeral=True)
+        assert (await other.get("/a")).owner == one.session
+        assert (await one.get("/b")).owner == other.session
+        assert told == ["/a"]
+        await one.close()
+        assert told == ["/a", "/a"]
+        assert await other.children("/") == ["b"], "only its own are gone"
+        await other.close()
+        third = EmbeddedStore(file)
+        assert third.session > other.session
+        assert await third.children("/") == []
+        await third.close()
+        await file.close()
+
+    asyncio.run(story())
+
+
+def test_a_store_of_ones_own_is_shared_with_nobody(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = EmbeddedStore(str(tmp_path / FILE_NAME))
+        assert not store.shared
+        await store.close()
+
+    asyncio.run(story())
 
 
 def test_a_clean_close_leaves_one_plain_file(tmp_path: Path) -> None:
