@@ -44,9 +44,9 @@ app.command(
 app.command(
     "headrace.cli.cluster:app",
     name="cluster",
-    help="See how a cluster is; elect leaders, move partitions to other brokers.\n\nFor example:"
-    " headrace cluster status --watch 2; headrace cluster partitions --under-replicated; headrace"
-    " cluster reassign orders:0=1,2,3",
+    help="See how a cluster is; elect leaders, move partitions to other brokers; make a cluster of"
+    " a single broker.\n\nFor example: headrace cluster status --watch 2; headrace cluster"
+    " partitions --under-replicated; headrace cluster reassign orders:0=1,2,3",
 )
 app.command(
     "headrace.cli.log:app",

@@ -17,7 +17,6 @@ from headrace.cli.start import PAIR_FLAGS, parse_pairs
 from headrace.config.broker import BrokerConfig, load
 from headrace.log import file_names
 from headrace.observe import logs
-from headrace.posix.store.embedded_store import FILE_NAME
 
 if TYPE_CHECKING:
     from headrace.server.local_cluster import LocalCluster
@@ -85,7 +84,7 @@ def dev(
 
 def check_place(place: Path) -> None:
     """Raise CommandError where `place` is something else's directory."""
-    for name in (FILE_NAME, file_names.META_PROPERTIES):
+    for name in (file_names.METADATA, file_names.META_PROPERTIES):
         if (place / name).exists():
             raise CommandError(
                 f"--data {place}: the log directory of a single broker ({name} is there): name"

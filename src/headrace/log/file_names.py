@@ -35,6 +35,13 @@ BOOT_ID = "headrace-boot-id"
 SESSION = "headrace-session"
 """Ours: the session at the cluster's store under which this directory's broker was registered."""
 
+METADATA = "headrace-metadata.db"
+"""Ours: a single broker's metadata store, in its first log directory. Kafka ignores files there."""
+METADATA_LEFT = f"{METADATA}.migrated"
+"""What it is called once its content has been brought into a cluster's store."""
+MIGRATED = "headrace-migrated"
+"""Ours: the directory's broker has its metadata in the ZooKeeper that the file names."""
+
 KRAFT_METADATA = "__cluster_metadata-0"
 """A KRaft broker's own log beside the topics: left untouched and hidden."""
 

@@ -5,7 +5,7 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -39,6 +39,7 @@ class Served(Protocol):
 
 
 S = TypeVar("S", bound=Served)
+T = TypeVar("T")
 
 
 def serve(config: BrokerConfig, *, started: Callable[[Server], None] | None = None) -> int:
@@ -57,7 +58,7 @@ def serve_until_signal(
     return run(_serve(make, started))
 
 
-def run(main: Any) -> int:  # noqa: ANN401 - a coroutine that returns the exit code
+def run(main: Coroutine[Any, Any, T]) -> T:
     """Run the process's one coroutine on uvloop, or on asyncio where that is missing."""
     try:
         import uvloop
@@ -66,8 +67,7 @@ def run(main: Any) -> int:  # noqa: ANN401 - a coroutine that returns the exit c
     else:
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     with runner:
-        code: int = runner.run(main)
-        return code
+        return runner.run(main)
 
 
 def report_unexpected(

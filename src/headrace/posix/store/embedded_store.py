@@ -28,8 +28,6 @@ from headrace.posix.store.sqlite_tree import Tree
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
-FILE_NAME = "headrace-metadata.db"
-"""In the first log directory. Kafka ignores files there (directories it would take for logs)."""
 SLOW_SECONDS = 5.0
 """What takes longer is said: a topic that somebody waits for may be behind it."""
 
