@@ -15,8 +15,8 @@ import pytest
 
 from headrace.log import file_names
 from headrace.log.directory import durable_read_bounds, unchanged_logs
+from headrace.log.file_names import METADATA as STORE
 from headrace.log.recovery import gaps
-from headrace.posix.store.embedded_store import FILE_NAME as STORE
 from tests.crash.test_damaged_files import RECORDS, fill, read, value_at
 from tests.support.process import BrokerProcess
 

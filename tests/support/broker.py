@@ -13,9 +13,10 @@ from headrace.broker.partition import Appended, Partition
 from headrace.cluster.topic_creation import NewTopic
 from headrace.config.broker import load
 from headrace.frontends.kafka.connection.handler import RequestContext
+from headrace.log import file_names
 from headrace.ports.network import ListenOptions, Network
 from headrace.ports.store import SessionEvents
-from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
+from headrace.posix.store.embedded_store import EmbeddedStore
 from headrace.record.batch import Record, build, parse_header
 from headrace.security.authorizer import Authorizer
 from headrace.security.identity import Identity
@@ -74,10 +75,10 @@ class HandWorld:
         self._place = place
 
     def store_exists(self) -> bool:
-        return (self._place / FILE_NAME).exists()
+        return (self._place / file_names.METADATA).exists()
 
     def open_store(self, events: SessionEvents) -> EmbeddedStore:
-        self.store = EmbeddedStore(str(self._place / FILE_NAME))
+        self.store = EmbeddedStore(str(self._place / file_names.METADATA))
         return self.store
 
     def close(self) -> None:

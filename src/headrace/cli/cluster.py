@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from headrace.cli.broker_options import BrokerOptions, Json, check_seconds
+from headrace.cli.cluster_migrate import migrate
 from headrace.cli.cluster_moves import elect_leaders, reassign
 from headrace.cli.cluster_view import Logs, check_topic, health_of, listed, rows_of
 from headrace.cli.failure import line_of
@@ -27,12 +28,13 @@ from headrace.model.errors import ApiError, HeadraceError
 
 app = App(
     name="cluster",
-    help="See how a cluster is; elect leaders, move partitions to other brokers.",
+    help="See how a cluster is; elect leaders, move partitions; make a cluster of a single broker.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
 
 app.command(elect_leaders)
 app.command(reassign)
+app.command(migrate)
 
 Watch = Annotated[
     float | None,

@@ -21,6 +21,11 @@ app.command(
     " variables (HEADRACE_LOG_DIRS for log.dirs), those over the file. All of them are in"
     " docs/configuration.md.",
 )
+app.command(
+    "headrace.cli.dev:dev",
+    help="Run a cluster for trying out, all brokers in this process, until Ctrl-C.\n\nOn this"
+    " machine only, without ZooKeeper. For example: headrace dev --brokers 3 --data ./trial",
+)
 app.command("headrace.cli.stop:stop", help="Stop a broker that runs here.")
 app.command(
     "headrace.cli.topic:app",
@@ -39,9 +44,9 @@ app.command(
 app.command(
     "headrace.cli.cluster:app",
     name="cluster",
-    help="See how a cluster is; elect leaders, move partitions to other brokers.\n\nFor example:"
-    " headrace cluster status --watch 2; headrace cluster partitions --under-replicated; headrace"
-    " cluster reassign orders:0=1,2,3",
+    help="See how a cluster is; elect leaders, move partitions to other brokers; make a cluster of"
+    " a single broker.\n\nFor example: headrace cluster status --watch 2; headrace cluster"
+    " partitions --under-replicated; headrace cluster reassign orders:0=1,2,3",
 )
 app.command(
     "headrace.cli.trace:trace",

@@ -57,12 +57,20 @@ class Catalog:
         self._epoch_check: Check | None = None
 
     async def prepare(self) -> None:
-        """Make the persistent paths that are missing, all of them as one change."""
+        """Make the persistent paths that are missing, all of them as one change.
+
+        ConfigError: a single broker's metadata are being brought there, and not all has come.
+        """
         wanted = {path: b"" for root in znodes.ROOTS for path in _with_parents(root)}
         wanted[znodes.CONTROLLER_EPOCH] = b"0"
         wanted[znodes.FEATURE] = znodes.NO_FEATURES
         while True:
-            found = await self.store.get_all(list(wanted))
+            *found, migration = await self.store.get_all([*wanted, znodes.MIGRATION])
+            if migration is not None:
+                raise ConfigError(
+                    "the metadata store has a part of a single broker's metadata only: bring the"
+                    " rest, by headrace cluster migrate as before, and start again"
+                )
             missing = [
                 Create(path, value)
                 for (path, value), node in zip(wanted.items(), found, strict=True)

@@ -169,6 +169,8 @@ class Controller:
         self._peers.close()
         async with self._change:
             self._term = None
+            if self._reaction is not None:
+                self._reaction.cancel()  # it waits to look into what is closed here
             await self._store.close()
 
     @property

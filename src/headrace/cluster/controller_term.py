@@ -273,7 +273,8 @@ class ControllerTerm:
         try:
             return dict(await taker.take(orders))
         except ApiError as error:
-            _logger.error("broker %d does not take orders: %s", broker, error)
+            level = logging.INFO if broker in self.facts.leaving else logging.ERROR
+            _logger.log(level, "broker %d does not take orders: %s", broker, error)
             return {_key(order): error.code for order in orders.orders}
 
     async def _follow_up(self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]) -> None:

@@ -37,6 +37,8 @@ REASSIGNMENTS = "/admin/reassign_partitions"
 DIRECTORY_FAILURES = "/log_dir_event_notification"
 PRODUCER_ID_BLOCK = "/latest_producer_id_block"
 FEATURE = "/feature"
+MIGRATION = "/headrace-migration"
+"""Ours: there while a single broker's metadata are being brought into the store (`migration`)."""
 NO_FEATURES = b'{"features":{},"version":2,"status":1}'
 """What `/feature` holds: feature versions may be finalized, and none are."""
 CLUSTER_DEFAULT = "<default>"

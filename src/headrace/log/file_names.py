@@ -38,6 +38,13 @@ SESSION = "headrace-session"
 DIRECTORIES = "headrace-directories"
 """Ours: which directories this one's broker has, and whether its acks have waited for flushes."""
 
+METADATA = "headrace-metadata.db"
+"""Ours: a single broker's metadata store, in its first log directory. Kafka ignores files there."""
+METADATA_LEFT = f"{METADATA}.migrated"
+"""What it is called once its content has been brought into a cluster's store."""
+MIGRATED = "headrace-migrated"
+"""Ours: the directory's broker has its metadata in the ZooKeeper that the file names."""
+
 KRAFT_METADATA = "__cluster_metadata-0"
 """A KRaft broker's own log beside the topics: left untouched and hidden."""
 

@@ -3,7 +3,9 @@
 from headrace.cluster import znodes
 from headrace.cluster.catalog import Catalog
 from headrace.config.broker import BrokerConfig
+from headrace.log import file_names
 from headrace.log.directory.log_directory import read_identity
+from headrace.log.text_files import read_file, read_properties
 from headrace.model.errors import ConfigError
 from headrace.ports.disk import BrokerDisk
 from headrace.ports.store import NodeExists, NoNode, Store
@@ -21,6 +23,7 @@ def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
         if other != path:
             raise ConfigError(f"log.dirs={path}: the same directory as {other}, name it once")
         try:
+            _check_store(config, disk, path)
             found = read_identity(disk, path)
         except FileNotFoundError:
             continue
@@ -30,6 +33,33 @@ def in_directories(config: BrokerConfig, disk: BrokerDisk) -> tuple[int, str]:
             cluster_id = cluster_id or found.cluster_id
             broker_id = found.broker_id if broker_id < 0 else broker_id
     return broker_id, cluster_id
+
+
+def _check_store(config: BrokerConfig, disk: BrokerDisk, path: str) -> None:
+    """Raise ConfigError where the directory's metadata are in another store than is configured.
+
+    With others than its own a broker would begin a second history of the same topics.
+    """
+    if config.zookeeper_connect is None:
+        note = read_file(disk, f"{path}/{file_names.MIGRATED}")
+        if note is not None:
+            connect = zookeeper_of(note)
+            raise ConfigError(
+                f"log.dirs={path}: its metadata were brought into the ZooKeeper at {connect}"
+                f" ({file_names.MIGRATED} says so): start it with --zookeeper {connect}. Without it"
+                " another history of the same topics would begin"
+            )
+    elif disk.exists(f"{path}/{file_names.METADATA}"):
+        raise ConfigError(
+            f"log.dirs={path}: has the metadata of a single broker ({file_names.METADATA}), and"
+            " ZooKeeper does not: bring them there first, by headrace cluster migrate --log-dirs"
+            f" {','.join(config.log_dirs)} --zookeeper {config.zookeeper_connect}"
+        )
+
+
+def zookeeper_of(note: bytes) -> str:
+    """Return the ZooKeeper that a directory's note of a migration names."""
+    return read_properties(note).get("zookeeper.connect", "?")
 
 
 async def new_broker_id(store: Store, config: BrokerConfig) -> int:

@@ -5,9 +5,9 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from headrace import __version__
 from headrace.config.broker import BrokerConfig
@@ -27,16 +27,38 @@ second number bounds how long the loop stands still while coordinators load: wha
 looked at in portions of 40,000."""
 
 
+Fatal = Callable[[Exception], None]
+
+
+class Served(Protocol):
+    """What runs until a signal: a broker, or several."""
+
+    async def start(self) -> None: ...
+    async def stop(self) -> None: ...
+    def listening(self) -> list[str]: ...
+
+
+S = TypeVar("S", bound=Served)
+T = TypeVar("T")
+
+
 def serve(config: BrokerConfig, *, started: Callable[[Server], None] | None = None) -> int:
-    """Run a broker until SIGTERM or SIGINT; return the process's exit code.
+    """Run a broker until SIGTERM or SIGINT, as `serve_until_signal`."""
+    return serve_until_signal(lambda fatal: Server(config, RealWorld(config), fatal), started)
+
+
+def serve_until_signal(
+    make: Callable[[Fatal], S], started: Callable[[S], None] | None = None
+) -> int:
+    """Run what `make` makes on the loop until SIGTERM or SIGINT; return the process's exit code.
 
     Prints where it listens once it does, one line a listener on standard output. ConfigError,
     before that, says in one line why it cannot start.
     """
-    return run(_serve(config, started))
+    return run(_serve(make, started))
 
 
-def run(main: Any) -> int:  # noqa: ANN401 - a coroutine that returns the exit code
+def run(main: Coroutine[Any, Any, T]) -> T:
     """Run the process's one coroutine on uvloop, or on asyncio where that is missing."""
     try:
         import uvloop
@@ -45,8 +67,7 @@ def run(main: Any) -> int:  # noqa: ANN401 - a coroutine that returns the exit c
     else:
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     with runner:
-        code: int = runner.run(main)
-        return code
+        return runner.run(main)
 
 
 def report_unexpected(
@@ -63,7 +84,7 @@ def report_unexpected(
         )  # fmt: skip
 
 
-async def _serve(config: BrokerConfig, started: Callable[[Server], None] | None) -> int:
+async def _serve(make: Callable[[Fatal], S], started: Callable[[S], None] | None) -> int:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
 
@@ -84,7 +105,7 @@ async def _serve(config: BrokerConfig, started: Callable[[Server], None] | None)
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end, EXIT_OK)
     gc.disable()
-    server = Server(config, RealWorld(config), fatal)
+    server = make(fatal)
     await server.start()
     for address in server.listening():
         sys.stdout.write(f"headrace {__version__} listens on {address}\n")

@@ -4,12 +4,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from headrace.config.broker import BrokerConfig
+from headrace.log import file_names
 from headrace.model.errors import ConfigError
 from headrace.posix.clock import RealClock, RealRandom, boot_seconds
 from headrace.posix.disk import RealDisk
 from headrace.posix.network import RealNetwork
 from headrace.posix.open_files import raise_limit
-from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
+from headrace.posix.store.embedded_store import EmbeddedStore, StoreFile
 from headrace.posix.threads import Workers
 
 if TYPE_CHECKING:
@@ -24,8 +25,11 @@ class RealWorld:
 
     has_processes = True
 
-    def __init__(self, config: BrokerConfig) -> None:
-        """As `log.flush.strategy`, `log.open.files.max` and `zookeeper.*` say."""
+    def __init__(self, config: BrokerConfig, shared: StoreFile | None = None) -> None:
+        """As `log.flush.strategy`, `log.open.files.max` and `zookeeper.*` say.
+
+        `shared`: the store of several brokers in this process; it is theirs to close.
+        """
         loop = asyncio.get_running_loop()
         self.clock: Clock = RealClock(loop)
         self.random: Random = RealRandom()
@@ -38,16 +42,20 @@ class RealWorld:
             min(config.log_open_files_max, raise_limit() // 2),
         )
         self._config = config
-        self._store_path = f"{config.log_dirs[0]}/{FILE_NAME}"
+        self._shared = shared
+        self._store_path = f"{config.log_dirs[0]}/{file_names.METADATA}"
 
     def store_exists(self) -> bool:
         """Tell whether a former start has made it, or it is the cluster's."""
-        return self._config.zookeeper_connect is not None or self.disk.exists(self._store_path)
+        among_others = self._shared is not None or self._config.zookeeper_connect is not None
+        return among_others or self.disk.exists(self._store_path)
 
     def open_store(self, events: "SessionEvents") -> "Store":
-        """Begin a session of the cluster's ZooKeeper, or open the first log directory's store."""
+        """Begin a session of the cluster's store, or open the first log directory's own."""
+        if self._shared is not None:
+            return EmbeddedStore(self._shared)
         if self._config.zookeeper_connect is not None:
-            return _zookeeper(self._config, self._config.zookeeper_connect, events)
+            return open_zookeeper(self._config, self._config.zookeeper_connect, events)
         return EmbeddedStore(self._store_path)
 
     def close(self) -> None:
@@ -55,7 +63,13 @@ class RealWorld:
         self._workers.stop()
 
 
-def _zookeeper(config: BrokerConfig, connect: str, events: "SessionEvents") -> "Store":
+def open_zookeeper(
+    config: BrokerConfig, connect: str, events: "SessionEvents", *, make_chroot: bool = True
+) -> "Store":
+    """Begin a session of the ZooKeeper at `connect`; blocks. ConfigError.
+
+    Without `make_chroot` a chroot that is missing has no nodes.
+    """
     try:
         from headrace.posix.zookeeper.zookeeper_store import ZooKeeperSettings, ZooKeeperStore
     except ModuleNotFoundError as error:
@@ -72,5 +86,6 @@ def _zookeeper(config: BrokerConfig, connect: str, events: "SessionEvents") -> "
         config.zookeeper_max_in_flight_requests,
         config.zookeeper_set_acl,
         config.zookeeper_digest_credentials or "",
+        make_chroot,
     )
     return ZooKeeperStore(settings, events)

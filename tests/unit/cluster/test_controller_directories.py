@@ -7,10 +7,10 @@ import pytest
 
 from headrace.cluster import adoption, znodes
 from headrace.cluster.topic_creation import NewTopic
+from headrace.log import file_names
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.ports.store import Create
-from headrace.posix.store.embedded_store import FILE_NAME
 from headrace.testing.disk import SimDisk
 from tests.support.broker import append, created, play, room
 
@@ -65,7 +65,7 @@ def test_directories_that_the_store_knows_nothing_of_become_topics_with_their_id
                               base_sequence=0)  # fmt: skip
             assert producer.base_offset == 0
             await asyncio.sleep(0.01)
-        (tmp_path / FILE_NAME).unlink()
+        (tmp_path / file_names.METADATA).unlink()
         async with room(tmp_path, disk, offsets_topic_num_partitions="7") as here:
             image = here.broker.image
             assert image.topics["t"].topic_id == topics[0].topic_id

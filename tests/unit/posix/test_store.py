@@ -8,33 +8,91 @@ from pathlib import Path
 
 import pytest
 
+from headrace.log import file_names
 from headrace.model.errors import ConfigError
 from headrace.ports.store import Create, Delete, NoNode, Set, Store
-from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
+from headrace.posix.store.embedded_store import EmbeddedStore, StoreFile
 from headrace.posix.store.sqlite_tree import Tree
 from tests.support.store_contract import StoreContract
 
 
 class TestEmbeddedStore(StoreContract):
     def open(self, place: Path) -> Store:
-        return EmbeddedStore(str(place / FILE_NAME))
+        return EmbeddedStore(str(place / file_names.METADATA))
+
+
+class TestSessionOfSeveral(StoreContract):
+    def open(self, place: Path) -> Store:
+        return OnlySession(StoreFile(str(place / file_names.METADATA)))
+
+
+class OnlySession(EmbeddedStore):
+    """A session that closes the file though others could have some."""
+
+    def __init__(self, file: StoreFile) -> None:
+        super().__init__(file)
+        self.file: StoreFile | None = file
+
+    async def close(self) -> None:
+        await super().close()
+        file, self.file = self.file, None
+        if file is not None:
+            await file.close()
+
+
+def test_several_sessions_of_one_file_see_each_others_changes_and_the_others_end(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        file = StoreFile(str(tmp_path / file_names.METADATA))
+        one, other = EmbeddedStore(file), EmbeddedStore(file)
+        assert one.shared
+        assert other.shared
+        assert one.session != other.session
+        told: list[str] = []
+        other.watch("/a", told.append)
+        await one.create("/a", b"", ephemeral=True)
+        await other.create("/b", b"", ephemeral=True)
+        assert (await other.get("/a")).owner == one.session
+        assert (await one.get("/b")).owner == other.session
+        assert told == ["/a"]
+        await one.close()
+        assert told == ["/a", "/a"]
+        assert await other.children("/") == ["b"], "only its own are gone"
+        await other.close()
+        third = EmbeddedStore(file)
+        assert third.session > other.session
+        assert await third.children("/") == []
+        await third.close()
+        await file.close()
+
+    asyncio.run(story())
+
+
+def test_a_store_of_ones_own_is_shared_with_nobody(tmp_path: Path) -> None:
+    async def story() -> None:
+        store = EmbeddedStore(str(tmp_path / file_names.METADATA))
+        assert not store.shared
+        await store.close()
+
+    asyncio.run(story())
 
 
 def test_a_clean_close_leaves_one_plain_file(tmp_path: Path) -> None:
     async def story() -> None:
-        store = EmbeddedStore(str(tmp_path / FILE_NAME))
+        store = EmbeddedStore(str(tmp_path / file_names.METADATA))
         await store.create("/a/b", b"c", parents=True)
         await store.close()
 
     asyncio.run(story())
-    assert [path.name for path in tmp_path.iterdir()] == [FILE_NAME]
+    assert [path.name for path in tmp_path.iterdir()] == [file_names.METADATA]
 
 
 def test_a_change_that_took_long_is_said_with_the_databases_part_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
-        store = EmbeddedStore(str(tmp_path / FILE_NAME))
+        store = EmbeddedStore(str(tmp_path / file_names.METADATA))
         await store.create("/quick", b"")
         assert not caplog.records
         monkeypatch.setattr("headrace.posix.store.embedded_store.SLOW_SECONDS", 0.0)
@@ -48,7 +106,7 @@ def test_a_change_that_took_long_is_said_with_the_databases_part_of_it(
 def test_ephemeral_nodes_of_a_run_that_was_killed_are_gone_at_the_next_open(
     tmp_path: Path,
 ) -> None:
-    path = str(tmp_path / FILE_NAME)
+    path = str(tmp_path / file_names.METADATA)
     killed = Tree(path)
     killed.multi([Create("/keep", b""), Create("/go", b"", ephemeral=True)])
     killed.close()
@@ -61,7 +119,7 @@ def test_ephemeral_nodes_of_a_run_that_was_killed_are_gone_at_the_next_open(
 
 
 def test_a_second_process_is_refused_while_one_has_the_store_open(tmp_path: Path) -> None:
-    path = str(tmp_path / FILE_NAME)
+    path = str(tmp_path / file_names.METADATA)
     tree = Tree(path)
     try:
         with pytest.raises(ConfigError, match="locked"):
@@ -71,14 +129,14 @@ def test_a_second_process_is_refused_while_one_has_the_store_open(tmp_path: Path
 
 
 def test_a_file_that_is_no_store_is_refused_by_name(tmp_path: Path) -> None:
-    path = tmp_path / FILE_NAME
+    path = tmp_path / file_names.METADATA
     path.write_bytes(b"this is not a database, whatever its name says" * 100)
-    with pytest.raises(ConfigError, match=FILE_NAME):
+    with pytest.raises(ConfigError, match=file_names.METADATA):
         Tree(str(path))
 
 
 def test_a_store_of_a_newer_layout_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / FILE_NAME
+    path = tmp_path / file_names.METADATA
     with sqlite3.connect(path) as database:
         database.execute("PRAGMA user_version=99")
     database.close()
@@ -88,7 +146,7 @@ def test_a_store_of_a_newer_layout_is_refused(tmp_path: Path) -> None:
 
 def test_a_caller_that_gives_up_does_not_undo_the_change(tmp_path: Path) -> None:
     async def story() -> None:
-        store = EmbeddedStore(str(tmp_path / FILE_NAME))
+        store = EmbeddedStore(str(tmp_path / file_names.METADATA))
         heard: list[str] = []
         store.watch("/a", heard.append)
         task = asyncio.ensure_future(store.create("/a", b""))
@@ -121,7 +179,7 @@ def whole_tree(tree: Tree) -> dict[str, tuple[bytes, int]]:
 
 def test_a_flipped_bit_is_found_at_the_opening_or_changes_nothing(tmp_path: Path) -> None:
     """SQLite itself would follow a topic's settings that read otherwise than they were written."""
-    path = tmp_path / FILE_NAME
+    path = tmp_path / file_names.METADATA
     tree = Tree(str(path))
     for number in range(30):
         name = f"/config/topics/topic-{number}"
@@ -149,7 +207,7 @@ def test_a_flipped_bit_is_found_at_the_opening_or_changes_nothing(tmp_path: Path
 
 
 def test_a_store_without_a_digest_is_given_one(tmp_path: Path) -> None:
-    path = str(tmp_path / FILE_NAME)
+    path = str(tmp_path / file_names.METADATA)
     tree = Tree(path)
     tree.multi([Create("/a", b"b")])
     tree.close()
@@ -168,7 +226,7 @@ def test_a_store_that_is_closed_has_no_thread(tmp_path: Path) -> None:
     before = set(threading.enumerate())
 
     async def story() -> set[threading.Thread]:
-        store = EmbeddedStore(str(tmp_path / FILE_NAME))
+        store = EmbeddedStore(str(tmp_path / file_names.METADATA))
         await store.create("/a", b"")
         its_own = set(threading.enumerate()) - before
         await store.close()

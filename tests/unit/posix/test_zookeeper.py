@@ -197,10 +197,10 @@ def test_the_keys_reach_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     }  # fmt: skip
     for more in ({}, {"zookeeper.connection.timeout.ms": "500"}):
         config = load(flags={**flags, **more})[0]
-        real_world._zookeeper(config, "h:1/c", Any)  # type: ignore[arg-type]
+        real_world.open_zookeeper(config, "h:1/c", Any)  # type: ignore[arg-type]
     assert opened == [
-        ("h:1/c", 7.0, 7.0, 3, True, "us:secret"),
-        ("h:1/c", 7.0, 0.5, 3, True, "us:secret"),
+        ("h:1/c", 7.0, 7.0, 3, True, "us:secret", True),
+        ("h:1/c", 7.0, 0.5, 3, True, "us:secret", True),
     ]
 
 

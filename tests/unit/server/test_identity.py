@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from headrace.config.broker import load
+from headrace.log import file_names
 from headrace.posix.disk import RealDisk
-from headrace.posix.store.embedded_store import FILE_NAME, EmbeddedStore
+from headrace.posix.store.embedded_store import EmbeddedStore
 from headrace.server import identity
 from headrace.testing.sim.ensemble import Ensemble
 
@@ -58,7 +59,7 @@ def test_a_broker_alone_is_broker_0_and_among_others_each_is_given_its_own_id(
 
     async def story() -> list[int]:
         ensemble = Ensemble(1)
-        alone = EmbeddedStore(str(tmp_path / FILE_NAME))
+        alone = EmbeddedStore(str(tmp_path / file_names.METADATA))
         given = [await identity.new_broker_id(alone, config)]
         given += [await identity.new_broker_id(ensemble.session(), config) for _ in range(2)]
         await alone.close()

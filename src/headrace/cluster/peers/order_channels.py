@@ -162,7 +162,9 @@ class OrderChannel:
             elif not delivery.answer.done():
                 delivery.answer.set_result(outcome)
         elif isinstance(outcome, ApiError):
-            _logger.error("broker %d does not take orders: %s", self.broker.broker_id, outcome)
+            # Of a broker that has gone it is no news.
+            level = logging.INFO if self._closed else logging.ERROR
+            _logger.log(level, "broker %d does not take orders: %s", self.broker.broker_id, outcome)
         else:
             self._late(self.broker.broker_id, delivery.orders, outcome)
 

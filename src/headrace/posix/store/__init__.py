@@ -1,5 +1,5 @@
-"""The metadata store of a cluster of one: SQLite in one plain file, behind `ports.store.Store`.
+"""The metadata store of one process: SQLite in one plain file, behind `ports.store.Store`.
 
-`tree` holds the rules (paths, versions, ephemeral and sequential nodes) over an open database and
-blocks; `store` gives it a thread, watches and the interface.
+`sqlite_tree` holds the rules (paths, versions, ephemeral and sequential nodes) over an open
+database and blocks; `embedded_store` gives it a thread, sessions, watches and the interface.
 """

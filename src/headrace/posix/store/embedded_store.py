@@ -1,6 +1,6 @@
 """The embedded store: `Tree` on a thread of its own, with watches and the Store interface.
 
-SQLite's writes wait for the disk, so they never run on the deciding thread. All calls of one store
+SQLite's writes wait for the disk, so they never run on the deciding thread. All calls of one file
 are done one after the other in the order made.
 """
 
@@ -28,28 +28,93 @@ from headrace.posix.store.sqlite_tree import Tree
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
-FILE_NAME = "headrace-metadata.db"
-"""In the first log directory. Kafka ignores files there (directories it would take for logs)."""
 SLOW_SECONDS = 5.0
 """What takes longer is said: a topic that somebody waits for may be behind it."""
 
 
-class EmbeddedStore(Store):
-    """`ports.store.Store` for one broker, kept in one SQLite file. Its session is never lost."""
-
-    shared = False
+class StoreFile:
+    """One SQLite file on a thread of its own, and the sessions that there are of it."""
 
     def __init__(self, path: str) -> None:
         """Open or make the file at `path`; blocks once, for the start. ConfigError."""
         self._tree = Tree(path)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata-store")
+        self._sessions: list[EmbeddedStore] = []
+        self._begun = False
+
+    def begin(self, session: "EmbeddedStore") -> int:
+        """Return the number of a new session, which hears of changes until `end`; blocks once."""
+        number = self._tree.session  # begun by the opening
+        if self._begun:
+            number = self._thread.submit(self._tree.begin_session).result()
+        self._begun = True
+        self._sessions.append(session)
+        return number
+
+    async def end(self, session: "EmbeddedStore") -> None:
+        """End a session: its ephemeral nodes go."""
+        await self.change(session.session, lambda tree: (None, tree.end_session()))
+        self._sessions.remove(session)
+
+    async def read(self, look: Callable[[Tree], T]) -> T:
+        """Return what the tree says now; SessionLost where the database fails."""
+        asked = monotonic()
+        result, took = await asyncio.get_running_loop().run_in_executor(
+            self._thread, _reaching, look, self._tree
+        )
+        seconds = monotonic() - asked
+        if seconds > SLOW_SECONDS:
+            _logger.warning(
+                "metadata store: an operation took %.1f s, %.1f of them in the database: is the"
+                " disk slow?", seconds, took,
+            )  # fmt: skip
+        return result
+
+    async def change(self, number: int, work: Callable[[Tree], tuple[T, list[str]]]) -> T:
+        """Do `work` in session `number` and tell watchers of the paths it touched.
+
+        Even if the caller gives up.
+        """
+
+        def change_in_session(tree: Tree) -> tuple[T, list[str]]:
+            tree.session = number  # the owner of what it makes ephemeral
+            return work(tree)
+
+        async def change_and_tell() -> T:
+            result, touched = await self.read(change_in_session)
+            for session in tuple(self._sessions):
+                session.tell(touched)
+            return result
+
+        return await asyncio.shield(change_and_tell())
+
+    async def close(self) -> None:
+        """Close the file; its sessions are over."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._tree.close)
+        self._thread.shutdown(wait=False)
+
+
+class EmbeddedStore(Store):
+    """`ports.store.Store` in one SQLite file: a broker's own, or of several brokers in one process.
+
+    Its session is never lost.
+    """
+
+    def __init__(self, file: str | StoreFile) -> None:
+        """Open or make the file, and close it with this session; or have one session of several.
+
+        Blocks once, for the start. ConfigError.
+        """
+        self.shared = isinstance(file, StoreFile)
+        self._file = file if isinstance(file, StoreFile) else StoreFile(file)
+        self._number = self._file.begin(self)
         self._watches: dict[str, list[Callable[[str], None]]] = {}
         self._closed = False
 
     @property
     def session(self) -> int:
         """The owner that our ephemeral nodes carry."""
-        return self._tree.session
+        return self._number
 
     @property
     def session_seconds(self) -> float:
@@ -59,14 +124,14 @@ class EmbeddedStore(Store):
         return inf
 
     async def get(self, path: str) -> Node:
-        return await self._run(lambda: self._tree.get(path))
+        return await self._read(lambda tree: tree.get(path))
 
     async def get_all(self, paths: Sequence[str]) -> list[Node | None]:
         wanted = list(paths)
-        return await self._run(lambda: self._tree.get_all(wanted))
+        return await self._read(lambda tree: tree.get_all(wanted))
 
     async def children(self, path: str) -> list[str]:
-        return await self._run(lambda: self._tree.children(path))
+        return await self._read(lambda tree: tree.children(path))
 
     async def create(
         self,
@@ -79,7 +144,7 @@ class EmbeddedStore(Store):
     ) -> str:
         operation = Create(path, value, ephemeral, sequential)
         if parents:
-            return await self._change(lambda: self._tree.create_with_parents(operation))
+            return await self._change(lambda tree: tree.create_with_parents(operation))
         return cast("str", (await self.multi([operation]))[0])
 
     async def set(self, path: str, value: bytes, version: int = ANY_VERSION) -> Node:
@@ -90,7 +155,7 @@ class EmbeddedStore(Store):
 
     async def multi(self, operations: Sequence[Operation]) -> list[Node | str | None]:
         wanted = list(operations)
-        return await self._change(lambda: self._tree.multi(wanted))
+        return await self._change(lambda tree: tree.multi(wanted))
 
     def watch(self, path: str, changed: Callable[[str], None]) -> Callable[[], None]:
         watchers = self._watches.setdefault(path, [])
@@ -104,49 +169,37 @@ class EmbeddedStore(Store):
 
         return cancel
 
-    async def close(self) -> None:
-        if self._closed:
-            return
-        await self._change(lambda: (None, self._tree.end_session()))
-        self._closed = True
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._tree.close)
-        self._thread.shutdown(wait=False)
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        if self._closed:
-            raise SessionLost("the metadata store is closed")
-        asked = monotonic()
-        result, took = await asyncio.get_running_loop().run_in_executor(
-            self._thread, _reaching, work
-        )
-        seconds = monotonic() - asked
-        if seconds > SLOW_SECONDS:
-            _logger.warning(
-                "metadata store: an operation took %.1f s, %.1f of them in the database: is the"
-                " disk slow?", seconds, took,
-            )  # fmt: skip
-        return result
-
-    async def _change(self, work: Callable[[], tuple[T, list[str]]]) -> T:
-        """Do `work` and tell watchers of the paths it touched, even if the caller gave up."""
-
-        async def change_and_tell() -> T:
-            result, touched = await self._run(work)
-            self._tell(touched)
-            return result
-
-        return await asyncio.shield(change_and_tell())
-
-    def _tell(self, touched: Sequence[str]) -> None:
+    def tell(self, touched: Sequence[str]) -> None:
+        """Call who watches one of these paths."""
         for path in dict.fromkeys(touched):
             for changed in tuple(self._watches.get(path, ())):
                 changed(path)
 
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._file.end(self)
+        if not self.shared:
+            await self._file.close()
 
-def _reaching(work: Callable[[], T]) -> tuple[T, float]:
+    async def _read(self, look: Callable[[Tree], T]) -> T:
+        self._check()
+        return await self._file.read(look)
+
+    async def _change(self, work: Callable[[Tree], tuple[T, list[str]]]) -> T:
+        self._check()
+        return await self._file.change(self._number, work)
+
+    def _check(self) -> None:
+        if self._closed:
+            raise SessionLost("the metadata store is closed")
+
+
+def _reaching(work: Callable[[Tree], T], tree: Tree) -> tuple[T, float]:
     """Do `work` and time it; the database's failures (disk full, I/O error) become the store's."""
     began = monotonic()
     try:
-        return work(), monotonic() - began
+        return work(tree), monotonic() - began
     except sqlite3.Error as error:
         raise SessionLost(f"metadata store: {error}") from error

@@ -191,6 +191,12 @@ class Tree:
             created = self._create(operation, zxid, touched)
         return created, touched
 
+    def begin_session(self) -> int:
+        """Make changes in another session from now on; its number, which none has had before."""
+        with self._transaction():
+            self.session = self._count("session")
+        return self.session
+
     def end_session(self) -> list[str]:
         """Remove this session's ephemeral nodes; the paths that watchers must hear of."""
         with self._transaction():

@@ -66,6 +66,8 @@ class ZooKeeperSettings(NamedTuple):
     set_acl: bool = False
     credentials: str = ""
     """`user:password` for ZooKeeper's scheme "digest"; nothing: nobody is said to ask."""
+    make_chroot: bool = True
+    """Whether a chroot that is missing is made."""
 
 
 class ZooKeeperStore(Store):
@@ -74,7 +76,7 @@ class ZooKeeperStore(Store):
     shared = True
 
     def __init__(self, settings: ZooKeeperSettings, events: SessionEvents) -> None:
-        """Begin a session, and make the chroot where it is missing; blocks. ConfigError."""
+        """Begin a session, and make the chroot as the settings say; blocks. ConfigError."""
         self._loop = asyncio.get_running_loop()
         self._settings = settings
         self._events = events
@@ -103,7 +105,7 @@ class ZooKeeperStore(Store):
         live = client.start_async()
         live.wait(settings.connection_seconds)
         try:
-            if client.connected:
+            if client.connected and settings.make_chroot:
                 self._make_chroot()
             client_id = client.client_id
         except Exception as error:

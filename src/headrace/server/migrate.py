@@ -1,0 +1,156 @@
+"""A stopped broker's own metadata store brought into ZooKeeper; what is left behind in its place.
+
+The order bears an end between any two steps (ADR 26): ZooKeeper says that it is begun, all nodes
+are written, the directories say where the metadata are, the file is renamed, and only then brokers
+may start on what ZooKeeper has. Begun again, it goes on.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+from headrace.cluster import migration, znodes
+from headrace.cluster.migration import Migrant
+from headrace.config.broker import BrokerConfig
+from headrace.log import file_names
+from headrace.log.directory.log_directory import read_identity
+from headrace.log.text_files import read_file
+from headrace.model.errors import ConfigError
+from headrace.model.nouns import BrokerId
+from headrace.ports.disk import BrokerDisk
+from headrace.ports.store import Operation, SessionEvents
+from headrace.posix.store.embedded_store import EmbeddedStore
+from headrace.server.identity import zookeeper_of
+from headrace.server.real_world import open_zookeeper
+
+
+class Migrated(NamedTuple):
+    """What came of a migration, or would come of it."""
+
+    migrant: Migrant
+    nodes: dict[str, bytes]
+    """All that ZooKeeper holds then."""
+    operations: Sequence[Operation]
+    """What is done for it; nothing where all was there already."""
+
+
+async def migrate(config: BrokerConfig, disk: BrokerDisk, *, dry_run: bool = False) -> Migrated:
+    """Bring the metadata of the broker of `config.log_dirs` into `config.zookeeper_connect`.
+
+    `dry_run`: write nothing there, and leave the directories as they are. ConfigError: the broker
+    runs, the directories are no single broker's, or ZooKeeper has another cluster. StoreError.
+    """
+    connect = config.zookeeper_connect
+    if connect is None:
+        raise ConfigError("zookeeper.connect: name the ZooKeeper to bring the metadata into")
+    path = _store_path(config, disk)
+    with _locked(config, disk):
+        migrant = _whose(config, disk)
+        nodes = await _content(path, migrant)
+        target = open_zookeeper(config, connect, SessionEvents(), make_chroot=not dry_run)
+        try:
+            found = await migration.present(target)
+            left = path.endswith(file_names.METADATA_LEFT)
+            if left and found.begun is None:
+                _check_done(config, disk, found.cluster_id, migrant)
+                return Migrated(migrant, nodes, ())
+            migration.check(found, migrant)
+            if dry_run:
+                return Migrated(migrant, nodes, await migration.differences(target, nodes))
+            await migration.begin(target, found, migrant)
+            done = await migration.bring(target, nodes)
+            _leave(config, disk, connect)
+            await migration.end(target)
+        finally:
+            await target.close()
+    return Migrated(migrant, nodes, done)
+
+
+def _store_path(config: BrokerConfig, disk: BrokerDisk) -> str:
+    """Return where the broker's own store is, or what was left of it. ConfigError."""
+    first = config.log_dirs[0]
+    for name in (file_names.METADATA, file_names.METADATA_LEFT):
+        if disk.exists(f"{first}/{name}"):
+            return f"{first}/{name}"
+    raise ConfigError(
+        f"log.dirs={first}: no broker of headrace serve has kept its metadata there"
+        f" ({file_names.METADATA}): name its log directory. A directory of a Kafka with ZooKeeper"
+        " needs no migration: start headrace serve on it with that zookeeper.connect"
+    )
+
+
+@contextmanager
+def _locked(config: BrokerConfig, disk: BrokerDisk) -> Iterator[None]:
+    """Hold the locks of all log directories. ConfigError: the broker runs, or one is not there."""
+    with ExitStack() as undo:
+        for path in config.log_dirs:
+            if not disk.is_directory(path):
+                raise ConfigError(f"log.dirs={path}: not there; name the directories it has")
+            try:
+                undo.callback(disk.lock(f"{path}/{file_names.LOCK}"))
+            except BlockingIOError:
+                raise ConfigError(
+                    f"log.dirs={path}: its broker runs: stop it first, by headrace stop"
+                    f" --log-dirs {','.join(config.log_dirs)}"
+                ) from None
+        yield
+
+
+def _whose(config: BrokerConfig, disk: BrokerDisk) -> Migrant:
+    """Return whose directories these are: all of one broker's. ConfigError."""
+    found = [read_identity(disk, path) for path in config.log_dirs]
+    known = {
+        (identity.cluster_id, identity.broker_id) for identity in found if identity is not None
+    }
+    if len(known) != 1:
+        named = ",".join(config.log_dirs)
+        told = "no broker has claimed them" if not known else "they are not of one broker"
+        raise ConfigError(f"log.dirs={named}: {told} ({file_names.META_PROPERTIES})")
+    ((cluster_id, broker_id),) = known
+    if config.broker_id not in (-1, broker_id):
+        raise ConfigError(
+            f"broker.id={config.broker_id}: the log directories belong to broker {broker_id}; leave"
+            " it out, or set it to that"
+        )
+    return Migrant(cluster_id, BrokerId(broker_id))
+
+
+async def _content(path: str, migrant: Migrant) -> dict[str, bytes]:
+    """Return what the broker's own store holds. ConfigError: it is another cluster's."""
+    source = EmbeddedStore(path)
+    try:
+        nodes = await migration.read_tree(source)
+    finally:
+        await source.close()
+    value = nodes.get(znodes.CLUSTER_ID)
+    if value is None or znodes.decode_cluster_id(value) != migrant.cluster_id:
+        raise ConfigError(
+            f"metadata store {path}: not of cluster {migrant.cluster_id}, which the log directory"
+            f" belongs to ({file_names.META_PROPERTIES}): has one of them been copied there?"
+        )
+    return nodes
+
+
+def _leave(config: BrokerConfig, disk: BrokerDisk, connect: str) -> None:
+    """Have no start take the broker's own store for its metadata any more. OSError."""
+    for path in config.log_dirs:
+        note = f"zookeeper.connect={connect}\n"
+        disk.replace(f"{path}/{file_names.MIGRATED}", note.encode())
+    first = config.log_dirs[0]
+    if disk.exists(f"{first}/{file_names.METADATA}"):
+        disk.rename(f"{first}/{file_names.METADATA}", f"{first}/{file_names.METADATA_LEFT}")
+        disk.sync_directory(first)
+
+
+def _check_done(
+    config: BrokerConfig, disk: BrokerDisk, cluster_id: str | None, migrant: Migrant
+) -> None:
+    """Raise ConfigError where the metadata have gone elsewhere."""
+    if cluster_id == migrant.cluster_id:
+        return
+    first = config.log_dirs[0]
+    note = read_file(disk, f"{first}/{file_names.MIGRATED}") or b""
+    raise ConfigError(
+        f"log.dirs={first}: its metadata were brought into the ZooKeeper at {zookeeper_of(note)},"
+        f" and {config.zookeeper_connect} does not have them: start it with the first"
+    )

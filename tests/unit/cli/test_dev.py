@@ -1,0 +1,175 @@
+"""`headrace dev`: what it is asked for, and three brokers in one process with a real client."""
+
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from headrace.cli import dev
+from headrace.cli.failure import CommandError, UsageError
+from headrace.cli.main import run
+from headrace.config.broker import BrokerConfig
+from tests.support.process import HEADRACE
+
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 20.0
+
+
+def configured(tmp_path: Path, count: int, port: int = 9092, **given: str) -> list[BrokerConfig]:
+    named = {name.replace("_", "."): value for name, value in given.items()}
+    return dev.configs_of(tmp_path, count, port, named)
+
+
+def test_each_broker_has_an_id_a_port_and_a_directory_of_its_own(tmp_path: Path) -> None:
+    configs = configured(tmp_path, 3, 9192)
+    assert [config.broker_id for config in configs] == [1, 2, 3]
+    listeners = [(config.listeners[0].host, config.listeners[0].port) for config in configs]
+    assert listeners == [("127.0.0.1", port) for port in (9192, 9193, 9194)]
+    assert [config.log_dirs for config in configs] == [
+        (str(tmp_path / name),) for name in ("broker1", "broker2", "broker3")
+    ]
+    assert {config.listeners[0].port for config in configured(tmp_path, 2, 0)} == {0}
+
+
+@pytest.mark.parametrize(("count", "copies", "least"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (5, 3, 2)])
+def test_topics_have_as_many_copies_as_there_are_brokers_and_three_at_most(
+    tmp_path: Path, count: int, copies: int, least: int
+) -> None:
+    for config in configured(tmp_path, count):
+        assert config.default_replication_factor == copies
+        assert config.offsets_topic_replication_factor == copies
+        assert config.transaction_state_log_replication_factor == copies
+        assert config.share_coordinator_state_topic_replication_factor == copies
+        assert config.transaction_state_log_min_isr == least
+        assert config.share_coordinator_state_topic_min_isr == least
+
+
+def test_settings_are_all_brokers_and_what_each_needs_for_itself_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configs = configured(tmp_path, 3, num_partitions="7", default_replication_factor="2")
+    assert [config.num_partitions for config in configs] == [7, 7, 7]
+    assert [config.default_replication_factor for config in configs] == [2, 2, 2]
+    assert capsys.readouterr().err == "", "there are several brokers to replicate to"
+    for name in ("broker_id", "listeners", "log_dirs", "zookeeper_connect"):
+        with pytest.raises(UsageError, match="each of the brokers has its own"):
+            configured(tmp_path, 3, 9092, **{name: "1"})
+
+
+@pytest.mark.parametrize(("asked", "there", "brokers"), [(None, 0, 3), (None, 2, 2), (4, 3, 4)])
+def test_as_many_brokers_come_as_are_asked_for_or_have_kept_data(
+    asked: int | None, there: int, brokers: int
+) -> None:
+    assert dev.how_many(asked, there) == brokers
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--brokers", "0"], "--brokers 0: must be 1 to 9"),
+    (["--brokers", "10"], "--brokers 10: must be 1 to 9"),
+    (["--brokers", "three"], "--brokers"),
+    (["--port", "65534"], "--port 65534: must be 1 to 65533 for 3 brokers"),
+    (["--port", "-1"], "--port"),
+    (["--set", "log.dirs=x"], "--set log.dirs: each of the brokers has its own"),
+])  # fmt: skip
+def test_what_cannot_be_is_refused_in_one_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["dev", *words]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("headrace: ")
+    assert told.err.count("\n") == 1
+    assert said in told.err
+
+
+def test_brokers_that_have_kept_data_cannot_be_left_out(tmp_path: Path) -> None:
+    for name in ("broker1", "broker3", "broker7x", "broker-9"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "broker8").touch()
+    assert dev.kept(tmp_path) == 3
+    with pytest.raises(UsageError, match="the data of 3 brokers"):
+        dev.how_many(2, dev.kept(tmp_path))
+    assert dev.kept(tmp_path / "not there") == 0
+
+
+@pytest.mark.parametrize("name", ["headrace-metadata.db", "meta.properties"])
+def test_a_single_brokers_directory_is_refused(tmp_path: Path, name: str) -> None:
+    dev.check_place(tmp_path)
+    (tmp_path / name).touch()
+    with pytest.raises(CommandError, match=f"single broker \\({name} is there\\)"):
+        dev.check_place(tmp_path)
+
+
+@contextmanager
+def trial(place: Path, *words: str) -> Iterator[str]:
+    """A cluster of three in a process; yields its bootstrap servers. Ends it by Ctrl-C."""
+    command = [str(HEADRACE), "dev", "--port", "0", *words]
+    output = place / "output"
+    with output.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
+        try:
+            deadline = time.monotonic() + START_SECONDS_MAX
+            while "Ctrl-C" not in output.read_text():
+                assert process.poll() is None, output.read_text()
+                assert time.monotonic() < deadline, output.read_text()
+                time.sleep(0.05)
+            (bootstrap,) = re.findall("^bootstrap.servers=(.*)$", output.read_text(), re.MULTILINE)
+            yield bootstrap
+            process.send_signal(signal.SIGINT)
+            assert process.wait(STOP_SECONDS_MAX) == 0
+            told = output.read_text()
+            assert told.endswith("Ctrl-C ends it.\n"), told
+        finally:
+            process.kill()
+
+
+def test_three_brokers_take_records_in_three_copies_and_have_them_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    with trial(tmp_path, "--brokers", "3", "--data", str(tmp_path / "data")) as bootstrap:
+        assert bootstrap.count(":") == 3
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        admin.create_topics([NewTopic("orders", 3)])["orders"].result(20)
+        partitions = admin.list_topics("orders", timeout=10).topics["orders"].partitions.values()
+        assert {frozenset(partition.replicas) for partition in partitions} == {frozenset({1, 2, 3})}
+        assert {partition.leader for partition in partitions} == {1, 2, 3}
+        producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "trial"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for number in range(300):
+            producer.produce("orders", str(number), partition=number % 3)
+        producer.commit_transaction(30)
+    assert {path.name for path in (tmp_path / "data").iterdir()} == {
+        ".lock", "broker1", "broker2", "broker3", "headrace-dev.db",
+    }  # fmt: skip
+    with trial(tmp_path, "--data", str(tmp_path / "data")) as bootstrap:
+        asked = {"bootstrap.servers": bootstrap, "group.id": "g", "enable.auto.commit": False}
+        consumer = Consumer(asked | {"isolation.level": "read_committed"})
+        consumer.assign([TopicPartition("orders", index, 0) for index in range(3)])
+        found: list[int] = []
+        deadline = time.monotonic() + 20
+        while len(found) < 300 and time.monotonic() < deadline:
+            found += [int(message.value()) for message in consumer.consume(300, 0.5)]
+        consumer.close()
+        again = subprocess.run(
+            [str(HEADRACE), "dev", "--port", "0", "--data", str(tmp_path / "data")],
+            capture_output=True, text=True, timeout=30,
+        )  # fmt: skip
+        assert again.returncode == 1
+        assert "in use by another process" in again.stderr
+    assert sorted(found) == list(range(300))
+
+
+def test_without_data_nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    with trial(tmp_path, "--brokers", "1") as bootstrap:
+        assert bootstrap.count(":") == 1
+        assert list((tmp_path / "temporary").iterdir()) != []
+    assert list((tmp_path / "temporary").iterdir()) == []
