@@ -18,9 +18,11 @@ from headrace.client.member import Member
 from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, TopicPartition
-from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.replica_faults import Faults
-from headrace.testing.sim.replica_watch import Broken
+from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
+from headrace.testing.sim.faults.ground import Ground
+from headrace.testing.sim.faults.requests import Requests
+from headrace.testing.sim.faults.swarm import Faults, Mix
+from headrace.testing.sim.replica_watch import Broken, ReplicaWatch
 from tests.support.sim_transactions import Producer
 
 TOPIC = "ledger"
@@ -35,16 +37,22 @@ SETTINGS = {
     "transaction.state.log.min.isr": "2",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
+FAULTS = Mix(
+    ("power cuts", "restarts", "pauses", "cut links", "slow links", "lost touch",
+     "expired sessions", "toppled", "blackouts", "elections asked for", "deletions"),
+    kinds_share=0.6, slow_share=0.3, tracks=(1, 2, 2), pauses_seconds_max=(0.8,),
+)  # fmt: skip
+"""Not empty disks: whether another has all is only looked at for the topic that is written to."""
 COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 
 
-class CoordinatorFaults(Faults):
-    """The faults of replicas; leaders of internal topics are moved too, and nothing is deleted."""
+class CoordinatorRequests(Requests):
+    """Leaders of internal topics are moved too, and nothing is deleted."""
 
     async def _hand_over(self) -> None:
-        self.counts["elections asked for"] += 1
+        self._ground.counts["elections asked for"] += 1
         for topic in (TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
-            await self._cluster.elect_preferred(topic)
+            await self._ground.cluster.elect_preferred(topic)
 
     async def _delete_records(self) -> None:
         await self._hand_over()
@@ -191,7 +199,9 @@ async def coordinated_work(cluster: SimCluster) -> Told:
     plain = Plain(cluster)
     acknowledged: dict[int, int] = {}
     readers = [Reader(cluster, number, acknowledged) for number in range(2)]
-    faults = CoordinatorFaults(cluster, BROKERS, TOPIC)
+    watch = ReplicaWatch(cluster, TOPIC, len(PARTITIONS), BROKERS)
+    ground = Ground(cluster, BROKERS, ["producer-0", "producer-1"], watch, LAG_SECONDS)
+    faults = Faults(ground, CoordinatorRequests, FAULTS)
     loop = asyncio.get_running_loop()
     running = [
         loop.create_task(plain.go_on()),
@@ -223,7 +233,7 @@ async def coordinated_work(cluster: SimCluster) -> Told:
     read = await _read_all(cluster)
     for work in works:
         await work.judge(read)
-    counts = faults.counts + Counter(outcome for work in works for outcome in work.outcomes)
+    counts = ground.counts + Counter(outcome for work in works for outcome in work.outcomes)
     generations = sum(reader.generations for reader in readers)
     told = Told(counts, plain.acknowledged, generations, _epochs(cluster))
     cluster.history.add("counted", *sorted(counts.items()))

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
@@ -140,9 +141,9 @@ class OurCluster(Cluster):
 
     name = "headrace"
 
-    def __init__(self, place: Path, hosts: str, **settings: object) -> None:
+    def __init__(self, place: Path, hosts: str, **settings: Any) -> None:
         super().__init__(place, hosts)
-        given = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
+        given: dict[str, Any] = {name.replace(".", "_"): value for name, value in SETTINGS.items()}
         self._cluster = BrokerCluster(place, hosts, 3, None, **{**settings, **given})
         self.zookeeper = self._cluster.connect
 

@@ -1,52 +1,55 @@
 """`python -m headrace.testing.sim SEED [STORY [FILE]]`: play histories, print their digests.
 
 All stories unless one is named. FILE gets its history, a line for each thing that happened: two of
-them can be compared. FIRST..LAST instead of SEED plays the story of replicas with each of these
-seeds, and prints which faults happened and which branches were taken; exit 1 where one fails.
+them can be compared. FIRST..LAST [--jobs N] instead of SEED plays the story of replicas with each
+of these seeds, in N processes (as many as there are processors), and prints which faults happened
+and which branches were taken; exit 1 where a seed fails, or one of those was in none of 100 seeds.
 """
 
+import argparse
+import os
 import sys
-from collections import Counter
 from pathlib import Path
 
-from headrace.testing.sim.loop import Standstill
+from headrace.testing.sim import swarm
 from headrace.testing.sim.replica_watch import Broken
-from headrace.testing.sim.replicated import replicated_work
+from headrace.testing.sim.replicated import Told
 from headrace.testing.sim.stories import STORIES, play
 
 
 def main() -> None:
     """Play and print."""
-    seed, *rest = sys.argv[1:]
-    if ".." in seed:
-        first, last = map(int, seed.split(".."))
-        sys.exit(_swarm(range(first, last + 1)))
-    for name in rest[:1] or STORIES:
-        _, history = play(STORIES[name], int(seed))
-        for path in rest[1:]:
-            Path(path).write_text("\n".join(history.lines))
-        told = f"{len(history.lines)} lines, digest {history.digest()}"
-        sys.stdout.write(f"seed {seed}, {name}: {told}\n")
+    parser = argparse.ArgumentParser(prog="python -m headrace.testing.sim")
+    parser.add_argument("seed", help="a number, or FIRST..LAST")
+    parser.add_argument("story", nargs="?", choices=STORIES)
+    parser.add_argument("file", nargs="?", type=Path, help="where the history goes")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    asked = parser.parse_args()
+    if ".." in asked.seed:
+        first, last = map(int, asked.seed.split(".."))
+        sys.exit(swarm.run(range(first, last + 1), asked.jobs))
+    sys.exit(max(_play(name, int(asked.seed), asked.file) for name in _names(asked.story)))
 
 
-def _swarm(seeds: range) -> int:
-    counts: Counter[str] = Counter()
-    failed = 0
-    for seed in seeds:
-        try:
-            told, _ = play(replicated_work, seed)
-        except (Broken, Standstill, RuntimeError) as error:
-            failed += 1
-            sys.stdout.write(f"seed {seed}: {type(error).__name__}: {error}\n")
-            continue
-        counts += told.counts
-        counts["acknowledged"] += told.acknowledged
-        counts["read"] += told.read
-        counts["elections"] += told.elections
-    for name, count in sorted(counts.items()):
-        sys.stdout.write(f"{count:8} {name}\n")
-    sys.stdout.write(f"{len(seeds)} seeds, {failed} failed\n")
-    return int(failed > 0)
+def _names(story: str | None) -> list[str]:
+    return list(STORIES) if story is None else [story]
+
+
+def _play(name: str, seed: int, file: Path | None) -> int:
+    try:
+        outcome, history = play(STORIES[name], seed)
+    except Broken as error:
+        if file is not None:
+            file.write_text("\n".join(error.lines))
+        sys.stdout.write(f"seed {seed}, {name}: {error}\n")
+        return 1
+    if file is not None:
+        file.write_text("\n".join(history.lines))
+    told = f"{len(history.lines)} lines, digest {history.digest()}"
+    sys.stdout.write(f"seed {seed}, {name}: {told}\n")
+    if isinstance(outcome, Told) and file is not None:
+        sys.stdout.write(swarm.table(outcome.counts))
+    return 0
 
 
 if __name__ == "__main__":

@@ -5,14 +5,16 @@ import random
 from collections.abc import Mapping
 from contextlib import suppress
 
+from headrace.broker.broker import Broker
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
 from headrace.cluster.controller import Controller
 from headrace.cluster.events import ElectionAsked, ElectionType
 from headrace.config.broker import load
-from headrace.model.errors import ApiError
+from headrace.model.errors import ApiError, ConfigError
 from headrace.model.nouns import TopicPartition
+from headrace.ports.store import StoreError
 from headrace.server.assembly import Server
 from headrace.testing.disk_crash import crash_states
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
@@ -24,6 +26,8 @@ from headrace.testing.sim.world import SimWorld
 PORT = 9092
 SESSION_GONE_SECONDS = 0.5
 """How much later than a session ends a broker may begin another."""
+START_AGAIN_SECONDS = 1.0
+"""How long after a start that was refused the next one is tried."""
 LAG_SECONDS = 2.0
 """How long a follower may lag behind and stay in sync."""
 
@@ -48,7 +52,10 @@ class SimCluster:
         self.brokers: dict[int, Server] = {}
         """Those that have been started and not stopped, by id."""
         self.worlds: dict[int, SimWorld] = {}
-        self._starting: dict[int, Server] = {}
+        self.refused_starts: list[str] = []
+        """Why brokers could not start, and were started again."""
+        self._processes: dict[int, Server] = {}
+        """All that run, those that start or stop included."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Have the brokers that are started from now on take these settings too."""
@@ -84,17 +91,34 @@ class SimCluster:
             }
         )
         server = Server(config, world, self.loop.failures.append)
-        self._starting[number] = server
+        self._processes[number] = server
         try:
             await server.start()
-            self.brokers[number] = server
-        finally:
-            del self._starting[number]
+        except BaseException:
+            del self._processes[number]
+            raise
+        self.brokers[number] = server
         return server
+
+    def broker(self, number: int) -> Broker | None:
+        """Return what runs of a broker, whether it starts, stops or serves."""
+        server = self._processes.get(number)
+        return server.broker if server is not None and hasattr(server, "broker") else None
+
+    async def start_again(self, number: int) -> Server:
+        """Start broker `number`, as often as it takes, as whatever looks after it does."""
+        while True:
+            try:
+                return await self.start(number)
+            except (ConfigError, StoreError) as error:
+                self.refused_starts.append(str(error))
+                self.history.add("not started", number, error)
+                await asyncio.sleep(START_AGAIN_SECONDS)
 
     async def stop(self, number: int) -> None:
         """Stop a broker cleanly."""
         await self.brokers.pop(number).stop()
+        del self._processes[number]
 
     def controller(self) -> Controller:
         """Return the controller that decides."""
@@ -116,14 +140,26 @@ class SimCluster:
 
         Returns when its session has ended: it may be started again.
         """
-        self.brokers.pop(number)
-        former = self.worlds.pop(number)
-        former.cut_power()
-        disk = former.sim_disk
+        disk = self._end_process(number).sim_disk
         states = list(crash_states(disk, len(disk.ops), self._random.randrange(1 << 30), samples=3))
         left = states[self._random.randrange(len(states))]
         await asyncio.sleep(SESSION_SECONDS + SESSION_GONE_SECONDS)
         self.world(number).sim_disk.begin_with(left, disk)
+
+    def kill(self, number: int) -> None:
+        """Kill a broker's process. What it had written is there when it is started again."""
+        former = self._end_process(number)
+        self.world(number).sim_disk.go_on_from(former.sim_disk)
+
+    def replace_disk(self, number: int) -> None:
+        """End a broker's machine; it may be started again with an empty disk."""
+        self._end_process(number)
+
+    def _end_process(self, number: int) -> SimWorld:
+        del self.brokers[number], self._processes[number]
+        former = self.worlds.pop(number)
+        former.cut_power()
+        return former
 
     def client(self, name: str) -> Client:
         """Return a client on a machine of that name, which knows one broker after the other."""

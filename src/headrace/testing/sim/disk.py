@@ -30,6 +30,7 @@ class LoopDisk(SimDisk):
         self._held: list[Callable[[], None]] | None = None
         """What is to be told when the machine goes on; None while it runs."""
         self._flushes: deque[Callable[[], None]] = deque()
+        self._stalled = 0.0
         super().__init__(now_ms, boot=f"boot of {name}")
 
     def cut_power(self) -> None:
@@ -46,6 +47,16 @@ class LoopDisk(SimDisk):
         held, self._held = self._held, None
         for job in held or ():
             self._loop.call_soon(job)
+
+    def stall(self, seconds: float) -> None:
+        """Have the next flush take so much longer."""
+        self._stalled = seconds
+
+    def go_on_from(self, former: "LoopDisk") -> None:
+        """Hold what the process before this one had written, flushed or not."""
+        self.nodes, self.base, self.boot = former.nodes, former.base, former.boot
+        self.ops, self.unsaved = former.ops, former.unsaved
+        self._changes = former._changes
 
     def begin_with(self, left: SimDisk, former: "LoopDisk") -> None:
         """Hold what is left of the disk that was here before."""
@@ -75,7 +86,7 @@ class LoopDisk(SimDisk):
         if flush:
             self._flushes.append(job)
             if len(self._flushes) == 1:
-                self._loop.call_later(self._random.uniform(*FLUSH_SECONDS), self._flush)
+                self._flush_later()
         else:
             self._loop.call_later(self._random.uniform(*JOB_SECONDS), self._do, job)
 
@@ -93,4 +104,9 @@ class LoopDisk(SimDisk):
             return
         self._flushes.popleft()()
         if self._flushes:
-            self._loop.call_later(self._random.uniform(*FLUSH_SECONDS), self._flush)
+            self._flush_later()
+
+    def _flush_later(self) -> None:
+        seconds = self._random.uniform(*FLUSH_SECONDS) + self._stalled
+        self._stalled = 0.0
+        self._loop.call_later(seconds, self._flush)

@@ -47,6 +47,10 @@ class Ensemble:
         self.tree = Tree(":memory:")
         self.history = history
         self._random = random.Random(f"ensemble {seed}")  # noqa: S311 - not for secrets
+        self.observers: list[Callable[[Sequence[str]], None]] = []
+        """Told the paths of each change when it is done, before anybody else."""
+        self.slower = 1.0
+        """How many times as long all ways to it and back take."""
         self._sessions: list[EnsembleSession] = []
         self._number = 0
 
@@ -59,7 +63,7 @@ class Ensemble:
 
     async def way(self) -> None:
         """Be under way to the ensemble, or back."""
-        await asyncio.sleep(self._random.uniform(*WAY_SECONDS))
+        await asyncio.sleep(self._random.uniform(*WAY_SECONDS) * self.slower)
 
     def read(self, session: "EnsembleSession", look: Callable[[Tree], T]) -> T:
         """Return what the tree says now."""
@@ -79,6 +83,8 @@ class Ensemble:
     def _tell(self, touched: Sequence[str], cause: "EnsembleSession") -> None:
         if self.history is not None:
             self.history.add("store", cause.name, *touched)
+        for observer in self.observers:
+            observer(touched)
         loop = asyncio.get_running_loop()
         for session in self._sessions:
             if session is not cause and session.hears(touched):

@@ -4,7 +4,7 @@ import asyncio
 import heapq
 import random
 from asyncio import BaseEventLoop
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class SimLoop(BaseEventLoop):
         self._now = STARTED_SECONDS
         self.steps = 0
         """Callbacks run so far."""
+        self.after_step: Callable[[], None] | None = None
+        """Called after each callback; what it raises ends the play."""
         self.failures: list[BaseException] = []
         """What tasks and callbacks raised that nobody waited for."""
         self._tasks: list[asyncio.Task[Any]] = []
@@ -63,6 +65,7 @@ class SimLoop(BaseEventLoop):
             result = self.run_until_complete(story)
         finally:
             self._steps_max = 0
+            self.after_step = None
             self._end_tasks()
             self.close()
         if self.failures:
@@ -113,6 +116,8 @@ class SimLoop(BaseEventLoop):
         ready.rotate(chosen)
         if not handle._cancelled:
             handle._run()
+            if self.after_step is not None:
+                self.after_step()
 
     def _process_events(self, event_list: object) -> None:
         """Do nothing: there is nothing that the system could tell."""

@@ -1,20 +1,33 @@
-"""What must hold of replicas, looked at while a story is played and at its end."""
+"""What must hold of replicas, looked at after each step of a story and at its end.
 
-import asyncio
+* G6: one leader for an epoch; epochs, and the high watermark of a replica, never go back.
+* G7: what is shown is flushed. G1: what is acknowledged is committed, and whoever is in sync in the
+  store, so that it may be elected, holds all that is committed.
+* At the end: replicas are equal byte for byte (G3), what was acknowledged or read is there (G1),
+  and what an idempotent producer sent is there once (G5).
+"""
+
 from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from headrace.broker.partition import Partition
+from headrace.cluster import znodes
 from headrace.log.log import Log
-from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
 from headrace.testing.sim.cluster import SimCluster
 
-LOOK_SECONDS = 0.02
+ONCE = b"once "
+"""What the values of idempotent producers begin with: they are there once at most."""
+_NEVER = float("-inf")
 Contents = dict[int, bytes]
 
 
 class Broken(Exception):
     """A promise was broken."""
+
+    lines: Sequence[str] = ()
+    """What had happened until then."""
 
 
 def bytes_of(log: Log) -> bytes:
@@ -34,120 +47,274 @@ def contents(log: Log, below: int | None = None) -> Contents:
     }
 
 
-class ReplicaWatch:
-    """Looks at all running brokers' partitions of one topic."""
+class Stored(NamedTuple):
+    """A partition's state as the store has it."""
 
-    def __init__(self, cluster: SimCluster, topic: str) -> None:
-        """`counts` tells which branches were taken."""
+    leader: int
+    leader_epoch: int
+    in_sync: frozenset[int]
+
+
+NOT_STORED = Stored(-1, -1, frozenset())
+
+
+class ReplicaWatch:
+    """Looks at all running brokers' partitions of one topic, and at their states in the store."""
+
+    def __init__(self, cluster: SimCluster, topic: str, count: int, brokers: Sequence[int]) -> None:
+        """Look after each step of the loop, and at each change of the store, from now on.
+
+        `counts` tells which branches were taken.
+        """
+        self.topic = topic
+        self.count = count
         self.counts: Counter[str] = Counter()
         self.acknowledged: dict[int, Contents] = {}
         """By partition and offset, the value that a producer was acknowledged."""
         self.read: dict[int, Contents] = {}
         """The same of what consumers have seen."""
+        self.last_acknowledged = dict.fromkeys(range(count), _NEVER)
+        """By partition, when the last of the writes began that were acknowledged."""
+        self.unclean_at: dict[int, float] = {}
+        """When a partition was last given a leader that may lack committed records. What clients
+        asked for before that is judged no more, nor what they read after it: a leader of before may
+        show it."""
         self._cluster = cluster
-        self._topic = topic
-        self._leaders: dict[tuple[TopicPartition, int], int] = {}
+        self._brokers = brokers
+        self._leaders: dict[tuple[int, int], int] = {}
+        """By partition and leader epoch, who led."""
         self._marks: dict[Partition, int] = {}
         self._cuts: dict[Log, tuple[int, int]] = {}
-        self._in_sync: dict[tuple[TopicPartition, int], frozenset[int]] = {}
+        self._shown: dict[tuple[int, int], tuple[object, ...]] = {}
+        self._stored = dict.fromkeys(range(count), NOT_STORED)
+        self._paths = {znodes.state_path(topic, index): index for index in range(count)}
+        self._committed = dict.fromkeys(range(count), 0)
+        """By partition, the greatest high watermark of a leader."""
+        self._empty: set[tuple[int, int]] = set()
+        """Partition and broker where the disk was replaced while it was in sync."""
+        cluster.ensemble.observers.append(self._stored_changed)
+        cluster.loop.after_step = self.look
 
     def partitions(self, number: int) -> dict[int, Partition]:
         """Return the partitions that a broker holds, led and followed."""
-        server = self._cluster.brokers.get(number)
-        if server is None:
+        broker = self._cluster.broker(number)
+        if broker is None:
             return {}
-        broker = server.broker
         held = (*broker.partitions.items(), *broker.followed.items())
-        return {index: partition for (topic, index), partition in held if topic == self._topic}
+        return {index: partition for (topic, index), partition in held if topic == self.topic}
 
-    async def watch(self) -> None:
-        """Look again and again. Broken."""
-        while True:
-            self.look()
-            await asyncio.sleep(LOOK_SECONDS)
+    # --- what is stored -------------------------------------------------------------------------
+
+    def stored_in_sync(self, index: int) -> frozenset[int]:
+        """Return a partition's ISR as the store has it."""
+        return self._stored[index].in_sync
+
+    def disk_goes(self, number: int) -> None:
+        """Note that a broker's disk is replaced by an empty one."""
+        self._empty |= {(index, number) for index in range(self.count)}
+        self._drop_those_out_of_sync()
+
+    def _drop_those_out_of_sync(self) -> None:
+        """Hold those whose disks were replaced to the rule of joins again, once they have left."""
+        for index, number in sorted(self._empty):
+            if number not in self._stored[index].in_sync:
+                self._empty.discard((index, number))
+                self.counts["empty replicas out of the ISR"] += 1
+
+    def spares(self, number: int, other: int) -> bool:
+        """Tell whether all that a broker has may go, as another has it and stays in sync."""
+        terms = [
+            partition.role.term
+            for broker in self._brokers
+            for partition in self.partitions(broker).values()
+        ]
+        if any(term is not None and term.pending is not None for term in terms):
+            return False
+        return other in self._cluster.brokers and all(
+            {number, other} <= stored.in_sync and (index, other) not in self._empty
+            for index, stored in self._stored.items()
+        )
+
+    def _stored_changed(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            index = self._paths.get(path)
+            (node,) = self._cluster.ensemble.tree.get_all([path]) if index is not None else [None]
+            if index is None or node is None:
+                continue
+            state = znodes.decode_state(path, node.value)
+            after = Stored(state.leader, state.leader_epoch, frozenset(state.isr))
+            self._compare(index, self._stored[index], after)
+            self._stored[index] = after
+            self._drop_those_out_of_sync()
+            self._check_in_sync(index)
+
+    def _compare(self, index: int, before: Stored, after: Stored) -> None:
+        at = f"{self.topic}-{index}"
+        if after.leader_epoch < before.leader_epoch:
+            raise Broken(f"G6: {at}: leader epoch {before.leader_epoch}, then {after.leader_epoch}")
+        if after.leader_epoch == before.leader_epoch and after.leader != before.leader:
+            raise Broken(f"G6: {at}: {before.leader} and {after.leader} in one leader epoch")
+        if before is NOT_STORED:
+            return
+        self.counts["ISR shrinks"] += bool(before.in_sync - after.in_sync)
+        self.counts["ISR expansions"] += bool(after.in_sync - before.in_sync)
+        self.counts["partitions without a leader"] += after.leader < 0 <= before.leader
+        if after.leader >= 0 and after.leader not in before.in_sync:
+            self.counts["unclean elections"] += 1
+            self.unclean_at[index] = self._cluster.loop.time()
+            self._committed[index] = 0
+            for told in (self.acknowledged, self.read):
+                told.pop(index, None)
+
+    def _check_in_sync(self, index: int) -> None:
+        """Compare those that may be elected with what is committed. Broken."""
+        committed = self._committed[index]
+        for number in self._stored[index].in_sync:
+            partition = self._held(number, index)
+            if partition is None or partition.log.cutting or (index, number) in self._empty:
+                continue
+            if partition.log.end_offset < committed:
+                raise Broken(
+                    f"G1: {partition.topic_partition}: {number} is in sync and ends at"
+                    f" {partition.log.end_offset}, {committed} was committed"
+                )
+
+    # --- what brokers show ----------------------------------------------------------------------
+
+    def _held(self, number: int, index: int) -> Partition | None:
+        broker = self._cluster.broker(number)
+        if broker is None:
+            return None
+        at = (self.topic, index)
+        return broker.partitions.get(at) or broker.followed.get(at)
 
     def look(self) -> None:
-        """Look once. Broken."""
-        for number in sorted(self._cluster.brokers):
-            for partition in self.partitions(number).values():
-                self._look_at(number, partition)
+        """Look once, at what has changed. Broken."""
+        for number in self._brokers:
+            for index in range(self.count):
+                partition = self._held(number, index)
+                if partition is None:
+                    continue
+                log, role = partition.log, partition.role
+                shown = (
+                    partition, log.high_watermark, log.flushed_offset, log.end_offset,
+                    log.start_offset, log.truncations, log.cutting, role.leader_epoch, role.term,
+                )  # fmt: skip
+                if self._shown.get((number, index)) != shown:
+                    self._shown[number, index] = shown
+                    self._look_at(number, index, partition)
 
-    def _look_at(self, number: int, partition: Partition) -> None:
+    def _look_at(self, number: int, index: int, partition: Partition) -> None:
         log, key, term = partition.log, partition.topic_partition, partition.role.term
         if log.cutting:
             return
-        mark = log.high_watermark
-        if mark < self._marks.get(partition, 0):
-            was = self._marks[partition]
+        mark, was = log.high_watermark, self._marks.get(partition, 0)
+        if mark < was and index not in self.unclean_at:
             raise Broken(f"G6: {key} on {number}: high watermark went from {was} to {mark}")
         if partition.role.flushes_on_ack and mark > log.flushed_offset:
             raise Broken(f"G7: {key} on {number}: {mark} is shown, {log.flushed_offset} flushed")
+        if not log.start_offset <= log.end_offset:
+            raise Broken(f"G12: {key} on {number}: {log!r} begins behind its end")
         self._marks[partition] = mark
+        self._count_cuts(log)
         if term is not None:
-            at = (key, partition.leader_epoch)
-            if self._leaders.setdefault(at, number) != number:
-                raise Broken(f"G6: {key}: {number} and {self._leaders[at]} lead in epoch {at[1]}")
-            self._count_in_sync(at, frozenset(term.in_sync))
+            epoch = partition.leader_epoch
+            if self._leaders.setdefault((index, epoch), number) != number:
+                raise Broken(
+                    f"G6: {key}: {number} and {self._leaders[index, epoch]} lead in {epoch}"
+                )
+            if index not in self.unclean_at or epoch == self._stored[index].leader_epoch:
+                self._committed[index] = max(self._committed[index], mark)
+        self._check_in_sync(index)
+
+    def _count_cuts(self, log: Log) -> None:
         cuts, start = self._cuts.get(log, (0, 0))
         if log.truncations > cuts:
             reset = log.start_offset > start and log.start_offset == log.end_offset
             self.counts["logs begun anew" if reset else "logs cut"] += 1
         self._cuts[log] = log.truncations, log.start_offset
 
-    def _count_in_sync(self, key: tuple[TopicPartition, int], in_sync: frozenset[int]) -> None:
-        before = self._in_sync.get(key, in_sync)
-        self.counts["shrinks"] += bool(before - in_sync)
-        self.counts["joins"] += bool(in_sync - before)
-        self._in_sync[key] = in_sync
-
     @property
     def elections(self) -> int:
-        """How many leaders there were."""
-        return len(self._leaders)
+        """How many times another leader, or the same one anew, came after the first."""
+        return len(self._leaders) - len({index for index, _ in self._leaders})
 
-    def note(self, told: dict[int, Contents], partition: int, offset: int, value: bytes) -> None:
-        """Take what a client was told. Broken where another was told otherwise."""
+    # --- what clients are told ------------------------------------------------------------------
+
+    def note_acknowledged(self, index: int, offset: int, value: bytes, asked_at: float) -> None:
+        """Take what a producer was told of a record that it sent then. Broken."""
+        if asked_at > self.unclean_at.get(index, _NEVER):
+            if index not in self.unclean_at and offset >= self._committed[index]:
+                raise Broken(f"G1: {self.topic}-{index}: {offset} is acknowledged, not committed")
+            self._note(self.acknowledged, index, offset, value)
+        self.last_acknowledged[index] = max(self.last_acknowledged[index], asked_at)
+        self.counts["acknowledged"] += 1
+
+    def note_read(self, index: int, offset: int, value: bytes) -> None:
+        """Take what a consumer has read. Broken where another was told otherwise."""
+        if index not in self.unclean_at:
+            self._note(self.read, index, offset, value)
+        self.counts["read"] += 1
+
+    def _note(self, told: dict[int, Contents], index: int, offset: int, value: bytes) -> None:
         for known in (self.acknowledged, self.read):
-            was = known.get(partition, {}).get(offset, value)
+            was = known.get(index, {}).get(offset, value)
             if was != value:
-                raise Broken(f"G3: {self._topic}-{partition} at {offset}: {was!r}, then {value!r}")
-        told.setdefault(partition, {})[offset] = value
+                raise Broken(f"G3: {self.topic}-{index} at {offset}: {was!r}, then {value!r}")
+        told.setdefault(index, {})[offset] = value
 
     # --- the end --------------------------------------------------------------------------------
 
-    def converged(self, brokers: tuple[int, ...], count: int, *, in_sync: bool = True) -> bool:
-        """Tell whether each partition is led, and all replicas are at its committed end."""
-        held = {number: self.partitions(number) for number in brokers}
-        for index in range(count):
-            replicas = [held[number].get(index) for number in brokers]
-            logs = [replica.log for replica in replicas if replica is not None]
-            terms = [replica.role.term for replica in replicas if replica and replica.role.term]
-            if len(logs) < len(brokers) or len(terms) != 1:
+    def converged(self) -> bool:
+        """Tell whether each partition is led, and all replicas are in sync at its committed end."""
+        for index in range(self.count):
+            held = [self._held(number, index) for number in self._brokers]
+            logs = [partition.log for partition in held if partition is not None]
+            terms = [partition.role.term for partition in held if partition and partition.role.term]
+            if len(logs) < len(self._brokers) or len(terms) != 1:
                 return False
-            if in_sync and len(terms[0].in_sync) < len(brokers):
+            if len(terms[0].in_sync) < len(self._brokers):
                 return False
             if len({log.end_offset for log in logs} | {log.high_watermark for log in logs}) > 1:
                 return False
         return True
 
-    def judge(self, brokers: tuple[int, ...], count: int) -> None:
+    def told(self) -> str:
+        """Return in a line how all replicas are."""
+        found = []
+        for number in self._brokers:
+            for index, partition in sorted(self.partitions(number).items()):
+                term = partition.role.term
+                in_sync = "" if term is None else f" leads {sorted(term.in_sync)}"
+                epoch, log = partition.leader_epoch, partition.log
+                found.append(f"{number}/{index}: epoch {epoch}{in_sync} {log!r}")
+        return "; ".join((*found, *map(str, self._stored.values())))
+
+    def judge(self) -> None:
         """Compare all replicas with each other and with what clients were told. Broken."""
-        for index in range(count):
-            logs = {number: self.partitions(number)[index].log for number in brokers}
+        for index in range(self.count):
+            logs = {number: self.partitions(number)[index].log for number in self._brokers}
             start = max(log.start_offset for log in logs.values())
             found = {number: contents(log) for number, log in logs.items()}
-            first = found[brokers[0]]
+            first = found[self._brokers[0]]
             for number, log in logs.items():
                 mine = {at: value for at, value in found[number].items() if at >= start}
                 if mine != {at: value for at, value in first.items() if at >= start}:
-                    raise Broken(f"G3: {log!r} on {number} is not what {brokers[0]} has")
-                self._compare_bytes(logs[brokers[0]], log)
-            for told in (self.acknowledged, self.read):
-                for offset, value in told.get(index, {}).items():
-                    if offset >= start and first.get(offset) != value:
-                        what = "acknowledged" if told is self.acknowledged else "read"
-                        there = first.get(offset)
-                        raise Broken(f"G1: {value!r} was {what} at {index}/{offset}: {there!r}")
+                    raise Broken(f"G3: {log!r} on {number} is not what {self._brokers[0]} has")
+                self._compare_bytes(logs[self._brokers[0]], log)
+            self._judge_told(index, start, first)
+
+    def _judge_told(self, index: int, start: int, found: Contents) -> None:
+        for told in (self.acknowledged, self.read):
+            for offset, value in told.get(index, {}).items():
+                if offset >= start and found.get(offset) != value:
+                    what = "acknowledged" if told is self.acknowledged else "read"
+                    there = found.get(offset)
+                    raise Broken(f"G1: {value!r} was {what} at {index}/{offset}: {there!r}")
+        values = [value for value in found.values() if value.startswith(ONCE)]
+        twice = [value for value, count in Counter(values).items() if count > 1]
+        if twice:
+            raise Broken(f"G5: {self.topic}-{index} has {twice[0]!r} twice")
 
     def _compare_bytes(self, log: Log, other: Log) -> None:
         """Compare what both hold from the later start on, byte for byte. Broken."""

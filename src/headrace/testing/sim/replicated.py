@@ -1,31 +1,34 @@
-"""The story of replicas: three hold all, clients write and read, and much goes wrong meanwhile."""
+"""The story of replicas: three hold all, clients write and read, and much goes wrong meanwhile.
+
+First safety: faults drawn from the seed, while what must hold is looked at after each step. Then
+liveness: nothing goes wrong any more, and writes are acknowledged and all replicas are in sync.
+"""
 
 import asyncio
 import random
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
 
 from headrace.client.admin import create_topic
-from headrace.client.client import Client
-from headrace.client.consumer import Consumer
-from headrace.client.producer import Producer
-from headrace.client.transport import ClientError
-from headrace.model.errors import ApiError
-from headrace.model.nouns import TopicPartition
+from headrace.testing.sim.branches import counted_branches
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.replica_faults import Faults
+from headrace.testing.sim.faults.ground import Ground
+from headrace.testing.sim.faults.swarm import Faults
+from headrace.testing.sim.replica_clients import READER, WRITERS, ask_for_ends, read, write
 from headrace.testing.sim.replica_watch import Broken, ReplicaWatch
-from headrace.testing.sim.world import WALL_MS
 
 TOPIC = "ledger"
 BROKERS = (1, 2, 3)
-FAULT_SECONDS = 20.0
+FAULT_SECONDS = 50.0
+STORY_SECONDS = 60.0
+ACKNOWLEDGED_MIN = 500
+"""So many records are acknowledged in each story at least: a dead cluster breaks no promise."""
+WRITE_SECONDS_MAX = 30.0
+"""How long after the last fault a write to each partition is acknowledged (G15)."""
 MEND_SECONDS_MAX = 120.0
 """How long all may take to be well again once nothing goes wrong any more (G15)."""
-SETTINGS = {
-    "replica.fetch.backoff.ms": "500",
-    "log.segment.bytes": "1048576",
-}
+SETTINGS = {"replica.fetch.backoff.ms": "500", "log.segment.bytes": "1048576"}
 
 
 class Told(NamedTuple):
@@ -38,111 +41,139 @@ class Told(NamedTuple):
     """Faults that happened and branches that were taken, by name."""
 
 
+class Draw(NamedTuple):
+    """What a story is like, drawn from its seed."""
+
+    partitions: int
+    min_in_sync: int
+    unclean: bool
+    """Whether a replica out of sync may be elected where no other is left."""
+    lag_seconds: float
+    """How long a follower may lag behind and stay in sync."""
+    settings: dict[str, str]
+
+
+def drawn(seed: int) -> Draw:
+    """Draw what the story of a seed is like."""
+    chance = random.Random(f"replicated {seed}")  # noqa: S311 - not for secrets
+    lag_seconds = chance.choice((0.5, 1.0, 2.0))
+    return Draw(
+        partitions=chance.choice((1, 1, 2)),
+        min_in_sync=chance.choice((1, 2, 2)),
+        unclean=chance.random() < 0.2,
+        lag_seconds=lag_seconds,
+        settings=SETTINGS | {
+            "replica.fetch.max.bytes": chance.choice(("1", "1", "1048576")),
+            "replica.high.watermark.checkpoint.interval.ms": chance.choice(("500", "5000")),
+            "log.roll.ms": chance.choice(("1000", "10000", "604800000")),
+            "replica.lag.time.max.ms": str(int(lag_seconds * 1000)),
+        },
+    )  # fmt: skip
+
+
 async def replicated_work(cluster: SimCluster) -> Told:
     """Write and read while brokers fail; then all replicas are equal, and nothing told is lost.
 
     Broken where a promise was broken.
     """
-    chance = random.Random(f"replicated {cluster.seed}")  # noqa: S311 - not for secrets
-    count = chance.choice((1, 1, 2))
-    fetched_at_once = chance.choice(("1", "1", "1048576"))
-    cluster.configure(SETTINGS | {"replica.fetch.max.bytes": fetched_at_once})
-    await start_with_topic(cluster, count, min_in_sync=chance.choice((1, 2, 2)))
-    watch, faults = ReplicaWatch(cluster, TOPIC), Faults(cluster, BROKERS, TOPIC)
     loop = asyncio.get_running_loop()
-    clients = [write(cluster, number, count, watch) for number in range(chance.choice((1, 2)))]
-    running = [
-        loop.create_task(work) for work in (*clients, read(cluster, count, watch), watch.watch())
-    ]
-    happening = loop.create_task(faults.happen(FAULT_SECONDS))
-    await asyncio.wait([happening, *running], return_when=asyncio.FIRST_COMPLETED)
-    ended = [task for task in (*running, happening) if task.done()]
-    for task in running[:-2]:
-        task.cancel()
-    if ended == [happening]:
-        await well_again(cluster, watch, count)
-    for task in (*running, happening):
-        task.cancel()
-    for task in ended:
-        task.result()
-    watch.judge(BROKERS, count)
-    counts = faults.counts + watch.counts
-    cluster.history.add("counted", *sorted(counts.items()))
-    await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
-    acknowledged, seen = (sum(map(len, told.values())) for told in (watch.acknowledged, watch.read))
-    return Told(acknowledged, seen, watch.elections, counts)
+    draw = drawn(cluster.seed)
+    cluster.history.add("drawn", draw)
+    cluster.configure(draw.settings)
+    watch = ReplicaWatch(cluster, TOPIC, draw.partitions, BROKERS)
+    with counted_branches(watch.counts):
+        await start_with_topic(cluster, draw)
+        began = loop.time()
+        ground = Ground(cluster, BROKERS, (*WRITERS, READER), watch, draw.lag_seconds)
+        faults = Faults(ground)
+        cluster.history.add("faults", *faults.names)
+        writing = [write(cluster, name, watch) for name in WRITERS]
+        async with _Running((*writing, read(cluster, watch), ask_for_ends(cluster, watch))) as run:
+            await run.until_done(faults.happen(FAULT_SECONDS))
+            await run.until_done(_well_again(cluster, watch, began))
+            run.cancel(len(writing))
+            await run.until_done(_whole_again(cluster, watch))
+        watch.judge()
+        counts = ground.counts + watch.counts
+        counts["starts refused"] = len(cluster.refused_starts)
+        cluster.history.add("counted", *sorted(counts.items()))
+        await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
+    return Told(counts["acknowledged"], counts["read"], watch.elections, counts)
 
 
-async def start_with_topic(cluster: SimCluster, count: int, *, min_in_sync: int) -> None:
+class _Running:
+    """Work that goes on until it is cancelled; what it raises, the story raises."""
+
+    def __init__(self, works: "tuple[Coroutine[Any, Any, None], ...]") -> None:
+        self._tasks = [asyncio.get_running_loop().create_task(work) for work in works]
+
+    async def __aenter__(self) -> "_Running":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.cancel(len(self._tasks))
+
+    async def until_done(self, work: "Coroutine[Any, Any, None]") -> None:
+        """Wait until `work` is done, or one of the others has failed."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.append(task)
+        going = [other for other in self._tasks if not other.done()]
+        await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
+        for other in going:
+            if other.done():
+                other.result()
+        self._tasks.remove(task)
+
+    def cancel(self, count: int) -> None:
+        """Cancel the first so many."""
+        for task in self._tasks[:count]:
+            task.cancel()
+        del self._tasks[:count]
+
+
+async def start_with_topic(cluster: SimCluster, draw: Draw) -> None:
     """Start three brokers that know each other, and a topic that all of them hold."""
     await asyncio.gather(*(cluster.start(number) for number in BROKERS))
     admin = cluster.client("admin")
     while len((await admin.metadata([])).brokers) < len(BROKERS):  # noqa: ASYNC110 - as a client
         await asyncio.sleep(0.01)
-    config = {"min.insync.replicas": str(min_in_sync)}
+    config = {
+        "min.insync.replicas": str(draw.min_in_sync),
+        "unclean.leader.election.enable": str(draw.unclean).lower(),
+    }
     await create_topic(
-        admin, TOPIC, partitions=count, replication_factor=len(BROKERS), configs=config
+        admin, TOPIC, partitions=draw.partitions, replication_factor=len(BROKERS), configs=config
     )
     admin.close()
 
 
-async def well_again(cluster: SimCluster, watch: ReplicaWatch, count: int) -> None:
+async def _well_again(cluster: SimCluster, watch: ReplicaWatch, began: float) -> None:
+    """Wait until writes to each partition are acknowledged, and enough were. Broken (G15)."""
+    healed = cluster.loop.time()
+    cluster.history.add("healed")
+
+    def written() -> bool:
+        return all(asked_at > healed for asked_at in watch.last_acknowledged.values())
+
+    def enough() -> bool:
+        return watch.counts["acknowledged"] >= ACKNOWLEDGED_MIN
+
+    await _until(cluster, watch, written, healed + WRITE_SECONDS_MAX, "nothing is acknowledged")
+    await asyncio.sleep(began + STORY_SECONDS - cluster.loop.time())
+    until = healed + 2 * WRITE_SECONDS_MAX
+    await _until(cluster, watch, enough, until, "too few records are acknowledged")
+
+
+async def _whole_again(cluster: SimCluster, watch: ReplicaWatch) -> None:
     """Wait until all replicas are in sync and at the committed end. Broken (G15)."""
-    loop = asyncio.get_running_loop()
-    until = loop.time() + MEND_SECONDS_MAX
-    while not watch.converged(BROKERS, count):
-        if loop.time() > until:
-            told = [
-                (number, partition.log, partition.role.leader_epoch, partition.log.high_watermark,
-                 partition.role.term and sorted(partition.role.term.in_sync),
-                 partition.role.closed)
-                for number in BROKERS for partition in watch.partitions(number).values()
-            ]  # fmt: skip
-            raise Broken(f"G15: not well again after {MEND_SECONDS_MAX} s: {told}")
-        await asyncio.sleep(0.1)
+    until = cluster.loop.time() + MEND_SECONDS_MAX
+    await _until(cluster, watch, lambda: watch.converged(), until, "not all are in sync")
 
 
-async def write(cluster: SimCluster, number: int, count: int, watch: ReplicaWatch) -> None:
-    """Write records one after the other, each with a value of its own, until cancelled."""
-    chance = random.Random(f"writer {number} {cluster.seed}")  # noqa: S311 - not for secrets
-    client = patient_client(cluster, f"writer-{number}")
-    turn = 0
-    while True:
-        turn += 1
-        index, value = chance.randrange(count), b"%d.%d " % (number, turn) * chance.randrange(1, 40)
-        producer = Producer(client, idempotent=False)
-        try:
-            await producer.send(TOPIC, value, timestamp=WALL_MS, partition=index)
-            await producer.flush()
-        except (ApiError, ClientError):
-            continue  # it may be written, or not
-        offset = producer.offsets[TopicPartition(TOPIC, index)]
-        watch.note(watch.acknowledged, index, offset, value)
-        cluster.history.add("acknowledged", client.client_id, index, offset)
-        await asyncio.sleep(chance.uniform(0, 0.1))
-
-
-async def read(cluster: SimCluster, count: int, watch: ReplicaWatch) -> None:
-    """Read all partitions from their begin on, until cancelled."""
-    client = patient_client(cluster, "reader")
-    positions = {TopicPartition(TOPIC, index): 0 for index in range(count)}
-    consumer = Consumer(client, positions)
-    while True:
-        try:
-            chunks = await consumer.poll()
-        except (ApiError, ClientError):
-            await asyncio.sleep(0.1)
-            consumer = Consumer(client, consumer.positions)
-            continue
-        for chunk in chunks:
-            for record in chunk.records():
-                watch.note(
-                    watch.read, chunk.partition.partition, record.offset, record.value or b""
-                )
-
-
-def patient_client(cluster: SimCluster, name: str) -> Client:
-    """Return a client that gives a record up after a while, but not soon."""
-    client = cluster.client(name)
-    client.retry_seconds, client.request_timeout_seconds = 5.0, 3.0
-    return client
+async def _until(
+    cluster: SimCluster, watch: ReplicaWatch, holds: Callable[[], bool], until: float, what: str
+) -> None:
+    while not holds():
+        if cluster.loop.time() > until:
+            raise Broken(f"G15: {what} until {until:.0f} s: {watch.told()}")
+        await asyncio.sleep(0.05)

@@ -1,6 +1,7 @@
 """What simulations play."""
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -15,6 +16,7 @@ from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.history import History
 from headrace.testing.sim.loop import SimLoop
+from headrace.testing.sim.replica_watch import Broken
 from headrace.testing.sim.replicated import replicated_work
 from headrace.testing.sim.world import WALL_MS
 
@@ -180,6 +182,19 @@ async def _read_and_commit(client: Client, member: Member, until: float) -> None
         await asyncio.sleep(0.1)
 
 
+class _Bugs(logging.Handler):
+    """Has a play fail by what a broker survives: an exception that is logged with its trace."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        super().__init__(logging.ERROR)
+        self._loop = loop
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            self._loop.failures.append(error)
+
+
 T = TypeVar("T")
 Story = Callable[[SimCluster], Coroutine[Any, Any, T]]
 
@@ -190,7 +205,15 @@ def play(
     """Play a story with a seed; `settings` are every broker's, by Kafka's names."""
     loop = SimLoop(seed)
     cluster = SimCluster(loop, seed, settings)
-    outcome = loop.play(story(cluster))
+    logger, bugs = logging.getLogger("headrace"), _Bugs(loop)
+    logger.addHandler(bugs)
+    try:
+        outcome = loop.play(story(cluster))
+    except Broken as error:
+        error.lines = cluster.history.lines
+        raise
+    finally:
+        logger.removeHandler(bugs)
     cluster.history.add("end", loop.steps)
     return outcome, cluster.history
 

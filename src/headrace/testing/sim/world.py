@@ -26,7 +26,7 @@ class LoopClock:
     def __init__(self, loop: SimLoop, wall_ms: int = WALL_MS) -> None:
         """`wall_ms`: what the clock on the wall shows when the loop's shows 0."""
         self._loop = loop
-        self._wall_ms = wall_ms
+        self._wall_ms = self._right_ms = wall_ms
         self.monotonic = loop.time
         self._stopped = False
         self._held: list[Callable[[], None]] | None = None
@@ -47,6 +47,10 @@ class LoopClock:
             self._held.append(callback)
         elif not self._stopped:
             callback()
+
+    def set(self, milliseconds: int) -> None:
+        """Have the clock on the wall go so much before its time; that passes as before."""
+        self._wall_ms = self._right_ms + milliseconds
 
     def pause(self) -> None:
         """Call nobody back until `resume`; time passes."""
@@ -107,6 +111,10 @@ class SimWorld:
         self._machine.cut_power()
         for session in self._sessions:
             session.fall_silent()
+
+    def set_clock(self, milliseconds: int) -> None:
+        """Have the clock on the wall go so much before its time, or behind it."""
+        self._sim_clock.set(milliseconds)
 
     def pause(self) -> None:
         """Have the process stand still, as a stopped one does, until `resume`."""

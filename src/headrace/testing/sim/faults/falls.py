@@ -1,0 +1,183 @@
+"""Brokers fall one after the other, each when it hurts most: while a replica lags, or joins."""
+
+import asyncio
+
+from headrace.broker.leader_term import LeaderTerm
+from headrace.testing.sim.ensemble import SESSION_SECONDS
+from headrace.testing.sim.faults.ground import Ground, Kinds
+from headrace.testing.sim.faults.links import LinkFaults
+from headrace.testing.sim.faults.machines import MachineFaults
+
+_LOOK_SECONDS = 0.01
+_PENDING_SECONDS_MAX = 8.0
+"""How long a change of the ISR is waited for."""
+_ANSWER_TIMES_SLOWER = 3000.0
+"""How much slower the controller's answers are, while a leader is to fall before it has one."""
+
+
+class Falls:
+    """Faults of several machines and links, in an order that is meant to hurt."""
+
+    def __init__(self, ground: Ground, machines: MachineFaults, links: LinkFaults) -> None:
+        self._ground = ground
+        self._machines = machines
+        self._links = links
+
+    def kinds(self) -> Kinds:
+        """Return the faults by name."""
+        return {
+            "toppled": self._topple,
+            "blackouts": self._black_out,
+            "fallen before the answer": self._fall_before_the_answer,
+            "alone and out of touch": self._stand_alone,
+        }
+
+    async def _topple(self) -> None:
+        """Cut the power of a leader, and of its successor soon after; the third lagged before."""
+        ground, chance = self._ground, self._ground.random
+        leaders = ground.leaders()
+        if ground.busy or not leaders:
+            return
+        leader = chance.choice(leaders)
+        ground.busy.add(leader)
+        lagging = chance.choice([number for number in ground.brokers if number != leader])
+        await self._lag(lagging)
+        ground.counts["toppled"] += 1
+        falling = [asyncio.create_task(self._machines.without_power(leader))]
+        await asyncio.sleep(chance.uniform(0, 0.01))
+        self._links.reach(lagging)
+        await self._fell_next(leader, falling)
+
+    async def _black_out(self) -> None:
+        """Cut the power of all but one that lags, and of who leads soon after they are back.
+
+        The one that is back first may lead alone, and have the lagging one join.
+        """
+        ground, chance = self._ground, self._ground.random
+        if ground.busy:
+            return
+        lagging = chance.choice(ground.brokers)
+        others = [number for number in ground.brokers if number != lagging]
+        ground.busy.update(others)
+        await self._lag(lagging)
+        ground.counts["blackouts"] += 1
+        late = chance.choice(others) if chance.random() < 0.6 else 0
+        falling = [asyncio.create_task(self._fall(number, late == number)) for number in others]
+        await asyncio.sleep(SESSION_SECONDS / 2)
+        self._links.reach(lagging)
+        self._links.slow_to(others, lagging, chance.choice((1.0, 100.0, 400.0, 1000.0)))
+        await self._fell_next(0, falling)
+        self._links.slow_to(others, lagging, 1.0)
+
+    async def _fall(self, number: int, is_late: bool) -> None:
+        if is_late:
+            ground = self._ground
+            ground.counts["power cuts"] += 1
+            await ground.cluster.cut_power(number)
+            await asyncio.sleep(ground.random.uniform(1, 1.5 * SESSION_SECONDS))
+            await ground.cluster.start_again(number)
+            ground.give_back(number)
+        else:
+            await self._machines.without_power(number)
+
+    async def _lag(self, lagging: int) -> None:
+        """Let one broker hear nothing of the others, until it may have left the ISR."""
+        self._links.isolate(lagging)
+        lag = self._ground.lag_seconds
+        await asyncio.sleep(self._ground.random.uniform(lag / 2, lag * 2.5))
+
+    async def _fell_next(self, leader: int, falling: list["asyncio.Task[None]"]) -> None:
+        """Cut the power of whoever leads next, soon after; wait until all are back."""
+        ground, chance = self._ground, self._ground.random
+        successor = await self._successor(leader)
+        if successor is not None:
+            ground.busy.add(successor)
+            await asyncio.sleep(chance.choice((0.01, 0.1, 1)) * chance.random())
+            falling.append(asyncio.create_task(self._machines.without_power(successor)))
+        await asyncio.gather(*falling)
+
+    async def _successor(self, leader: int) -> int | None:
+        """Wait until another leads; None where nobody does soon, or it is down by itself."""
+        for _ in range(1000):
+            for number in self._ground.leaders():
+                if number != leader and number not in self._ground.busy:
+                    return number
+            await asyncio.sleep(_LOOK_SECONDS)
+        return None
+
+    async def _fall_before_the_answer(self) -> None:
+        """Fell a leader that does not know yet that its change of the ISR is written.
+
+        Who joins by it gets nothing from the leader any more, while clients write on.
+        """
+        ground, chance = self._ground, self._ground.random
+        leaders = [number for number in ground.leaders() if not ground.decides(number)]
+        decider = ground.decider()
+        if not leaders:  # the leader that decides itself knows at once
+            await self._move_controller()
+            leaders = [number for number in ground.leaders() if not ground.decides(number)]
+            decider = ground.decider()
+        if ground.busy or decider is None or not leaders:
+            return
+        leader = chance.choice(leaders)
+        ground.busy.add(leader)
+        lagging = chance.choice([number for number in ground.brokers if number != leader])
+        await self._lag(lagging)
+        self._links.slow_to([decider], leader, _ANSWER_TIMES_SLOWER)
+        self._links.reach(lagging)
+        if await self._written_unheard(leader):
+            ground.counts["fallen before the answer"] += 1
+            if chance.random() < 0.3:
+                self._links.break_links(decider, leader)  # the answer is lost, and asked for again
+                ground.give_back(leader)
+            else:
+                self._links.isolate(lagging)
+                await asyncio.sleep(chance.uniform(0.05, 1))
+                await self._machines.without_power(leader)
+                self._links.reach(lagging)
+        else:
+            ground.give_back(leader)
+        self._links.slow_to([decider], leader, 1.0)
+
+    async def _move_controller(self) -> None:
+        """Have another broker be the controller."""
+        decider = self._ground.decider()
+        if decider is not None and decider not in self._ground.busy:
+            self._ground.cluster.worlds[decider].expire()
+            await asyncio.sleep(1)
+
+    async def _stand_alone(self) -> None:
+        """Have a leader be alone in sync, and reach the store no more; clients still reach it."""
+        ground, chance = self._ground, self._ground.random
+        leaders = ground.leaders()
+        if ground.busy or not leaders:
+            return
+        leader = chance.choice(leaders)
+        ground.busy.update(ground.brokers)
+        ground.counts["alone and out of touch"] += 1
+        others = [number for number in ground.brokers if number != leader]
+        falling = [asyncio.create_task(self._machines.without_power(number)) for number in others]
+        await asyncio.sleep(SESSION_SECONDS + chance.uniform(0, 1))
+        world = ground.cluster.worlds[leader]
+        world.lose_touch()
+        await asyncio.gather(*falling)
+        await asyncio.sleep(SESSION_SECONDS * chance.uniform(0.3, 1.5))
+        world.regain_touch()
+        ground.give_back(leader)
+
+    async def _written_unheard(self, leader: int) -> bool:
+        """Wait until a change is written that its leader waits for; False where none is soon."""
+        for _ in range(int(_PENDING_SECONDS_MAX / _LOOK_SECONDS)):
+            for index, partition in self._ground.watch.partitions(leader).items():
+                term = partition.role.term
+                if term is not None and self._is_written(index, term):
+                    return True
+            await asyncio.sleep(_LOOK_SECONDS)
+        return False
+
+    def _is_written(self, index: int, term: LeaderTerm) -> bool:
+        written = self._ground.watch.stored_in_sync(index)
+        asked = term.pending
+        return (
+            asked is not None and written == {member for member, _ in asked.in_sync} > term.in_sync
+        )

@@ -1,0 +1,97 @@
+"""What goes wrong with brokers that replicate, drawn from the seed."""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from headrace.model.invariant import invariant
+from headrace.testing.sim.faults.falls import Falls
+from headrace.testing.sim.faults.ground import Ground, Kind
+from headrace.testing.sim.faults.links import MANY_TIMES_SLOWER, LinkFaults
+from headrace.testing.sim.faults.machines import MachineFaults
+from headrace.testing.sim.faults.requests import Requests
+from headrace.testing.sim.faults.stores import StoreFaults
+
+FAULTS = (
+    "power cuts", "kills", "restarts", "pauses", "disks replaced by empty ones",
+    "requests held over a kill", "disks full", "flushes failed", "flushes stalled", "clock jumps",
+    "cut links", "slow links", "brokers cut off", "clients cut off", "slow controllers",
+    "lost touch", "expired sessions", "store gone", "store slow", "toppled", "blackouts",
+    "fallen before the answer", "alone and out of touch", "elections asked for", "deletions",
+)  # fmt: skip
+"""What they are counted under."""
+ELECTIONS_MIN = 2
+"""So many times another leader was elected in each story at least."""
+
+
+class Mix(NamedTuple):
+    """How much goes wrong."""
+
+    kinds: Collection[str] = FAULTS
+    """What may happen."""
+    kinds_share: float = 0.5
+    """The share of these that each seed has."""
+    slow_share: float = 0.2
+    """The share of seeds in which all links are slow."""
+    tracks: Sequence[int] = (1, 1, 2)
+    """How many faults are under way at a time, one of these."""
+    pauses_seconds_max: Sequence[float] = (0.5, 2.0, 4.0)
+    """How long nothing happens at most, one of these."""
+
+
+class Faults:
+    """Faults of one story. A swarm: each seed has some kinds, and each kind its own rate."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        requests: Callable[[Ground, LinkFaults], Requests] = Requests,
+        mix: "Mix | None" = None,
+    ) -> None:
+        """Links may be slow from the beginning on."""
+        mix = mix or Mix()
+        self._ground = ground
+        self._links = LinkFaults(ground)
+        self._machines = MachineFaults(ground, self._links)
+        falls = Falls(ground, self._machines, self._links)
+        stores, asked = StoreFaults(ground), requests(ground, self._links)
+        parts = (self._machines, self._links, stores, falls, asked)
+        kinds = {name: kind for part in parts for name, kind in part.kinds().items()}
+        invariant(tuple(kinds) == FAULTS, f"each fault has its counter: {list(kinds)}")
+        all_kinds = [kind for kind in kinds.items() if kind[0] in mix.kinds]
+        chance = ground.random
+        if chance.random() < mix.slow_share:
+            self._links.slow_all(chance.uniform(*MANY_TIMES_SLOWER) / 2)
+        drawn = [kind for kind in all_kinds if chance.random() < mix.kinds_share] or all_kinds
+        self.names = [name for name, _ in drawn]
+        self._kinds: list[Kind] = [kind for _, kind in drawn]
+        self._weights = [chance.uniform(0.2, 1) ** 2 for _ in drawn]
+        self._tracks = chance.choice(mix.tracks)
+        self._pause_seconds_max = chance.choice(mix.pauses_seconds_max)
+
+    async def happen(self, seconds: float) -> None:
+        """Let things go wrong for so long; afterwards all brokers run and reach each other."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        await asyncio.gather(*(self._track(until) for _ in range(self._tracks)))
+        self._links.slow_all(1.0)
+        for number in self._ground.brokers:
+            self._ground.cluster.world(number).set_clock(0)
+        await self._elect_enough()
+
+    async def _track(self, until: float) -> None:
+        loop, chance = asyncio.get_running_loop(), self._ground.random
+        while loop.time() < until:
+            await asyncio.sleep(chance.uniform(0, self._pause_seconds_max))
+            (kind,) = chance.choices(self._kinds, self._weights)
+            await kind()
+
+    async def _elect_enough(self) -> None:
+        """Restart leaders where the faults drawn have left all as they were."""
+        ground = self._ground
+        while ground.watch.elections < ELECTIONS_MIN:
+            leaders = ground.leaders()
+            if leaders:
+                ground.busy.add(leaders[0])
+                await self._machines.restarted(leaders[0])
+            await asyncio.sleep(0.5)
