@@ -7,6 +7,10 @@ import pytest
 
 from headrace.broker.follower import Follower
 from headrace.broker.in_sync_replicas import InSyncReplicas
+from headrace.cluster import elections
+from headrace.cluster.cluster_facts import ClusterFacts
+from headrace.cluster.stored_topic import StoredTopic
+from headrace.cluster.znodes import PartitionState
 from headrace.model.nouns import LeaderEpoch, Offset
 from headrace.testing.sim.before_epochs import cut_to_high_watermark
 from headrace.testing.sim.loop import Standstill
@@ -92,4 +96,24 @@ def test_a_leader_that_takes_silence_for_consent_is_found(monkeypatch: pytest.Mo
             self.in_sync = self.maximal = frozenset(member for member, _ in self.pending.in_sync)
 
     monkeypatch.setattr(InSyncReplicas, "answer_lost", planted)
+    assert_found()
+
+
+def test_a_leader_that_does_not_begin_an_epoch_of_its_own_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    preferred = elections.preferred
+
+    def planted(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
+        found = preferred(facts, topic, index)
+        if found is None:
+            return None
+        return found._replace(leader_epoch=LeaderEpoch(found.leader_epoch - 1))
+
+    monkeypatch.setattr(elections, "preferred", planted)
+    assert_found()
+
+
+def test_a_follower_that_is_never_let_in_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InSyncReplicas, "join", lambda *_, **__: None)
     assert_found()

@@ -193,6 +193,30 @@ async def unclean_election(two: TextbookCluster) -> None:
     two.trace.note(_messages(two))
 
 
+async def zombie_leader(two: TextbookCluster) -> None:
+    """Pause A with a message that B does not have: B leads, and A wakes up believing it still does.
+
+    What A is asked to write with acks=all it cannot acknowledge, and it cuts what it alone has.
+    """
+    await two.begin(min_insync_replicas="1")
+    await two.write(b"message 0")
+    await until(lambda: two.marks() == {(1, 1)})
+    two.cut(A, B)
+    two.trace.note("nothing of A reaches B any more")
+    waiting = asyncio.ensure_future(two.write(b"message 1", patient=False))
+    await until(lambda: two.mark(A) == (1, 2))
+    two.pause(A)
+    two.trace.note("A stands still")
+    await until(lambda: two.leads(B))
+    await two.write(b"message 2")
+    two.resume(A)
+    two.mend(A, B)
+    two.trace.note("A goes on, and believes that it leads" if two.leads(A) else "A goes on")
+    await waiting
+    await until(lambda: two.marks() == {(2, 2)})
+    two.trace.note(_messages(two))
+
+
 async def lagging_join(three: TextbookCluster) -> None:
     """Cut the power of A and B: B leads again, and has forgotten how far it was committed.
 
@@ -309,6 +333,10 @@ CASES: dict[str, Case] = {
     "unclean-election": Case(
         "unclean.leader.election.enable=true: one leads that lacks a message, which is lost",
         unclean_election,
+    ),
+    "zombie-leader": Case(
+        "a paused leader wakes up when another leads: it acknowledges nothing, and truncates",
+        zombie_leader,
     ),
     "lagging-join": Case(
         "a new leader's HW lags: who lacks committed messages is not in sync by it",
