@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import permutations
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -122,6 +123,8 @@ async def old_leader_truncates(two: TextbookCluster, *, written: bool = True) ->
 async def f_failures(three: TextbookCluster) -> None:
     """Let two of three fail one after the other: the last one has all that was acknowledged."""
     await three.begin(min_insync_replicas="1")
+    for source, target in permutations(three.replicas, 2):
+        three.slow(source, target, 0.5 * SLOW)  # who failed before the others have it is seen
     await three.write(b"message 0")
     falling = []
     for number, (broker, successor) in enumerate(((A, B), (B, C)), start=1):
