@@ -52,7 +52,7 @@ _NEEDS: dict[str, tuple[ApiKey, ...]] = {
 }
 RIDE_THROUGH = ("restart", "restart-transactions")
 """What is played on a cluster: with the clients' own settings, they notice nothing of a leader's
-death but that it takes a while."""
+death but that it takes a while. Not of share groups: their state is with one broker only."""
 NOT_KAFKAS = frozenset({"not-served"})
 """Scenarios that are about what only we leave out."""
 QUICK = {
@@ -72,6 +72,7 @@ class Client:
     prepare: Callable[[], list[str]]
     """Fetch and build what is missing; returns the command line. Missing: a program."""
     scenarios: tuple[str, ...]
+    rides_through: tuple[str, ...] = RIDE_THROUGH
 
 
 CLIENTS = (
@@ -128,6 +129,7 @@ CLIENTS = (
             "offsets",
             "restart",
         ),
+        rides_through=(),
     ),
     Client(
         "go",
@@ -176,7 +178,7 @@ class Judged(Protocol):
     @property
     def bootstrap(self) -> str: ...
     def kill(self) -> None: ...
-    def start(self) -> None: ...
+    def start(self) -> object: ...
 
 
 class Run:
@@ -247,6 +249,8 @@ def _settings() -> dict[str, object]:
 
 def _judge(client: Client, broker: Judged, names: Sequence[str], errors: Path) -> Run:
     served = {api.key for api in APIS}
+    if isinstance(broker, LeaderKilled):
+        broker.mend()
     run = Run(client, broker, errors)
     wanted = []
     for name in names:
@@ -260,6 +264,16 @@ def _judge(client: Client, broker: Judged, names: Sequence[str], errors: Path) -
     return run
 
 
+def _wanted(client: Client, scenarios: set[str], *, kafka: bool, cluster: bool) -> list[str]:
+    return [
+        name
+        for name in client.scenarios
+        if (not scenarios or name in scenarios)
+        and not (kafka and name in NOT_KAFKAS)
+        and (not cluster or name in client.rides_through)
+    ]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit status: 0 where every scenario passed."""
     parser = argparse.ArgumentParser(prog="python -m tests.outside.kafka_tools.clients")
@@ -271,24 +285,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--cluster is of our brokers")
     languages = {one.name for one in CLIENTS}
     asked = set(given.names) & languages or languages
-    scenarios = set(given.names) - languages or (set(RIDE_THROUGH) if given.cluster else set())
+    scenarios = set(given.names) - languages
     place = Path(tempfile.mkdtemp(prefix="headrace-clients-"))
     kind = LeaderKilled if given.cluster else Kafka4 if given.kafka else Headrace
     failed, lines, began = False, [], time.monotonic()
     try:
         with kind(place, place / "log", **_settings()) as broker:
             for client in CLIENTS:
-                names = [one for one in client.scenarios if not scenarios or one in scenarios]
-                names = [one for one in names if not (given.kafka and one in NOT_KAFKAS)]
+                names = _wanted(client, scenarios, kafka=given.kafka, cluster=given.cluster)
                 if client.name not in asked or not names:
                     continue
-                run = _judge(client, broker, names, place / f"{client.name}.err")
-                failed = failed or bool(run.wrong)
+                # Where a broker stays down, the next scenario begins with all of them again.
+                parts = [[name] for name in names] if given.cluster else [names]
+                runs = [
+                    _judge(client, broker, part, place / f"{client.name}.err") for part in parts
+                ]
+                wrong = [line for run in runs for line in run.wrong]
+                failed = failed or bool(wrong)
                 lines.append(
-                    f"{client.title}: {len(run.passed)} of {len(names)} scenarios passed,"
-                    f" {len(run.wrong)} failed"
+                    f"{client.title}: {sum(len(run.passed) for run in runs)} of {len(names)}"
+                    f" scenarios passed, {len(wrong)} failed"
                 )
-                lines += [f"    {line}" for line in run.wrong]
+                lines += [f"    {line}" for line in wrong]
     finally:
         shutil.rmtree(place, ignore_errors=True)
     print("\n".join(lines))

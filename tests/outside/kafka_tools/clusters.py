@@ -252,7 +252,11 @@ class LeaderKilled(StartsAndStops):
             self._cluster = OurCluster(
                 self._place / "brokers", self._zookeeper.hosts, **self._settings
             )
-            self._cluster.start()
+            try:
+                self._cluster.start()
+            except BaseException:
+                self._zookeeper.kill()
+                raise
 
     def stop(self) -> None:
         self.cluster.stop()
@@ -263,8 +267,16 @@ class LeaderKilled(StartsAndStops):
         new = self.cluster.topics() - self._seen
         self._seen |= new
         self._topic = min(new, default=self._topic)
-        if self._down is not None:
-            self.cluster.start_again(self._down)
+        self.mend()
         self.cluster.until_in_sync(self._topic)
         self._down = self.cluster.in_sync(self._topic)[0][2]
         self.cluster.kill(self._down)
+
+    def mend(self) -> None:
+        """Start who is down; returns when all three are there."""
+        if self._down is None:
+            return
+        self.cluster.start_again(self._down)
+        self._down = None
+        admin = self.cluster.admin()
+        self.cluster.until(lambda: len(admin.list_topics(timeout=10).brokers) == 3, "three brokers")

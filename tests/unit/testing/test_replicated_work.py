@@ -12,9 +12,12 @@ import pytest
 from headrace.broker import replica_reads
 from headrace.broker.follower import Follower
 from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange, ReplicaFetch
+from headrace.cluster import elections
 from headrace.cluster.cluster_facts import ClusterFacts
 from headrace.cluster.lease import Lease
 from headrace.cluster.own_doubts import OwnDoubts
+from headrace.cluster.stored_topic import StoredTopic
+from headrace.cluster.znodes import PartitionState
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.testing.sim.before_epochs import cut_to_high_watermark
 from headrace.testing.sim.disk import LoopDisk
@@ -168,3 +171,23 @@ def test_an_error_that_a_broker_survives_fails_the_seed(monkeypatch: pytest.Monk
     monkeypatch.setattr("headrace.testing.sim.replicated.FAULT_SECONDS", 0.1)
     with pytest.raises((ZeroDivisionError, Broken)):
         told(0)
+
+
+def test_a_leader_that_does_not_begin_an_epoch_of_its_own_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    preferred = elections.preferred
+
+    def planted(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
+        found = preferred(facts, topic, index)
+        if found is None:
+            return None
+        return found._replace(leader_epoch=LeaderEpoch(found.leader_epoch - 1))
+
+    monkeypatch.setattr(elections, "preferred", planted)
+    assert_found()
+
+
+def test_a_follower_that_is_never_let_in_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(InSyncReplicas, "join", lambda *_, **__: None)
+    assert_found()

@@ -11,6 +11,7 @@ from headrace.model.nouns import BrokerId, Offset
 from headrace.testing.sim.before_epochs import cut_to_high_watermark
 from headrace.testing.sim.textbook_cases import CASES, play_case
 from headrace.testing.sim.textbook_cluster import A, B, TextbookCluster
+from tests.support.planted_isr import ask_for_without_union
 
 Marks = tuple[tuple[int, int] | None, ...]
 """(HW, LEO) of each replica; None: down."""
@@ -200,6 +201,25 @@ def test_an_unclean_election_loses_what_the_new_leader_lacks(seed: int) -> None:
     assert_in_order(table(case), [((2, 2), (1, 1)), (None, (1, 1)), (None, (2, 2))])
     assert "A truncates its log from 2 to 1" in told(case)
     assert_all_hold(case, b"message 0", b"message 2")
+
+
+@every_seed
+def test_a_leader_that_stood_still_acknowledges_nothing_once_another_leads(seed: int) -> None:
+    case = played("zombie-leader", seed)
+    assert "A goes on, and believes that it leads" in told(case)
+    assert '"message 1" is refused: NOT_LEADER_OR_FOLLOWER' in told(case)
+    assert_in_order(table(case), [((1, 2), (1, 1)), ((1, 2), (2, 2)), ((2, 2), (2, 2))])
+    assert_all_hold(case, b"message 0", b"message 2")
+
+
+def test_a_leader_whose_shrink_counts_at_once_acknowledges_when_another_leads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Planted; else the test above would see nothing."""
+    ask_for_without_union(monkeypatch, joins=False)
+    found = [played("zombie-leader", seed) for seed in range(8)]
+    assert any('"message 1" is acknowledged' in told(case) for case in found)
+    assert any("the replicas differ" in told(case) for case in found)
 
 
 @every_seed

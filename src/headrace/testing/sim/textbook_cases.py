@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import permutations
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -122,6 +123,8 @@ async def old_leader_truncates(two: TextbookCluster, *, written: bool = True) ->
 async def f_failures(three: TextbookCluster) -> None:
     """Let two of three fail one after the other: the last one has all that was acknowledged."""
     await three.begin(min_insync_replicas="1")
+    for source, target in permutations(three.replicas, 2):
+        three.slow(source, target, 0.5 * SLOW)  # who failed before the others have it is seen
     await three.write(b"message 0")
     falling = []
     for number, (broker, successor) in enumerate(((A, B), (B, C)), start=1):
@@ -189,6 +192,30 @@ async def unclean_election(two: TextbookCluster) -> None:
     await falling
     two.mend(A, B)
     await two.start(A)
+    await until(lambda: two.marks() == {(2, 2)})
+    two.trace.note(_messages(two))
+
+
+async def zombie_leader(two: TextbookCluster) -> None:
+    """Pause A with a message that B does not have: B leads, and A wakes up believing it still does.
+
+    What A is asked to write with acks=all it cannot acknowledge, and it cuts what it alone has.
+    """
+    await two.begin(min_insync_replicas="1")
+    await two.write(b"message 0")
+    await until(lambda: two.marks() == {(1, 1)})
+    two.cut(A, B)
+    two.trace.note("nothing of A reaches B any more")
+    waiting = asyncio.ensure_future(two.write(b"message 1", patient=False))
+    await until(lambda: two.mark(A) == (1, 2))
+    two.pause(A)
+    two.trace.note("A stands still")
+    await until(lambda: two.leads(B))
+    await two.write(b"message 2")
+    two.resume(A)
+    two.mend(A, B)
+    two.trace.note("A goes on, and believes that it leads" if two.leads(A) else "A goes on")
+    await waiting
     await until(lambda: two.marks() == {(2, 2)})
     two.trace.note(_messages(two))
 
@@ -309,6 +336,10 @@ CASES: dict[str, Case] = {
     "unclean-election": Case(
         "unclean.leader.election.enable=true: one leads that lacks a message, which is lost",
         unclean_election,
+    ),
+    "zombie-leader": Case(
+        "a paused leader wakes up when another leads: it acknowledges nothing, and truncates",
+        zombie_leader,
     ),
     "lagging-join": Case(
         "a new leader's HW lags: who lacks committed messages is not in sync by it",

@@ -167,6 +167,14 @@ class TextbookCluster:
         """Start a broker again."""
         await self.cluster.start(broker)
 
+    def pause(self, broker: BrokerId) -> None:
+        """Have a broker's process stand still, as SIGSTOP does."""
+        self.cluster.world(broker).pause()
+
+    def resume(self, broker: BrokerId) -> None:
+        """Have a broker go on without knowing that it stood still."""
+        self.cluster.world(broker).resume()
+
 
 def _machine(broker: BrokerId) -> str:
     return f"broker-{broker}"

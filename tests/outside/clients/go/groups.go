@@ -221,7 +221,7 @@ func exactlyOnce(ctx context.Context, topic string) error {
 	if err := write(ctx, topic, 300); err != nil {
 		return err
 	}
-	own, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(bootstrap), kgo.ConsumerGroup(topic),
+	own, err := kgo.NewGroupTransactSession(kgo.SeedBrokers(bootstrap...), kgo.ConsumerGroup(topic),
 		kgo.TransactionalID(topic), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.RequireStableFetchOffsets())
 	if err != nil {

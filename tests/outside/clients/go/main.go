@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -17,10 +18,10 @@ import (
 
 const most = 60 * time.Second
 
-var bootstrap string
+var bootstrap []string
 
 func main() {
-	bootstrap = os.Args[1]
+	bootstrap = strings.Split(os.Args[1], ",")
 	all := map[string]func(context.Context, string) error{
 		"headers-tombstones": headers,
 		"group-classic":      group,
@@ -74,7 +75,7 @@ func main() {
 }
 
 func client(options ...kgo.Opt) *kgo.Client {
-	made, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(bootstrap)}, options...)...)
+	made, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(bootstrap...)}, options...)...)
 	if err != nil {
 		panic(err)
 	}

@@ -11,7 +11,7 @@ kafkajs.CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy');
 
 const SECONDS_MAX = 60;
 const [bootstrap, ...wanted] = process.argv.slice(2);
-const kafka = new Kafka({ clientId: 'node', brokers: [bootstrap], logLevel: logLevel.NOTHING });
+const kafka = new Kafka({ clientId: 'node', brokers: bootstrap.split(','), logLevel: logLevel.NOTHING });
 
 const admin = async (work) => {
   const own = kafka.admin();
