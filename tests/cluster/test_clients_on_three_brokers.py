@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,8 @@ from tests.support.zookeeper import ZooKeeper
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeper) -> Iterator[str]:
     place = tmp_path_factory.mktemp("clients")
-    calm = {"zookeeper_session_timeout_ms": CALM_SESSION_MS}
-    replicated = {"default_replication_factor": 3, "min_insync_replicas": 2}
+    calm: dict[str, Any] = {"zookeeper_session_timeout_ms": CALM_SESSION_MS}
+    replicated: dict[str, Any] = {"default_replication_factor": 3, "min_insync_replicas": 2}
     with BrokerCluster(place, zookeeper.hosts, **calm, **replicated, **QUICK) as found:
         yield found.bootstrap
 

@@ -1,6 +1,7 @@
 """More brokers than replicas: partitions are spread, and each is where it is said to be."""
 
 from pathlib import Path
+from typing import Any
 
 from tests.support.broker_cluster import CALM_SESSION_MS, BrokerCluster
 from tests.support.load import Load, kept
@@ -14,7 +15,7 @@ TOPICS = {"thirteen": 13, "nineteen": 19}
 def test_thirty_two_partitions_on_eight_brokers_are_each_written_to_and_read(
     tmp_path: Path, zookeeper: ZooKeeper
 ) -> None:
-    calm = {"zookeeper_session_timeout_ms": CALM_SESSION_MS}
+    calm: dict[str, Any] = {"zookeeper_session_timeout_ms": CALM_SESSION_MS}
     with BrokerCluster(tmp_path, zookeeper.hosts, count=BROKERS, **calm) as cluster:
         for topic, partitions in TOPICS.items():
             cluster.create(topic, partitions, replicas=1)

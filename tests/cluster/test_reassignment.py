@@ -23,7 +23,7 @@ def three_brokers(
 ) -> Iterator[BrokerCluster]:
     """Four: a partition of two replicas can move wholly to others."""
     place = tmp_path_factory.mktemp("moves")
-    calm = {"zookeeper_session_timeout_ms": CALM_SESSION_MS}
+    calm: dict[str, Any] = {"zookeeper_session_timeout_ms": CALM_SESSION_MS}
     with BrokerCluster(place, zookeeper.hosts, count=4, **calm) as found:
         yield found
 
