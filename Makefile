@@ -76,7 +76,7 @@ compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we s
 	@$(PY) -m tests.outside.kafka_reads_our_files $(ARGS)
 
 .PHONY: cluster-test
-cluster-test: setup-dev ## Brokers and their store on a real ZooKeeper, alone and in an ensemble (Java, Maven)
+cluster-test: setup-dev ## Brokers on a real ZooKeeper: alone, and several that are killed, paused and restarted (Java, Maven)
 	@$(PY) -m pytest $(or $(ARGS),tests/cluster)
 
 .PHONY: soak

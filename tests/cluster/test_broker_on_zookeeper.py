@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from uuid import uuid4
 import pytest
 from kazoo.client import KazooClient
 
-from tests.support.process import HEADRACE, BrokerProcess
+from tests.support.process import BrokerProcess, headrace
 from tests.support.zookeeper import ZooKeeper
 
 TREE = Path(__file__).parents[1] / "golden" / "zk-tree-kafka-3.9.0.txt"
@@ -41,10 +40,7 @@ def broker(place: Path, connect: str, **settings: Any) -> BrokerProcess:
 
 def ask(here: BrokerProcess, *words: str, typed: str = "") -> str:
     """What our command says."""
-    command = [str(HEADRACE), *words, "-b", here.bootstrap]
-    done = subprocess.run(command, input=typed, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr + here.output[-2000:]
-    return done.stdout
+    return headrace(here.bootstrap, *words, typed=typed)
 
 
 def refusal(here: BrokerProcess) -> str:

@@ -2,21 +2,23 @@
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.outside.clients.clients.base import QUICK
 from tests.outside.clients.scenarios import SCENARIOS
 from tests.outside.clients.test_matrix import CLIENTS
-from tests.support.broker_cluster import BrokerCluster
+from tests.support.broker_cluster import CALM_SESSION_MS, BrokerCluster
 from tests.support.zookeeper import ZooKeeper
 
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory, zookeeper: ZooKeeper) -> Iterator[str]:
     place = tmp_path_factory.mktemp("clients")
-    settings = {"default_replication_factor": 3, "min_insync_replicas": 2, **QUICK}
-    with BrokerCluster(place, zookeeper.hosts, **settings) as found:
+    calm: dict[str, Any] = {"zookeeper_session_timeout_ms": CALM_SESSION_MS}
+    replicated: dict[str, Any] = {"default_replication_factor": 3, "min_insync_replicas": 2}
+    with BrokerCluster(place, zookeeper.hosts, **calm, **replicated, **QUICK) as found:
         yield found.bootstrap
 
 

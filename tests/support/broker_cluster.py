@@ -14,6 +14,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.support.process import LOOPBACK, BrokerProcess, Host, StartsAndStops
 
 SESSION_MS = 6_000
+CALM_SESSION_MS = 18_000
+"""Kafka's default: for tests that wait for no session's end, and so bear a busy machine."""
 WAIT_SECONDS_MAX = 60.0
 
 

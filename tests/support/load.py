@@ -71,7 +71,7 @@ class Load:
         """Wait until each partition has `count` more acknowledged; False where one has not."""
         wanted = [before + count for before in self._counts]
         deadline = time.monotonic() + seconds_max
-        while any(count < least for count, least in zip(self._counts, wanted, strict=True)):
+        while any(reached < least for reached, least in zip(self._counts, wanted, strict=True)):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.005)
