@@ -264,8 +264,12 @@ def spread(here: BrokerProcess) -> None:
     """Give all but topic u three replicas; returns when all are in sync."""
     admin = AdminClient({"bootstrap.servers": here.bootstrap})
     until(lambda: len(admin.list_topics(timeout=10).brokers) == 3, "three brokers")
-    moves = [f"{name}:{index}=0,1,2" for name in ("t", *INTERNAL) for index in range(2)]
-    headrace("cluster", "reassign", *moves, "-b", here.bootstrap)
+    moves = [f"{name}=0,1,2" for name in ("t", *INTERNAL)]
+    assert set(headrace("cluster", "reassign", *moves, "-b", here.bootstrap).splitlines()) == {
+        f"{name}:{index} moves to {brokers}"
+        for name in ("t", *INTERNAL)
+        for index, brokers in enumerate(("0,1,2", "1,2,0"))
+    }
 
     def in_sync() -> bool:
         topics = admin.list_topics(timeout=10).topics

@@ -54,9 +54,10 @@ def reassign(
 ) -> int:
     """Move partitions to other brokers: TOPIC:PARTITION=BROKER,BROKER, the preferred leader first.
 
-    They have moved when all of those brokers are in sync. For example: headrace cluster reassign
-    orders:0=1,2,3 orders:1=2,3,1; to see how far it is: headrace cluster reassign --list; to call
-    it off: headrace cluster reassign --cancel orders:0
+    TOPIC=BROKER,BROKER is all its partitions, led by each in turn. They have moved when all of
+    those brokers are in sync. For example: headrace cluster reassign orders:0=1,2,3 billing=1,2,3;
+    to see how far it is: headrace cluster reassign --list; to call it off: headrace cluster
+    reassign --cancel orders:0
     """
     if list_ and (moves or cancel):
         raise UsageError("--list takes no partitions and no --cancel")
@@ -71,9 +72,14 @@ def reassign(
             known = run(client.metadata())
             wanted = dict.fromkeys(_partitions_named(known, moves, whole=False))
         else:
-            wanted = dict(_move(text) for text in moves)
+            read = [_move(text) for text in moves]
             known = run(client.metadata())
-            _partitions_named(known, [f"{topic}:{index}" for topic, index in wanted])
+            wanted = {
+                partition: _turned(targets, partition.partition if whole else 0)
+                for name, targets in read
+                for whole in (":" not in name,)
+                for partition in _partitions_named(known, [name])
+            }
         outcome = run(replicas.reassign(client, wanted))
     words = {
         partition: "stays where it was" if target is None else f"moves to {listed(target)}"
@@ -161,14 +167,20 @@ def _partitions_named(
     return found
 
 
-def _move(text: str) -> tuple[TopicPartition, tuple[int, ...]]:
-    """Read TOPIC:PARTITION=BROKER,BROKER. UsageError."""
+def _move(text: str) -> tuple[str, tuple[int, ...]]:
+    """Read TOPIC:PARTITION=BROKER,BROKER or TOPIC=BROKER,BROKER. UsageError."""
     name, equals, brokers = text.partition("=")
-    topic, colon, number = name.rpartition(":")
     try:
-        if not equals or not colon or not topic:
+        if not equals or not name:
             raise ValueError(text)
-        replicas_of = tuple(int(broker) for broker in brokers.split(","))
-        return TopicPartition(topic, int(number)), replicas_of
+        return name, tuple(int(broker) for broker in brokers.split(","))
     except ValueError:
-        raise UsageError(f"{text}: must be TOPIC:PARTITION=BROKER,BROKER, as t:0=1,2,3") from None
+        raise UsageError(
+            f"{text}: must be TOPIC:PARTITION=BROKER,BROKER, as t:0=1,2,3, or TOPIC=BROKER,BROKER"
+        ) from None
+
+
+def _turned(brokers: tuple[int, ...], by: int) -> tuple[int, ...]:
+    """Return the brokers in their order, beginning with another for each next partition."""
+    at = by % len(brokers)
+    return brokers[at:] + brokers[:at]

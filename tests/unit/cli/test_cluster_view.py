@@ -2,6 +2,7 @@
 
 import pytest
 
+from headrace.cli import cluster_moves
 from headrace.cli.cluster_view import health_of, rows_of
 from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
 from headrace.client.replicas import ReplicaLog
@@ -54,3 +55,9 @@ def test_sizes_are_the_leader_s_and_lags_each_replica_s_own() -> None:
     assert (row.size, row.lags) == (7, {1: 0, 2: 3})
     (row,) = rows_of(known(partition(-1, (1, 2), (1, 2))), ["t"], {1: logs[1]})
     assert (row.size, row.lags) == (None, {1: 0, 2: None})
+
+
+def test_the_partitions_of_a_topic_that_moves_are_led_by_each_broker_in_turn() -> None:
+    assert [cluster_moves._turned((4, 7, 5), index) for index in range(4)] == [
+        (4, 7, 5), (7, 5, 4), (5, 4, 7), (4, 7, 5),
+    ]  # fmt: skip

@@ -223,8 +223,8 @@ class Missing:
             raise ModuleNotFoundError(name="kazoo")
 sys.meta_path.insert(0, Missing())
 from headrace.config.broker import load
-from headrace.server.real_world import _zookeeper
-_zookeeper(load(flags={"zookeeper.connect": "h:1"})[0], "h:1", None)
+from headrace.server.real_world import open_zookeeper
+open_zookeeper(load(flags={"zookeeper.connect": "h:1"})[0], "h:1", None)
 """
     (line,) = python(code).splitlines()[-1:]
     assert line.endswith("kazoo is not installed: pip install headrace[zookeeper]")
