@@ -1,4 +1,4 @@
-"""What share groups stand on moves while brokers fail: nothing accepted comes again, none is lost."""
+"""What share groups stand on moves: nothing accepted comes again, and nothing is lost."""
 
 from collections import Counter
 
