@@ -1,14 +1,15 @@
 """One request to the HTTP endpoint, over a socket."""
 
 import asyncio
+from collections.abc import Sequence
 
 from headrace.frontends.http.endpoint import Endpoint
 from headrace.observe.metrics import Metrics
 
 
-async def exchange(request: bytes, *, healthy: bool = True) -> bytes:
+async def exchange(request: bytes, *, healthy: bool = True, awaited: Sequence[str] = ()) -> bytes:
     """Return all that an endpoint of its own answers to `request`."""
-    endpoint = Endpoint(Metrics(), lambda: healthy)
+    endpoint = Endpoint(Metrics(), lambda: healthy, lambda: awaited)
     host, port = await endpoint.start("127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(host, port)
     try:

@@ -68,10 +68,12 @@ class SimShareMember:
             self.topic_id = next((topic_id for topic_id, _ in parts), self.topic_id)
 
     def _heartbeat(self, epoch: int) -> ColdCall[Any]:
+        """In full each time, as clients send it after one whose answer was lost."""
+
         def build(maker: Maker) -> Any:
             return maker.request(
                 group_id=self.group, member_id=self.member, member_epoch=epoch,
-                subscribed_topic_names=(self.topic,) if epoch == 0 else None,
+                subscribed_topic_names=(self.topic,),
             )  # fmt: skip
 
         def parse(response: Any) -> Any:

@@ -11,7 +11,7 @@ from headrace.cli.broker_options import BrokerOptions, Json, check_seconds
 from headrace.cli.cluster_migrate import migrate
 from headrace.cli.cluster_moves import elect_leaders, reassign
 from headrace.cli.cluster_view import Logs, check_topic, health_of, listed, rows_of
-from headrace.cli.failure import line_of
+from headrace.cli.failure import EXIT_FAILED, line_of
 from headrace.cli.output import (
     is_terminal,
     note,
@@ -79,17 +79,27 @@ def status(
     watch: Watch = None,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
-) -> None:
-    """Show how the cluster is: brokers, controller, partitions that are not well."""
+) -> int:
+    """Show how the cluster is: brokers, controller, partitions that are not well.
+
+    Ends with code 1 where it is not healthy.
+    """
+    healthy: list[bool] = []
+
+    def show() -> None:
+        healthy[:] = [_show_status(run(client.metadata()), json=json)]
+
     with cluster.client() as client:
-        _shown(watch, lambda: _show_status(run(client.metadata()), json=json), parted=not json)
+        _shown(watch, show, parted=not json)
+    return 0 if all(healthy) else EXIT_FAILED
 
 
-def _show_status(known: Metadata, *, json: bool) -> None:
+def _show_status(known: Metadata, *, json: bool) -> bool:
+    """Show it; returns whether it is healthy."""
     health = health_of(known)
     if json:
         print_json({"healthy": health.is_healthy, **health._asdict()})
-        return
+        return health.is_healthy
     print_line(f"cluster {health.cluster_id}: {'healthy' if health.is_healthy else 'not healthy'}")
     rows: list[tuple[str, str | int]] = [
         ("controller", health.controller if health.controller >= 0 else "none"),
@@ -104,6 +114,7 @@ def _show_status(known: Metadata, *, json: bool) -> None:
     ]
     for word, value in rows:
         print_line(f"  {word}: {value}")
+    return health.is_healthy
 
 
 @app.command

@@ -16,6 +16,8 @@
     catalog, znodes   the store in the controller's words; Kafka's paths and their JSON
     adoption          what a start takes up: the store's topics, and directories it does not know
     other_brokers, gathered_questions   what transactions ask of other brokers, gathered
+    remote_share_states, share_state_calls   what share groups ask of them
+    asking_others, ways_to_brokers   what those have in common
     producer_id_source, producer_id_blocks   producer ids, given once in the whole cluster
     settings/         what topics, brokers, groups and clients are told at run time
 

@@ -31,14 +31,15 @@ class WaysToBrokers(Generic[W]):
         self._listener = listener
         self._make = make
         self._known: dict[BrokerId, _Known[W]] = {}
+        self._open = True
         image.observers.append(self._picture_changed)
 
     def to(self, broker: BrokerId) -> W | None:
-        """Return the way to a broker; None where it is not there."""
+        """Return the way to a broker; None where it is not there, or nobody is asked any more."""
         known = self._known.get(broker)
         if known is not None:
             return known.way
-        info = self._image.brokers.get(broker)
+        info = self._image.brokers.get(broker) if self._open else None
         endpoint = None if info is None else info.endpoint(self._listener)
         if info is None or endpoint is None:
             return None
@@ -48,6 +49,7 @@ class WaysToBrokers(Generic[W]):
 
     def close(self) -> None:
         """Give up on all."""
+        self._open = False
         self._image.observers.remove(self._picture_changed)
         for broker in tuple(self._known):
             self._known.pop(broker).way.close()

@@ -19,6 +19,16 @@ class ReplicaFetchers:
         self._sources: dict[BrokerId, tuple[Source, Running]] = {}
         self._source_of: dict[tuple[str, int], Source] = {}
 
+    @property
+    def followed(self) -> int:
+        """How many partitions are fetched."""
+        return len(self._source_of)
+
+    @property
+    def failing(self) -> int:
+        """How many leaders could not be asked when that was last tried."""
+        return sum(source.failing for source, _ in self._sources.values())
+
     def follow(self, partition: Partition) -> None:
         """Fetch from the leader that the partition follows now; again is fine."""
         at = (*partition.topic_partition,)

@@ -80,6 +80,11 @@ class Source:
         member = self.members.get(_key(partition))
         return member is not None and member.follower is follower
 
+    @property
+    def failing(self) -> bool:
+        """Whether the leader could not be asked when that was last tried."""
+        return self._failures > 0
+
     def add(self, member: FollowedPartition) -> None:
         """Fetch a partition from now on."""
         self.members[member.key] = member

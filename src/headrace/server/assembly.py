@@ -299,21 +299,24 @@ class Server:
         address = self.config.metrics_address
         if address is None:
             return
-        from headrace.frontends.http import gauges, replication_gauges
+        from headrace.frontends.http import gauges, readiness, replication_gauges
         from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
 
         gauges.register(self.broker, self.coordinators, self.table)
         gauges.register_cleaner(self.metrics, self.cleaner)
         replication_gauges.register(self.broker)
         if self.among_brokers is not None:
-            replication_gauges.register_keeper(self.broker, self.among_brokers.isr_keeper)
+            among = self.among_brokers
+            replication_gauges.register_keeper(self.broker, among.isr_keeper)
+            replication_gauges.register_cluster(self.broker, self.controller, among.replicating)
         self.metrics.gauge(
             "headrace_passes_written_by_thread_total",
             "Reads from clients whose appends a thread did, for the kernel held writers up",
             lambda: self.disk.passes_handed_over,
             counter=True,
         )
-        self.http = HttpEndpoint(self.metrics, lambda: gauges.healthy(self.broker))
+        awaited = partial(readiness.awaited, self.broker)
+        self.http = HttpEndpoint(self.metrics, partial(gauges.healthy, self.broker), awaited)
         host, port = await self.http.start(*address)
         log.info("metrics at http://%s:%d/metrics", host, port)
 

@@ -40,6 +40,8 @@ class Replicating:
         """`listener`: by which brokers reach each other. `fatal` ends the process."""
         self._broker = broker
         self._listener = listener
+        self.store = store
+        self._boot_seconds = world.boot_seconds
         self._fatal = fatal
         self._tasks: set[asyncio.Task[None]] = set()
         self._transport = EventTransport(world.network.connect)
@@ -52,9 +54,9 @@ class Replicating:
             lambda: applier.broker_epoch,
             self._address_of,
         )
-        self._fetchers = ReplicaFetchers(broker, means)
-        broker.follows.append(self._fetchers.follow)
-        broker.unfollowed.append(self._fetchers.forget)
+        self.fetchers = ReplicaFetchers(broker, means)
+        broker.follows.append(self.fetchers.follow)
+        broker.unfollowed.append(self.fetchers.forget)
         self._keeper: IsrKeeper | None = None
         lease = Lease(store, world.boot_seconds, world.clock, self._lease_renewed)
         applier.may_commit = lease.holds
@@ -73,11 +75,15 @@ class Replicating:
         keeper.start()
         return keeper
 
+    def store_unheard_seconds(self) -> float:
+        """Return for how long the store has not answered; 0 where nobody could end the session."""
+        return max(self._boot_seconds() - self.store.last_heard(), 0.0)
+
     def close(self) -> None:
         """Follow no more, and ask nothing more."""
-        self._broker.follows.remove(self._fetchers.follow)
-        self._broker.unfollowed.remove(self._fetchers.forget)
-        self._fetchers.close()
+        self._broker.follows.remove(self.fetchers.follow)
+        self._broker.unfollowed.remove(self.fetchers.forget)
+        self.fetchers.close()
         if self._keeper is not None:
             self._keeper.close()
         self.others.close()

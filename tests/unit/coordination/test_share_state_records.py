@@ -12,7 +12,7 @@ from headrace.coordination.delivery.record_states import RecordState, StateBatch
 from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.state_shard import StateShard
-from headrace.model.errors import ErrorCode
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.coordinator_records import share_state as wire
@@ -237,5 +237,89 @@ def test_pruning_comes_once_in_an_interval_until_the_shard_is_dropped(
         at.advance(70)
         assert len(pruned) == 3
         assert at.shard.read(KEY) is None
+
+    tell(tmp_path, story)
+
+
+def test_what_the_log_refused_is_not_taken_for_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked again, it is written: a beginning whole, a read with what is told, a deletion too."""
+
+    async def story(at: Written) -> None:
+        partition: Any = at.here.broker.partition(SHARE_STATE_TOPIC, 0)
+        refused = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+        async def without_replicas(ask: Callable[[Callable[[Any], None]], None]) -> Any:
+            def refuse(*_: Any, **__: Any) -> Any:
+                raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(type(partition), "append_internal", refuse)
+                return await at.asked(ask)
+
+        def make(done: Callable[[Any], None]) -> None:
+            at.shard.make(KEY, 2, done)
+
+        def begin(done: Callable[[Any], None]) -> None:
+            at.shard.initialize(KEY, 3, 5, done)
+
+        def write(done: Callable[[Any], None]) -> None:
+            at.shard.write(KEY, 3, 4, CursorState(7), done)
+
+        def delete(done: Callable[[Any], None]) -> None:
+            at.shard.delete(KEY, done)
+
+        for ask in (make, begin, write, delete):
+            assert await without_replicas(ask) is refused
+            at.records.clear()
+            assert await at.asked(ask) is None
+            (written,) = at.records
+            assert written[0] == SNAPSHOT
+        assert at.shard.read(KEY) is None
+        await at.initialize(5)
+        assert await without_replicas(lambda done: at.shard.read_for(KEY, 9, done))
+        at.records.clear()
+        await at.asked(lambda done: at.shard.read_for(KEY, 9, done))
+        ((key, snapshot),) = at.records
+        assert (key, snapshot.leader_epoch) == (SNAPSHOT, 9)
+
+    tell(tmp_path, story)
+
+
+def test_a_change_that_comes_late_or_again_takes_back_nothing(tmp_path: Path) -> None:
+    async def story(at: Written) -> None:
+        await at.initialize(5)
+        released = CursorState(5, (StateBatch(5, 8, RecordState.AVAILABLE, 1),))
+        await at.write(released)
+        await at.write(CursorState(5, (DONE,), 2))
+        await at.write(released)
+        kept = at.shard.read(KEY)
+        assert kept is not None
+        assert kept.known.batches() == (DONE, StateBatch(7, 8, RecordState.AVAILABLE, 1))
+
+    tell(tmp_path, story)
+
+
+def test_who_waits_is_told_when_replicas_take_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(at: Written) -> None:
+        partition: Any = at.here.broker.partition(SHARE_STATE_TOPIC, 0)
+        committed: list[Callable[[Any], None]] = []
+        monkeypatch.setattr(
+            type(partition),
+            "when_committed",
+            lambda _, _offset, callback: committed.append(callback),
+        )
+        told: list[ErrorCode | None] = []
+        at.shard.make(KEY, 2, told.append)
+        await until(lambda: committed)
+        at.advance(4)
+        assert told == []
+        at.advance(7)
+        assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+        committed[0](None)
+        assert told == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
 
     tell(tmp_path, story)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from headrace.broker.metadata_image import NO_LEADER, ImageDelta
@@ -53,5 +54,26 @@ def test_changes_of_isrs_are_counted(tmp_path: Path) -> None:
         replication_gauges.register_keeper(here.broker, kept)
         numbers = shown(here)
         assert (numbers["isr_shrinks_total"], numbers["isr_expands_total"]) == (3, 4)
+
+    tell(tmp_path, story)
+
+
+def test_a_brokers_part_in_the_cluster_is_shown(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        port: Any = SimpleNamespace(is_controller=True)
+        replicating: Any = SimpleNamespace(
+            fetchers=SimpleNamespace(followed=5, failing=1),
+            store=SimpleNamespace(session_seconds=18.0),
+            store_unheard_seconds=lambda: 0.5,
+        )
+        replication_gauges.register_cluster(here.broker, port, replicating)
+        await led(here, A, B, min_insync_replicas="2")
+        lead(here, A, index=0, version=1)
+        numbers = shown(here)
+        assert numbers["controller_active"] == 1
+        assert (numbers["partitions_followed"], numbers["fetchers_failing"]) == (5, 1)
+        assert numbers["store_unheard_seconds"] == 0.5
+        assert numbers["store_session_seconds"] == 18
+        assert numbers["partitions_at_min_isr"] == 1
 
     tell(tmp_path, story)

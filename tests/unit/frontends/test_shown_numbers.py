@@ -245,12 +245,12 @@ class Partitions(list[Any]):
 @pytest.mark.parametrize(
     ("line", "healthy", "status", "body"),
     [
-        (b"GET / HTTP/1.1", True, b"200 OK", b"headrace: /metrics /healthz\n"),
+        (b"GET / HTTP/1.1", True, b"200 OK", b"headrace: /metrics /healthz /ready\n"),
         (b"GET /healthz HTTP/1.1", True, b"200 OK", b"ok\n"),
         (b"GET /healthz?x HTTP/1.1", False, b"503 Service Unavailable", b"not healthy\n"),
         (b"GET /x HTTP/1.1", True, b"404 Not Found", b"not found\n"),
         (b"PUT / HTTP/1.1", True, b"405 Method Not Allowed", b"only GET and HEAD\n"),
-        (b"GET / HTTP/1.1\r\nHost: x", True, b"200 OK", b"headrace: /metrics /healthz\n"),
+        (b"GET / HTTP/1.1\r\nHost: x", True, b"200 OK", b"headrace: /metrics /healthz /ready\n"),
         (b"GET / HTTP/2.0", True, b"400 Bad Request", b"bad request\n"),
         (b"HEAD /healthz HTTP/1.1", True, b"200 OK", b""),
     ],

@@ -158,7 +158,7 @@ class NetworkKeys(Keys):
     metrics_listener = key(
         Kind.STRING,
         "",
-        "host:port of the HTTP endpoint with /metrics for Prometheus and /healthz; empty: none.",
+        "host:port of the HTTP endpoint: /metrics for Prometheus, /healthz, /ready; empty: none.",
         ours=True,
     )
     telemetry_series_max = key(

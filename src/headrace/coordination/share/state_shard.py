@@ -66,6 +66,8 @@ class KeptState:
     updates: int = 0
     """Since the snapshot."""
     written_ms: int = 0
+    unwritten: bool = False
+    """The log lacks some of it, for an append was refused: it is written whole with what comes."""
 
 
 class StateShard(Shard):
@@ -120,7 +122,7 @@ class StateShard(Shard):
                 error = ErrorCode.NOT_COORDINATOR
             done(found if error is None else ApiError(error))
 
-        if kept is None or leader_epoch == kept.leader_epoch:
+        if kept is None or (leader_epoch == kept.leader_epoch and not kept.unwritten):
             self.journal.when_settled(lambda: settled(None))
             return
         kept.leader_epoch = leader_epoch
@@ -128,10 +130,11 @@ class StateShard(Shard):
 
     def make(self, key: ShareKey, state_epoch: int, done: Done[ErrorCode | None]) -> None:
         """Have something kept of `key`: what is kept already stays as it is."""
-        if key in self._kept:
-            self._once_durable(done)
-        else:
+        kept = self._kept.get(key)
+        if kept is None:
             self.initialize(key, state_epoch, NOT_SET, done)
+        else:
+            self._leave(key, kept, done)
 
     def initialize(
         self, key: ShareKey, state_epoch: int, start: int, done: Done[ErrorCode | None]
@@ -146,7 +149,7 @@ class StateShard(Shard):
             if state_epoch < former.state_epoch:
                 done(ErrorCode.FENCED_STATE_EPOCH)
             else:
-                self._once_durable(done)
+                self._leave(key, former, done)
             return
         now = self._clock.wall_ms()
         kept = self._kept[key] = KeptState(
@@ -193,7 +196,7 @@ class StateShard(Shard):
     ) -> None:
         """Append `change`, laid over what is kept already; or all of it, when its time has come."""
         kept.written_ms = now = self._clock.wall_ms()
-        if kept.updates >= self._limits().updates_per_snapshot:
+        if kept.unwritten or kept.updates >= self._limits().updates_per_snapshot:
             kept.snapshot_epoch += 1
             self._append_snapshot(key, kept, now, done)
             return
@@ -205,10 +208,17 @@ class StateShard(Shard):
 
     def delete(self, key: ShareKey, done: Done[ErrorCode | None]) -> None:
         """Keep nothing of `key` any more."""
-        if self._kept.pop(key, None) is None:
+        kept = self._kept.pop(key, None)
+        if kept is None:
             self._once_durable(done)
-        else:
-            self._append(wire.SNAPSHOT_KEY_TYPE, key, None, done)
+            return
+
+        def ended(error: ErrorCode | None) -> None:
+            if error is not None:
+                self._kept.setdefault(key, kept).unwritten = True
+            done(error)
+
+        self._append(wire.SNAPSHOT_KEY_TYPE, key, None, ended)
 
     def of_topics(self, topic_ids: frozenset[bytes]) -> list[ShareKey]:
         """Return all share partitions of these topics that have state here."""
@@ -286,6 +296,7 @@ class StateShard(Shard):
         self, key: ShareKey, kept: KeptState, now_ms: int, done: Done[ErrorCode | None]
     ) -> None:
         kept.updates = 0
+        kept.unwritten = False
         kept.written_ms = now_ms
         floor = self._end()
 
@@ -319,6 +330,9 @@ class StateShard(Shard):
         answer = Once(done)
 
         def ended(error: ErrorCode | None) -> None:
+            kept = self._kept.get(key)
+            if error is not None and kept is not None:
+                kept.unwritten = True
             if error is None and durable is not None:
                 durable()
             answer(error)
@@ -326,6 +340,13 @@ class StateShard(Shard):
         record = (wire.encode_key(wire.ShareKey(*key, key_type)), value)
         late = partial(answer, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self.journal.append_soon([record], ended, late)
+
+    def _leave(self, key: ShareKey, kept: KeptState, done: Done[ErrorCode | None]) -> None:
+        """Answer that what is kept stays as it is, when it is durable."""
+        if kept.unwritten:
+            self._append_snapshot(key, kept, self._clock.wall_ms(), done)
+        else:
+            self._once_durable(done)
 
     def _once_durable(self, done: Done[ErrorCode | None]) -> None:
         """Answer that nothing is to be done when what came before is durable."""

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from headrace.model.errors import ConfigError
 from headrace.observe.metrics import Metrics
@@ -31,9 +31,16 @@ _REASONS = {
 class Endpoint:
     """The open endpoint; `close` ends it."""
 
-    def __init__(self, metrics: Metrics, healthy: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        healthy: Callable[[], bool],
+        awaited: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """`awaited`: what is to come before the broker is ready, a line each."""
         self._metrics = metrics
         self._healthy = healthy
+        self._awaited = awaited
         self._server: asyncio.Server | None = None
         self._open = 0
 
@@ -99,8 +106,12 @@ class Endpoint:
             return 200, CONTENT_TYPE, render(self._metrics)
         if target == b"/healthz":
             return (200, _TEXT, b"ok\n") if self._healthy() else (503, _TEXT, b"not healthy\n")
+        if target == b"/ready":
+            awaited = self._awaited()
+            text = "\n".join([f"awaited: {line}" for line in awaited] or ["ready"])
+            return 503 if awaited else 200, _TEXT, f"{text}\n".encode()
         if target == b"/":
-            return 200, _TEXT, b"headrace: /metrics /healthz\n"
+            return 200, _TEXT, b"headrace: /metrics /healthz /ready\n"
         return 404, _TEXT, b"not found\n"
 
 

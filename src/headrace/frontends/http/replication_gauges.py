@@ -1,6 +1,6 @@
 """How the replicas of a cluster are, as far as one broker knows."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.metadata_image import NO_LEADER
 
@@ -9,7 +9,22 @@ if TYPE_CHECKING:
 
     from headrace.broker.broker import Broker
     from headrace.broker.leader_term import LeaderTerm
+    from headrace.cluster.controller_port import ControllerPort
+    from headrace.ports.store import Store
+    from headrace.replication.fetchers import ReplicaFetchers
     from headrace.replication.isr_keeper import IsrKeeper
+
+
+class Replicates(Protocol):
+    """What follows here, and how the store hears of this broker."""
+
+    @property
+    def fetchers(self) -> "ReplicaFetchers": ...
+
+    @property
+    def store(self) -> "Store": ...
+
+    def store_unheard_seconds(self) -> float: ...
 
 
 def register(broker: "Broker") -> None:
@@ -26,6 +41,11 @@ def register(broker: "Broker") -> None:
         lambda: sum(term.too_few_in_sync for term in _terms(broker)),
     )
     metrics.gauge(
+        "headrace_partitions_at_min_isr",
+        "Partitions led here with as many in-sync replicas as min.insync.replicas, and no more",
+        lambda: sum(len(term.in_sync) == term.in_sync_needed for term in _terms(broker)),
+    )
+    metrics.gauge(
         "headrace_partitions_offline",
         "Partitions of the cluster that have no leader",
         lambda: sum(
@@ -39,6 +59,36 @@ def register(broker: "Broker") -> None:
         "Leaders elected by this broker, as the controller, that may lack committed records",
         lambda: metrics.unclean_elections,
         counter=True,
+    )
+
+
+def register_cluster(broker: "Broker", port: "ControllerPort", replicating: "Replicates") -> None:
+    """Add this broker's part in the cluster: whether it decides, follows, and is heard of."""
+    metrics = broker.metrics
+    metrics.gauge(
+        "headrace_controller_active",
+        "1 where this broker decides for the cluster: all brokers together have 1",
+        lambda: port.is_controller,
+    )
+    metrics.gauge(
+        "headrace_partitions_followed",
+        "Partitions fetched from leaders elsewhere",
+        lambda: replicating.fetchers.followed,
+    )
+    metrics.gauge(
+        "headrace_fetchers_failing",
+        "Leaders elsewhere that cannot be fetched from, and are tried on",
+        lambda: replicating.fetchers.failing,
+    )
+    metrics.gauge(
+        "headrace_store_unheard_seconds",
+        "For how long the store of the cluster has not answered this broker",
+        replicating.store_unheard_seconds,
+    )
+    metrics.gauge(
+        "headrace_store_session_seconds",
+        "After how long unheard the store ends this broker's session",
+        lambda: replicating.store.session_seconds,
     )
 
 
