@@ -215,8 +215,9 @@ class ControllerTerm:
     async def shut_down(self, broker: BrokerId, broker_epoch: int) -> list[TopicPartition]:
         """Hand over what a broker leads that is about to stop; returns what it leads still.
 
-        Partitions without another replica are not in it: nobody can take them. ApiError:
-        BROKER_NOT_AVAILABLE where it is not registered, STALE_BROKER_EPOCH where it is anew.
+        Partitions without another replica on a broker that stays are not in it: nobody can take
+        them. ApiError: BROKER_NOT_AVAILABLE where it is not registered, STALE_BROKER_EPOCH where it
+        is anew.
         """
         facts = self.facts
         known = facts.brokers.get(broker)
@@ -229,8 +230,11 @@ class ControllerTerm:
         return [
             TopicPartition(topic.name, index)
             for topic, index in facts.partitions_of((broker,))
-            if len(topic.node.partitions[index]) > 1
-            and topic.states.get(index, NEVER_LED).leader == broker
+            if topic.states.get(index, NEVER_LED).leader == broker
+            and any(
+                facts.may_lead(replica, TopicPartition(topic.name, index))
+                for replica in topic.node.partitions[index]
+            )
         ]
 
     async def _send(

@@ -314,6 +314,32 @@ def test_the_controller_is_asked_so_often_and_then_the_broker_stops_all_the_same
     play(story, controlled_shutdown_retry_backoff_ms="7000")
 
 
+def test_brokers_that_stop_all_at_once_do_not_wait_for_each_other() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1, 2)
+        for name, replicas in (("t", (ZERO, ONE, TWO)), ("u", (ONE, TWO)), ("v", (TWO, ONE))):
+            await created(cluster, name, *replicas)
+        began = now()
+        await asyncio.gather(*(cluster.stop(number) for number in (0, 1, 2)))
+        assert now() - began < 3 * A_WAY
+
+    play(story)
+
+
+def test_a_broker_that_stops_does_not_wait_for_a_controller_that_is_gone() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        await created(cluster, "t", ONE, ZERO)
+        falling = asyncio.ensure_future(cluster.cut_power(0))
+        await asyncio.sleep(0.1)
+        began = now()
+        await cluster.stop(1)
+        assert now() - began < SESSION_SECONDS + 3 * A_WAY
+        await falling
+
+    play(story, controlled_shutdown_retry_backoff_ms="60000")
+
+
 def test_the_controller_hands_over_what_it_leads_and_then_the_cluster() -> None:
     async def story(cluster: SimCluster) -> None:
         await started(cluster, 0, 1)

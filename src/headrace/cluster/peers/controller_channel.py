@@ -12,6 +12,7 @@ from headrace.client.client import Client
 from headrace.client.transport import Address
 from headrace.cluster.catalog import Catalog
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId
 from headrace.ports.store import StoreError
 
 T = TypeVar("T")
@@ -36,6 +37,11 @@ class ControllerChannel:
         except BaseException:
             self._address = None
             raise
+
+    async def others(self, own: BrokerId) -> tuple[BrokerId | None, bool]:
+        """Return who the controller is, and whether brokers but `own` are alive. StoreError."""
+        brokers = await self._catalog.brokers()
+        return await self._catalog.controller(), any(found.broker_id != own for found in brokers)
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Try `attempt`, again after what may pass, NOT_CONTROLLER among it, for a while."""

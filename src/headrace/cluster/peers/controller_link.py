@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from itertools import groupby
@@ -17,9 +17,10 @@ from headrace.cluster.events import IsrAsked
 from headrace.cluster.peers.controller_channel import ControllerChannel
 from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.cluster.topic_creation import USE_DEFAULT, NewTopic
-from headrace.cluster.znodes import ProducerIdBlock
+from headrace.cluster.znodes import BadPayload, ProducerIdBlock
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.ports.store import StoreError
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 from headrace.wire.kafka.api import ApiKey
 
@@ -29,6 +30,11 @@ T = TypeVar("T")
 
 SHOWN_SECONDS_MAX = 10.0
 """How long is waited until this broker hears of a topic that the controller has created."""
+NOBODY = BrokerId(-1)
+NO_CONTROLLER_SECONDS_MAX = 1.0
+"""How long a broker that stops waits for another controller to be elected."""
+LOOK_AGAIN_SECONDS = 0.2
+"""How often a broker that stops looks whether others stay that could take over."""
 _CREATION_SECONDS = 30.0
 _UNAVAILABLE = ErrorCode.LEADER_NOT_AVAILABLE
 
@@ -99,10 +105,13 @@ class ControllerLink:
         left: Sequence[TopicPartition] = ()
         reason = ""
         for attempt in range(config.controlled_shutdown_max_retries):
-            if attempt:
-                await asyncio.sleep(config.controlled_shutdown_retry_backoff_ms / 1000)
+            if attempt and not await self._others_stay():
+                return
             try:
-                left, reason = await self._hand_over_once(), "nobody else in sync can lead it"
+                answer = await self._while_others_stay(self._hand_over_once())
+                if answer is None:
+                    return
+                left, reason = answer, "nobody else in sync can lead it"
             except (ApiError, ClientError) as error:
                 reason = str(error)
                 continue
@@ -113,6 +122,45 @@ class ControllerLink:
             "stopping while this broker leads %s: %s; they have no leader until it is back, or"
             " another is elected", named, reason,
         )  # fmt: skip
+
+    async def _others_stay(self) -> bool:
+        """Wait before the controller is asked again; False: nobody is left who could take over.
+
+        Another controller is asked at once.
+        """
+        clock = self._broker.clock
+        backoff_seconds = self._broker.config.controlled_shutdown_retry_backoff_ms / 1000
+        until = clock.monotonic() + backoff_seconds
+        elected_until = clock.monotonic() + NO_CONTROLLER_SECONDS_MAX
+        asked = self._broker.image.controller_id
+        while True:
+            controller = await self._controller_of_others()
+            if controller == NOBODY:
+                return False
+            if controller is not None and (controller != asked or clock.monotonic() >= until):
+                return True
+            if controller is None and clock.monotonic() >= elected_until:
+                return False
+            await asyncio.sleep(min(LOOK_AGAIN_SECONDS, backoff_seconds))
+
+    async def _while_others_stay(
+        self, answering: Coroutine[Any, Any, Sequence[TopicPartition]]
+    ) -> Sequence[TopicPartition] | None:
+        """Return the controller's answer; None: nobody is left who could take over."""
+        answer = asyncio.get_running_loop().create_task(answering)
+        while not (await asyncio.wait([answer], timeout=LOOK_AGAIN_SECONDS))[0]:
+            if await self._controller_of_others() == NOBODY:
+                answer.cancel()
+                return None
+        return answer.result()
+
+    async def _controller_of_others(self) -> BrokerId | None:
+        """Return who the controller is; NOBODY where no other broker is registered."""
+        try:
+            controller, stay = await self._channel.others(self._broker.broker_id)
+        except (StoreError, BadPayload):
+            return NOBODY  # whoever leads what, this broker's session is over soon
+        return controller if stay else NOBODY
 
     async def _hand_over_once(self) -> Sequence[TopicPartition]:
         own, epoch = self._broker.broker_id, self._epoch
