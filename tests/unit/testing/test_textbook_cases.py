@@ -196,7 +196,7 @@ async def join_of_one_that_lags(three: TwoReplicas) -> None:
 
 
 def test_who_lags_behind_the_start_of_a_term_does_not_join_and_nothing_is_lost() -> None:
-    three = play(join_of_one_that_lags, 1, (A, B, C))
+    three = play(join_of_one_that_lags, 3, (A, B, C))
     for broker in three.replicas:
         assert three.values(broker) == [b"message 0", b"message 1"]
 
@@ -217,7 +217,7 @@ def test_a_join_below_the_start_of_a_term_loses_what_was_acknowledged(
             self.start = start
 
     monkeypatch.setattr(InSyncReplicas, "join", planted)
-    three = play(join_of_one_that_lags, 1, (A, B, C))
+    three = play(join_of_one_that_lags, 3, (A, B, C))
     for broker in three.replicas:
         assert three.values(broker) == [b"message 0"]
 
