@@ -54,6 +54,7 @@ async def adopt(catalog: Catalog, facts: ClusterFacts, writer: Writer, broker: B
                 "settings are lost, from now on they have the broker's (retention included)",
                 names,
             )
+        facts.orphan_configs |= await catalog.config_versions([topic.name for topic in strangers])
         await _write(writer, [changes.creation(facts, topic) for topic in strangers])
         await _pass_producer_ids(catalog, broker, logs.values())
     anew = _led_anew(facts, logs, broker.broker_id)

@@ -210,6 +210,13 @@ class Catalog:
             for name, path, node in zip(names, paths, nodes, strict=True)
         }
 
+    async def config_versions(self, names: Sequence[str]) -> dict[str, int]:
+        """Return at which versions the store has settings of topics, of those that it has."""
+        nodes = await self.store.get_all([znodes.topic_config_path(name) for name in names])
+        return {
+            name: node.version for name, node in zip(names, nodes, strict=True) if node is not None
+        }
+
     async def complete_partitions(self, topics: Iterable[StoredTopic]) -> None:
         """Make the nodes above the states that partitions made by old tools do not have."""
         for topic in topics:

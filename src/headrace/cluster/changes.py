@@ -25,8 +25,9 @@ def creation(facts: ClusterFacts, topic: StoredTopic) -> Change:
     ]
     for index in topic.node.partitions:
         operations += _new_partition(facts, topic.name, index, topic.states[index])
-    config = znodes.encode_config(topic.config)
-    operations.append(Create(znodes.topic_config_path(topic.name), config))
+    path, config = znodes.topic_config_path(topic.name), znodes.encode_config(topic.config)
+    left = facts.orphan_configs.get(topic.name)  # by a deletion that was cut short, or by a tool
+    operations.append(Create(path, config) if left is None else Set(path, config, left))
     orders = [
         pair
         for index, state in topic.states.items()

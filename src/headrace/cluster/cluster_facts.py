@@ -68,6 +68,8 @@ class ClusterFacts:
         """Topics of which the store still knows something, and nobody may."""
         self.passed_over: list[str] = []
         """Topics of which the store holds what cannot be understood: that was said."""
+        self.orphan_configs: dict[str, int] = {}
+        """Versions of the settings that the store has of topics that are not there, where known."""
         self.unclean_default = False
         """unclean.leader.election.enable, where the topic does not say."""
 
@@ -116,6 +118,7 @@ class ClusterFacts:
         """Believe a change that the store has taken."""
         if change.created is not None:
             self.topics[change.topic] = change.created
+            self.orphan_configs.pop(change.topic, None)
         topic = self.topics.get(change.topic)
         if topic is None:
             return

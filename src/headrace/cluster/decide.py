@@ -7,6 +7,7 @@ The rules are those of Kafka 3.9's controller with ZooKeeper, codes included.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import singledispatch
 
 from headrace.broker.metadata_image import NO_LEADER
@@ -50,9 +51,10 @@ def _decide(event: Event, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: TopicsCreated, facts: ClusterFacts) -> Decision:
-    """Refuse a name that is taken, or still being deleted (partition -1)."""
-    made = [topic for topic in event.topics if topic.name not in facts.topics]
-    taken = [topic.name for topic in event.topics if topic.name in facts.topics]
+    """Refuse a name that is taken, still being deleted, or not understood (partition -1)."""
+    known = facts.topics.keys() | facts.passed_over
+    made = [topic for topic in event.topics if topic.name not in known]
+    taken = [topic.name for topic in event.topics if topic.name in known]
     return Decision(
         tuple(changes.creation(facts, topic) for topic in made),
         {TopicPartition(name, -1): ErrorCode.TOPIC_ALREADY_EXISTS for name in taken},
@@ -78,11 +80,16 @@ def _(event: TopicsDeleted, facts: ClusterFacts) -> Decision:
 
 @_decide.register
 def _(event: TopicsFound, facts: ClusterFacts) -> Decision:
-    """Take topics up that a tool made: ids where they have none, a leader for each partition."""
+    """Take up what a tool made, topics and partitions of those that there were: ids where they
+    have none, a leader for each partition."""
     found: list[Change] = []
     for read in event.topics:
+        if read.name in facts.deleting:
+            continue
         topic = facts.topics.get(read.name)
-        if topic is None:
+        if topic is None or _has_more(read, topic):
+            if topic is not None:  # of its states we may have heard more since it was read
+                read = replace(topic, node=read.node, version=read.version)
             taken = changes.adoption(read, event.ids[read.name])
             topic = taken.created or read
             found.append(taken)
@@ -91,6 +98,12 @@ def _(event: TopicsFound, facts: ClusterFacts) -> Decision:
             if after.leader != NO_LEADER:
                 found.append(changes.state_change(facts, topic, index, after))
     return Decision(tuple(found))
+
+
+def _has_more(read: StoredTopic, known: StoredTopic) -> bool:
+    return (
+        read.version > known.version and read.node.partitions.keys() > known.node.partitions.keys()
+    )
 
 
 @_decide.register

@@ -120,12 +120,13 @@ def moved_from(
 ) -> PartitionState | None:
     """Return the partition's state once a broker that shuts down has handed it over.
 
-    None: it stays as it is; so does what nobody else in sync could lead.
+    None: it stays as it is; so does what nobody else in sync could lead, and what nobody leads:
+    the last of its ISR have what was acknowledged.
     """
     partition = TopicPartition(topic.name, index)
     state = topic.states.get(index, NEVER_LED)
     others = tuple(broker for broker in state.isr if broker != leaving)
-    if leaving not in state.isr or not others:
+    if state.leader == NO_LEADER or leaving not in state.isr or not others:
         return None
     if state.leader != leaving:
         return state._replace(isr=others, leader_epoch=LeaderEpoch(state.leader_epoch + 1))

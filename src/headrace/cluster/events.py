@@ -31,7 +31,7 @@ class TopicsDeleted(NamedTuple):
 
 
 class TopicsFound(NamedTuple):
-    """Topics are in the store that a tool made."""
+    """Topics are in the store that a tool made, or gave more partitions."""
 
     topics: Sequence[StoredTopic]
     ids: Mapping[str, bytes]

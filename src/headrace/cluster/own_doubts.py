@@ -29,6 +29,9 @@ _logger = logging.getLogger(__name__)
 
 FLUSHED, UNFLUSHED, UNCLEAN = "flushed", "unflushed", "unclean"
 
+UNKNOWN = "unknown"
+"""In place of the ids of directories that there may have been."""
+
 
 class Note(NamedTuple):
     """What a directory's file says."""
@@ -81,8 +84,10 @@ class OwnDoubts:
             self._ids[directory.path] = directory_id
         together = {directory_id for note in found.values() for directory_id in note.together}
         self._gone = together - set(self._ids.values())
-        self._whole = bool(found) and not self._gone
-        if self._gone:
+        if not found:  # nobody knows what there was: so says the file until that is settled
+            self._gone = {UNKNOWN}
+        self._whole = not self._gone
+        if found and self._gone:
             _logger.error(
                 "log.dirs: %d directories that this broker had are gone: replicas that are missing"
                 " lead nothing; where others have them they are fetched", len(self._gone),

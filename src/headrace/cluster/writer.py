@@ -102,14 +102,17 @@ class Writer:
         if not self._uncertain:
             return []
         names = list(self._uncertain)
-        found = await self._catalog.topics(names)
+        found = await self._catalog.topics(names, passed_over=self._facts.passed_over)
         deleting = set(await self._catalog.deletions())
+        absent = [name for name in names if name not in found]
+        orphans = await self._catalog.config_versions(absent) if absent else {}
         self._uncertain.clear()
         news: list[Change] = []
         for name in names:
             former, topic = self._facts.topics.get(name), found.get(name)
             if topic is None:
                 self._facts.forget(name)
+                self._facts.orphan_configs.pop(name, None)
                 continue
             self._facts.topics[name] = topic
             if name in deleting:
@@ -125,6 +128,7 @@ class Writer:
                     is_new = topic.versions[index] == 0
                     replicas = topic.node.partitions[index]
                     news.append(changes.reminder(topic, (index,), replicas, is_new=is_new))
+        self._facts.orphan_configs |= orphans
         return news
 
 

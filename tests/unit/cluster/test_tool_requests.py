@@ -234,7 +234,7 @@ def test_elections_and_moves_asked_for_in_the_store_are_done_and_removed() -> No
         await until(lambda: "reassign_partitions" not in children(cluster, "/admin"))
         await tool.create(znodes.ELECTIONS, request(("t", 0, None), ("t", 7, None)))
         await until(lambda: image.topics["t"].partitions[0].leader == TWO)
-        assert image.topics["t"].partitions[1].leader == ONE
+        assert image.topics["t"].partitions[1].replicas == (TWO, ZERO)
         await until(lambda: "preferred_replica_election" not in children(cluster, "/admin"))
 
     play(story)
@@ -259,5 +259,53 @@ def test_what_was_asked_for_while_there_was_no_controller_its_successor_does() -
         await until(lambda: ("old", 0) in cluster.brokers[1].broker.partitions)
         partition = cluster.brokers[1].broker.image.topics["t"].partitions[0]
         assert partition.replicas == (TWO, ONE)
+
+    play(story)
+
+
+def test_moves_stay_asked_for_in_the_store_until_they_have_ended() -> None:
+    async def story(cluster: SimCluster, tool: EnsembleSession) -> None:
+        await made(cluster, (1, 2), (1, 0))
+        cluster.network.cut("broker-2", "broker-1")  # what is moved to 2 does not arrive
+        moves = request(("t", 0, [2, 1]), ("t", 1, [2, 1]), ("nope", 0, [1]))
+        await tool.create(znodes.REASSIGNMENTS, moves)
+        await until(lambda: cluster.ensemble.tree.get(znodes.REASSIGNMENTS).version == 1)
+        left = cluster.ensemble.tree.get(znodes.REASSIGNMENTS).value
+        assert json.loads(left)["partitions"] == [
+            {"topic": "t", "partition": 1, "replicas": [2, 1]}
+        ]
+        await cluster.stop(0)  # the next controller knows of it
+        await until(lambda: cluster.brokers[1].controller.is_controller
+                    or cluster.brokers[2].controller.is_controller)  # fmt: skip
+        await settled()
+        assert "reassign_partitions" in children(cluster, "/admin")
+        cluster.network.mend("broker-2", "broker-1")
+        await until(lambda: "reassign_partitions" not in children(cluster, "/admin"))
+        held = cluster.brokers[1].broker.image.topics["t"].partitions[1]
+        assert held.replicas == (TWO, ONE)
+
+    play(story)
+
+
+def test_partitions_that_a_tool_adds_to_a_topic_are_led_and_it_keeps_its_id() -> None:
+    async def story(cluster: SimCluster, tool: EnsembleSession) -> None:
+        await made(cluster, (1, 2))
+        topic_id = cluster.brokers[0].broker.image.topics["t"].topic_id
+        path = znodes.topic_path("t")
+        await tool.set(path, b'{"version":1,"partitions":{"0":[1,2],"1":[2,0]}}')
+        await until(lambda: ("t", 1) in cluster.brokers[2].broker.partitions)
+        await cluster.stop(0)  # also under the next controller
+        await until(lambda: cluster.brokers[1].controller.is_controller
+                    or cluster.brokers[2].controller.is_controller)  # fmt: skip
+        await settled()
+        node = znodes.decode_topic(path, (await tool.get(path)).value)
+        assert node.topic_id == topic_id
+        grown = node._replace(partitions={**node.partitions, 2: (TWO, ONE)})
+        await tool.set(path, znodes.encode_topic(grown))
+        await until(lambda: ("t", 2) in cluster.brokers[2].broker.partitions)
+        shown = cluster.brokers[1].broker.image.topics["t"]
+        assert [partition.leader for partition in shown.partitions] == [ONE, TWO, TWO]
+        assert shown.topic_id == topic_id
+        await cluster.controller().create_partitions("t", 4)
 
     play(story)

@@ -268,3 +268,31 @@ def test_who_is_the_controller_no_more_is_told_so() -> None:
         assert refused.value.code is ErrorCode.NOT_CONTROLLER
 
     play(story)
+
+
+def test_settings_that_a_topic_left_behind_are_replaced_by_the_new_ones() -> None:
+    async def story(here: Here) -> None:
+        path = znodes.topic_config_path("b")
+        await here.other.store.create(path, znodes.encode_config({"retention.ms": "1"}))
+        outcome = Outcome()
+        await here.writer.carry_out(TopicsCreated([topic("a"), topic("b")]), outcome)
+        assert [change.topic for change in outcome.taken] == ["a", "b"]
+        assert (await here.other.topics())["b"].config == {}
+        assert here.facts.orphan_configs == {}
+
+    play(story)
+
+
+def test_a_topic_that_somebody_wrote_without_sense_is_passed_over() -> None:
+    async def story(here: Here) -> None:
+        async def scrawl() -> None:
+            await here.other.store.create(znodes.topic_path("b"), b"of no sense")
+
+        here.store.before.append(scrawl)
+        outcome = Outcome()
+        await here.writer.carry_out(TopicsCreated([topic("a"), topic("b")]), outcome)
+        assert [change.topic for change in outcome.taken] == ["a"]
+        assert outcome.refused == {TopicPartition("b", -1): ErrorCode.TOPIC_ALREADY_EXISTS}
+        assert here.facts.passed_over == ["b"]
+
+    play(story)

@@ -277,7 +277,7 @@ def test_orders_that_come_before_the_answer_count() -> None:
     assert here.term.maximal == {L, B}
     here.fetch(A)
     here.clock.turn()
-    assert here.asked[1][0][2:4] == (6, (L, A, B))
+    assert here.asked[1][0][2:4] == (6, (L, B, A))
 
 
 def test_a_partition_that_is_led_no_more_is_not_asked_for() -> None:
