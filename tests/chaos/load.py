@@ -12,10 +12,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Message, Producer
+from confluent_kafka import Consumer, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -280,11 +281,14 @@ class Load:
         counts = {index: len(found) for index, found in self.history.acknowledged.items()}
         deadline = time.monotonic() + DRAIN_SECONDS_MAX
         while time.monotonic() < deadline:
-            found = consumer.committed(wanted, 30)
-            if all(counts.get(one.partition, 0) <= one.offset for one in found):
-                break
+            with suppress(KafkaException):  # its coordinator may be about to move
+                found = consumer.committed(wanted, 30)
+                if all(counts.get(one.partition, 0) <= one.offset for one in found):
+                    break
             self.tend()
             time.sleep(0.1)
+        else:
+            self.problems.append(f"not all was copied within {DRAIN_SECONDS_MAX} s of the end")
         consumer.close()
 
     def _read_all(self, places: list[tuple[str, int]]) -> list[Message]:

@@ -13,6 +13,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from confluent_kafka import KafkaException
+
 from tests.chaos.cluster import Ground, ground
 from tests.chaos.namespaces import NoNamespaces
 from tests.chaos.nemesis import NEMESES, Nemesis
@@ -107,7 +109,7 @@ def main() -> int:
     except NoNamespaces as error:
         print(f"chaos: no network of namespaces can be made here: {error}")
         return 1
-    except AssertionError as error:
+    except (AssertionError, KafkaException) as error:
         held = False
         print(f"  {error}")
     if held:

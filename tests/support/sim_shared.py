@@ -8,6 +8,8 @@ from collections import Counter
 from contextlib import suppress
 from typing import NamedTuple
 
+from headrace.testing.sim.replica_faults import Faults
+
 from headrace.client.admin import alter_configs, create_topic
 from headrace.client.client import Client
 from headrace.client.producer import Producer
@@ -15,7 +17,6 @@ from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.replica_faults import Faults
 from headrace.testing.sim.replica_watch import Broken
 from headrace.testing.sim.world import WALL_MS
 from tests.support.sim_share import ACCEPT, GROUP_RESOURCE, RELEASE, Held, SimShareMember
