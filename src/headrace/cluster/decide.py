@@ -50,12 +50,15 @@ def _decide(event: Event, facts: ClusterFacts) -> Decision:
 @_decide.register
 def _(event: TopicsCreated, facts: ClusterFacts) -> Decision:
     """Refuse a name that is taken, or still being deleted (partition -1)."""
-    made = [topic for topic in event.topics if topic.name not in facts.topics]
-    taken = [topic.name for topic in event.topics if topic.name in facts.topics]
-    return Decision(
-        tuple(changes.creation(facts, topic) for topic in made),
-        {TopicPartition(name, -1): ErrorCode.TOPIC_ALREADY_EXISTS for name in taken},
-    )
+    found: list[Change] = []
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for topic in event.topics:
+        known = facts.topics.get(topic.name)
+        if known is None or known.node.topic_id == topic.node.topic_id:
+            found += changes.creations(facts, topic)
+        else:
+            refused[TopicPartition(topic.name, -1)] = ErrorCode.TOPIC_ALREADY_EXISTS
+    return Decision(tuple(found), refused)
 
 
 @_decide.register
