@@ -109,7 +109,8 @@ class Cluster(ABC):
             wanted = NewTopic(topic, partitions, replica_assignment=assignment, config=settings)
         admin = self.admin()
         try:
-            admin.create_topics([wanted], operation_timeout=60)[topic].result(120)
+            made = admin.create_topics([wanted], operation_timeout=60, request_timeout=120)
+            made[topic].result(130)
         except KafkaException as error:  # it comes to be all the same
             if error.args[0].code() != KafkaError.REQUEST_TIMED_OUT:
                 raise

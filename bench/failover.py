@@ -129,12 +129,10 @@ def come_back(cluster: Cluster, number: int, partitions: int) -> None:
     cluster.until_in_sync(TOPIC, partitions)
     admin = cluster.admin()
     try:
-        found = admin.elect_leaders(ElectionType.PREFERRED).result(60)
+        admin.elect_leaders(ElectionType.PREFERRED).result(60)
     except KafkaException as error:
         if error.args[0].code() != KafkaError.ELECTION_NOT_NEEDED:
             raise
-        found = {}
-    del found
     until(
         lambda: any(leader == number for leader, _ in cluster.in_sync(TOPIC).values()),
         f"broker {number} leads again",

@@ -1,6 +1,6 @@
 """Changes of topics as operations of the store and orders to brokers. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -13,18 +13,59 @@ from headrace.cluster.znodes import PartitionState, TopicNode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.store import Create, Operation, Set
 
+PARTITIONS_PER_CHANGE = 400
+"""A topic of more partitions is made by several changes: each is to fit into what ZooKeeper takes
+at once, 1 MiB, whatever the topic's name."""
 DELETED_EPOCH = LeaderEpoch(-2)
 """The leader epoch of orders about a topic that is being deleted: no later one comes (Kafka's)."""
 
 
+def creations(facts: ClusterFacts, topic: StoredTopic) -> list[Change]:
+    """Return the changes that create a new topic, of many partitions by and by.
+
+    The first has the topic exist with all its partitions; where `facts` have it begun, those that
+    are left. If its controller goes before the last, the next one finds partitions that nobody has
+    led, and gives them a leader.
+    """
+    known = facts.topics.get(topic.name)
+    if known is not None and topic.name in facts.deleting:
+        return []
+    states = [
+        (index, state)
+        for index, state in topic.states.items()
+        if known is None or index not in known.states
+    ]
+    parts = [
+        states[at : at + PARTITIONS_PER_CHANGE]
+        for at in range(0, len(states), PARTITIONS_PER_CHANGE)
+    ]
+    found = [_more_partitions(facts, topic, some) for some in parts]
+    if known is None:
+        first = parts[0] if parts else []
+        begun = replace(topic, states=dict(first), versions={index: 0 for index, _ in first})
+        found[:1] = [creation(facts, begun)]
+    return found
+
+
+def _more_partitions(
+    facts: ClusterFacts, topic: StoredTopic, states: Sequence[tuple[int, PartitionState]]
+) -> Change:
+    operations: list[Operation] = []
+    orders: list[tuple[BrokerId, Order]] = []
+    for index, state in states:
+        operations += _new_partition(facts, topic.name, index, state)
+        orders += orders_of(topic, index, state, 0, is_new=True)
+    return Change(topic.name, tuple(operations), states=tuple(states), orders=tuple(orders))
+
+
 def creation(facts: ClusterFacts, topic: StoredTopic) -> Change:
-    """Return the change that creates a new topic."""
+    """Return the change that creates a new topic, and those partitions that have a state."""
     operations: list[Operation] = [
         Create(znodes.topic_path(topic.name), znodes.encode_topic(topic.node)),
         Create(znodes.partitions_path(topic.name), b""),
     ]
-    for index in topic.node.partitions:
-        operations += _new_partition(facts, topic.name, index, topic.states[index])
+    for index, state in topic.states.items():
+        operations += _new_partition(facts, topic.name, index, state)
     path, config = znodes.topic_config_path(topic.name), znodes.encode_config(topic.config)
     left = facts.orphan_configs.get(topic.name)  # by a deletion that was cut short, or by a tool
     operations.append(Create(path, config) if left is None else Set(path, config, left))
@@ -52,15 +93,9 @@ def growth(
     more = dict(enumerate(added, len(topic.node.partitions)))
     node = topic.node._replace(partitions={**topic.node.partitions, **more})
     states = tuple((index, first_state(replicas)) for index, replicas in more.items())
-    operations = [_put_node(topic, node)]
-    grown = replace(topic, node=node)
-    orders: list[tuple[BrokerId, Order]] = []
-    for index, state in states:
-        operations += _new_partition(facts, topic.name, index, state)
-        orders += orders_of(grown, index, state, 0, is_new=True)
-    return Change(
-        topic.name, tuple(operations), node=node, grown=True, states=states, orders=tuple(orders)
-    )
+    more_of_it = _more_partitions(facts, replace(topic, node=node), states)
+    operations = (_put_node(topic, node), *more_of_it.operations)
+    return more_of_it._replace(operations=operations, node=node, grown=True)
 
 
 def deletion(topic: StoredTopic, *, marked: bool = False) -> Change:

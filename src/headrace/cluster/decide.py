@@ -52,13 +52,16 @@ def _decide(event: Event, facts: ClusterFacts) -> Decision:
 @_decide.register
 def _(event: TopicsCreated, facts: ClusterFacts) -> Decision:
     """Refuse a name that is taken, still being deleted, or not understood (partition -1)."""
-    known = facts.topics.keys() | facts.passed_over
-    made = [topic for topic in event.topics if topic.name not in known]
-    taken = [topic.name for topic in event.topics if topic.name in known]
-    return Decision(
-        tuple(changes.creation(facts, topic) for topic in made),
-        {TopicPartition(name, -1): ErrorCode.TOPIC_ALREADY_EXISTS for name in taken},
-    )
+    found: list[Change] = []
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for topic in event.topics:
+        known = facts.topics.get(topic.name)
+        is_same = known is None or known.node.topic_id == topic.node.topic_id
+        if is_same and topic.name not in facts.passed_over:
+            found += changes.creations(facts, topic)
+        else:
+            refused[TopicPartition(topic.name, -1)] = ErrorCode.TOPIC_ALREADY_EXISTS
+    return Decision(tuple(found), refused)
 
 
 @_decide.register

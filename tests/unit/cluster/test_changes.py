@@ -2,6 +2,7 @@
 
 from headrace.broker.metadata_image import NO_LEADER, BrokerInfo
 from headrace.cluster import changes, elections, reassignment, znodes
+from headrace.cluster.catalog import OPERATIONS_PER_MULTI
 from headrace.cluster.cluster_facts import Change, ClusterFacts
 from headrace.cluster.orders import Follow, Lead, Replication, Stop
 from headrace.cluster.stored_topic import StoredTopic
@@ -9,6 +10,7 @@ from headrace.cluster.topic_creation import Planned
 from headrace.cluster.znodes import PartitionState, TopicNode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.store import Create, Operation, Set
+from headrace.posix.zookeeper.zookeeper_store import check_sizes
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
 T0 = TopicPartition("t", 0)
@@ -54,6 +56,34 @@ def test_a_new_topic_is_all_of_its_nodes_its_settings_last() -> None:
     other = TopicPartition("t", 1)
     second = Replication(other, ID, TWO, LeaderEpoch(0), (TWO,), (TWO,), 0, True)
     assert change.orders == ((ONE, Lead(first)), (TWO, Follow(first)), (TWO, Lead(second)))
+
+
+def test_a_topic_of_many_partitions_is_made_by_changes_that_fit_and_is_whole_after_them() -> None:
+    most = changes.PARTITIONS_PER_CHANGE
+    name, count = "t" * 249, 2 * most + 1
+    made = StoredTopic.of_plan(Planned(name, ((ONE, TWO, THREE),) * count, {}), ID)
+    facts = facts_of(topic(ONE))
+    paths: list[str] = []
+    orders: list[int] = []
+    while left := changes.creations(facts, made):  # as after a change by another
+        change = left[0]
+        check_sizes(change.operations)
+        assert len(change.operations) <= OPERATIONS_PER_MULTI
+        paths += [operation.path for operation in change.operations]
+        orders.append(len(change.orders))
+        assert len(orders) <= 3, "it is never done"
+        facts.take(change)
+    assert orders == [3 * most, 3 * most, 3]
+    assert len(set(paths)) == len(paths) == 2 * count + 3
+    assert facts.topics[name] == made
+
+
+def test_a_topic_that_is_to_go_is_made_no_further() -> None:
+    made = StoredTopic.of_plan(Planned("u", ((ONE,),) * 500, {}), ID)
+    facts = facts_of(topic(ONE))
+    facts.take(changes.creations(facts, made)[0])
+    facts.deleting.add("u")
+    assert changes.creations(facts, made) == []
 
 
 def test_a_grown_topic_is_its_node_and_those_of_its_new_partitions() -> None:

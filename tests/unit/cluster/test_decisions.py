@@ -322,10 +322,11 @@ def test_a_topic_grows_behind_the_partitions_it_has_unless_it_has_grown_meanwhil
 
 def test_a_name_that_is_taken_is_refused_and_the_others_are_made() -> None:
     made = StoredTopic.of_plan(Planned("new", ((ONE, TWO), (TWO,)), {"k": "v"}), b"n" * 16)
-    decision = decide(facts_of(topic(state(ONE, ONE))), TopicsCreated([topic(NEVER_LED), made]))
+    taken = StoredTopic.of_plan(Planned("t", ((ONE,),), {}), b"t" * 16)
+    decision = decide(facts_of(topic(state(ONE, ONE))), TopicsCreated([taken, made]))
     (change,) = decision.changes
     assert decision.refused == {TopicPartition("t", -1): E.TOPIC_ALREADY_EXISTS}
-    assert change.created is made
+    assert change.created == made
     assert made.states == {0: state(ONE, ONE, TWO, epoch=0), 1: state(TWO, TWO, epoch=0)}
     assert made.versions == {0: 0, 1: 0}
     assert (made.version, len(change.operations)) == (0, 7)

@@ -97,7 +97,7 @@ def test_a_topic_that_is_there_is_refused_and_the_others_are_made() -> None:
     async def story(here: Here) -> None:
         await here.writer.carry_out(TopicsCreated([topic("a")]), Outcome())
         outcome = Outcome()
-        await here.writer.carry_out(TopicsCreated([topic("a"), topic("b")]), outcome)
+        await here.writer.carry_out(TopicsCreated([topic("a", number=2), topic("b")]), outcome)
         assert [change.topic for change in outcome.taken] == ["b"]
         assert outcome.refused == {TopicPartition("a", -1): ErrorCode.TOPIC_ALREADY_EXISTS}
 
@@ -167,11 +167,31 @@ def test_what_was_written_before_another_was_faster_is_not_refused_as_there() ->
 
         here.store.before += [nothing, changed]
         outcome = Outcome()
-        large = [topic("a", 500), topic("b", 500, 2)]
+        large = [topic("a", 400), topic("b", 400, 2)]
         await here.writer.carry_out(TopicsCreated(large), outcome)
         assert [change.topic for change in outcome.taken] == ["a", "b"]
         assert outcome.refused == {}
         assert len(here.store.sizes) == 3
+
+    play(story)
+
+
+def test_a_topic_that_was_half_made_when_another_was_faster_is_made_whole() -> None:
+    async def story(here: Here) -> None:
+        async def nothing() -> None:
+            return
+
+        async def changed() -> None:
+            raise BadVersion("/brokers/topics/a")
+
+        here.store.before += [nothing, changed]
+        outcome = Outcome()
+        await here.writer.carry_out(TopicsCreated([topic("a", 1000)]), outcome)
+        assert outcome.refused == {}
+        made = [index for change in outcome.taken for index, _ in change.states]
+        assert made == list(range(changes.PARTITIONS_PER_CHANGE, 1000))
+        assert len((await here.catalog.topics(["a"]))["a"].states) == 1000
+        assert here.facts.topics["a"] == (await here.catalog.topics(["a"]))["a"]
 
     play(story)
 

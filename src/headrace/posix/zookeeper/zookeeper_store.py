@@ -285,7 +285,7 @@ class ZooKeeperStore(Store):
         wanted = list(operations)
         if not wanted:
             return []
-        _check_sizes(wanted)
+        check_sizes(wanted)
 
         def begin(client: Client) -> Any:
             transaction = client.transaction()
@@ -324,7 +324,7 @@ def _answer(answered: "asyncio.Future[Any]", answer: Any) -> None:
         answered.set_result(answer)
 
 
-def _check_sizes(operations: Sequence[Operation]) -> None:
+def check_sizes(operations: Sequence[Operation]) -> None:
     """Raise the error of what ZooKeeper would not take, or would break the connection for."""
     taken = 0
     for operation in operations:
