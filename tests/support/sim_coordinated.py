@@ -49,9 +49,11 @@ COMMITTED, ABORTED, UNKNOWN = "committed", "aborted", "unknown"
 class CoordinatorRequests(Requests):
     """Leaders of internal topics are moved too, and nothing is deleted."""
 
+    topics: tuple[str, ...] = (TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+
     async def _hand_over(self) -> None:
         self._ground.counts["elections asked for"] += 1
-        for topic in (TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+        for topic in self.topics:
             await self._ground.cluster.elect_preferred(topic)
 
     async def _delete_records(self) -> None:

@@ -8,17 +8,18 @@ from collections import Counter
 from contextlib import suppress
 from typing import NamedTuple
 
-from headrace.testing.sim.replica_faults import Faults
-
 from headrace.client.admin import alter_configs, create_topic
 from headrace.client.client import Client
 from headrace.client.producer import Producer
 from headrace.client.transport import ClientError
 from headrace.model.errors import ApiError
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
-from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.replica_watch import Broken
+from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
+from headrace.testing.sim.faults.ground import Ground
+from headrace.testing.sim.faults.swarm import Faults
+from headrace.testing.sim.replica_watch import Broken, ReplicaWatch
 from headrace.testing.sim.world import WALL_MS
+from tests.support.sim_coordinated import FAULTS, CoordinatorRequests
 from tests.support.sim_share import ACCEPT, GROUP_RESOURCE, RELEASE, Held, SimShareMember
 
 TOPIC, GROUP = "work", "workers"
@@ -39,16 +40,10 @@ Record = tuple[int, int]
 """Partition and offset."""
 
 
-class ShareFaults(Faults):
-    """The faults of replicas; leaders of internal topics are moved too, and nothing is deleted."""
+class ShareRequests(CoordinatorRequests):
+    """The same of share groups' topics."""
 
-    async def _hand_over(self) -> None:
-        self.counts["elections asked for"] += 1
-        for topic in (TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC):
-            await self._cluster.elect_preferred(topic)
-
-    async def _delete_records(self) -> None:
-        await self._hand_over()
+    topics = (TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC)
 
 
 class Told(NamedTuple):
@@ -126,7 +121,9 @@ async def shared_records(cluster: SimCluster) -> Told:
     await _started(cluster)
     ledger = Ledger()
     workers = [Worker(cluster, number, ledger) for number in range(3)]
-    faults = ShareFaults(cluster, BROKERS, TOPIC)
+    watch = ReplicaWatch(cluster, TOPIC, PARTS, BROKERS)
+    ground = Ground(cluster, BROKERS, ["w-0", "w-1", "w-2"], watch, LAG_SECONDS)
+    faults = Faults(ground, ShareRequests, FAULTS)
     loop = asyncio.get_running_loop()
     writing = loop.create_task(_write(cluster))
     working = [loop.create_task(worker.go_on()) for worker in workers]
@@ -148,7 +145,7 @@ async def shared_records(cluster: SimCluster) -> Told:
     if lost:
         raise Broken(f"{lost} are never delivered, and were never accepted")
     in_doubt = len(ledger.in_doubt - ledger.accepted)
-    told = Told(faults.counts, len(written), len(ledger.accepted), in_doubt, _epochs(cluster))
+    told = Told(ground.counts, len(written), len(ledger.accepted), in_doubt, _epochs(cluster))
     await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
     return told
 
