@@ -1,5 +1,5 @@
-"""Three brokers hold all of a topic while power, disks, links, time and sessions fail them: what was
-acknowledged is not lost, and all replicas are equal. Rules of replication left out are found."""
+"""Three brokers hold all of a topic while power, disks, links, time and sessions fail them: what
+was acknowledged is not lost, and replicas are equal. Rules of replication left out are found."""
 
 from collections import Counter
 from collections.abc import Collection
