@@ -113,7 +113,6 @@ def _summary(found: Iterable[Verdict], failed: int) -> str:
     elections = sum(each.elections for each in told)
     return (
         f"{len(cpu)} seeds, {failed} failed; {acknowledged} acknowledged, {least} at least;"
-        f" {elections} elections, {fewest} at least;"
-        f" {sum(cpu) / max(len(cpu), 1):.2f} CPU seconds a seed,"
-        f" {max(cpu, default=0):.2f} at most\n"
+        f" {elections} elections, {fewest} at least; CPU seconds a seed:"
+        f" {sum(cpu) / max(len(cpu), 1):.2f}, {max(cpu, default=0):.2f} at most\n"
     )
