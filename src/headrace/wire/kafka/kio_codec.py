@@ -38,6 +38,9 @@ def _import_kio() -> None:
         sys.modules["hypothesis"] = cast("ModuleType", None)  # to import it raises ImportError
     try:
         import_module("kio.static.primitive")
+        # It imports packages of headers, schemas the modules within them: two threads that came in
+        # by one each would wait for each other, and the import machinery ends one as a deadlock.
+        import_module("kio.serial")
     finally:
         if unwanted:
             del sys.modules["hypothesis"]
