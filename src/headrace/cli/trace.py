@@ -1,6 +1,5 @@
 """`headrace trace`: replication step by step, with HW and LEO of each replica."""
 
-import logging
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -8,6 +7,7 @@ from cyclopts import Parameter
 from headrace.cli.broker_options import BrokerOptions, Json, check_seconds
 from headrace.cli.failure import EXIT_NOT_FOUND, CommandError, UsageError
 from headrace.cli.output import print_columns, print_json, print_line, print_table
+from headrace.observe.logs import silenced
 
 if TYPE_CHECKING:
     from headrace.testing.sim.textbook_cases import Case
@@ -68,9 +68,8 @@ def _play(name: str, seed: int, *, json: bool) -> None:
     from headrace.testing.sim.textbook_cases import play_case
 
     case = _case(name)
-    # What the simulated brokers log is of no cluster that anybody runs.
-    logging.getLogger("headrace").setLevel(logging.CRITICAL)
-    steps = play_case(case, seed).trace
+    with silenced("headrace"):  # what simulated brokers log is of no cluster that anybody runs
+        steps = play_case(case, seed).trace
     if json:
         print_json({"case": name, "seed": seed, "shows": case.shows, "steps": steps.as_json()})
         return

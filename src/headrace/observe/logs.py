@@ -8,6 +8,8 @@ its own: control characters are written as escapes. A bug's traceback follows, i
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -90,6 +92,20 @@ def set_level(name: str, level: str | None) -> None:
     """Give a logger a level of LOGGER_LEVELS; None: it follows the one above it again."""
     logger = logging.getLogger(None if name == ROOT_LOGGER else name)
     logger.setLevel(logging.NOTSET if level is None else LOGGER_LEVELS[level])
+
+
+@contextmanager
+def silenced(*names: str, below: int = logging.CRITICAL) -> Iterator[None]:
+    """Have these loggers say nothing below a level; afterwards what they said before."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(below)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def set_up(level: str = "info", stream: TextIO | None = None) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection
 
 from headrace.config.broker import BrokerConfig
 from headrace.model.errors import ConfigError
+from headrace.observe.logs import silenced
 from headrace.posix.store.embedded_store import StoreFile
 from headrace.server.assembly import Server
 from headrace.server.real_world import RealWorld
@@ -72,15 +73,17 @@ class LocalCluster:
 
     async def stop(self) -> None:
         """Stop them cleanly: the controller last, so that somebody decides until then."""
-        for name in _AMONG_BROKERS:
-            # That another is not heard of any more is no news while all stop.
-            logging.getLogger(name).setLevel(logging.ERROR)
+        # That another is not heard of any more is no news while all stop.
+        with silenced(*_AMONG_BROKERS, below=logging.ERROR):
+            await self._stop_in_turn()
+        self.servers.clear()
+        if self._file is not None:
+            await self._file.close()
+            self._file = None
+
+    async def _stop_in_turn(self) -> None:
         order = sorted(self.servers, key=lambda server: server.controller.is_controller)
         for server in order:
             if server is order[-1]:  # nobody is left to hand over to
                 server.config = server.config.updated({"controlled.shutdown.enable": False})
             await server.stop()
-        self.servers.clear()
-        if self._file is not None:
-            await self._file.close()
-            self._file = None

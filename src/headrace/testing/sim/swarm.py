@@ -33,13 +33,16 @@ class Verdict(NamedTuple):
 
 def judged(seed: int) -> Verdict:
     """Play one seed and judge it."""
-    logging.getLogger("headrace").propagate = False  # what is logged with a trace fails the seed
-    began = _cpu_seconds()
+    logger = logging.getLogger("headrace")
+    began, passed_on = _cpu_seconds(), logger.propagate
+    logger.propagate = False  # what is logged with a trace fails the seed
     try:
         told, history = play(replicated_work, seed)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is this seed's failure
         failure = f"{type(error).__name__}: {error}"
         return Verdict(seed, None, failure, "", _cpu_seconds() - began)
+    finally:
+        logger.propagate = passed_on
     failure = _too_little(told)
     return Verdict(seed, told, failure, history.digest(), _cpu_seconds() - began)
 
