@@ -158,29 +158,49 @@ class Plain:
             raise Broken(f"{least} was acknowledged to the group, {offset} is there")
 
 
+Owners = dict[tuple[int, TopicPartition], str]
+"""By generation and partition, the member that was given it."""
+
+
 class Reader:
     """A member of a group: it comes back whenever it must, and commits what only it may."""
 
-    def __init__(self, cluster: SimCluster, number: int, acknowledged: dict[int, int]) -> None:
-        """`acknowledged`: of all members, by partition."""
+    def __init__(
+        self, cluster: SimCluster, number: int, acknowledged: dict[int, int], owners: Owners
+    ) -> None:
+        """`acknowledged`: of all members, by partition. `owners`: all that any was given."""
         self.client = _client(cluster, f"member-{number}")
         self.member = Member(
             self.client, "members", [TOPIC], session_seconds=6.0, rebalance_seconds=5.0
         )
         self.acknowledged = acknowledged
+        self.owners = owners
+        self.given: Sequence[TopicPartition] = ()
+        """What it owns in its member's generation, as far as it knows."""
         self.generations = 0
 
     async def go_on(self) -> None:
         """Take part in one generation after the other, until cancelled."""
         while True:
             try:
-                given = await self.member.join()
+                self.given = ()
+                self.given = await self.member.join()
+                self._own()
                 self.generations += 1
                 while await self.member.heartbeat():
-                    await self._commit_next(given)
+                    await self._commit_next(self.given)
                     await asyncio.sleep(0.2)
             except (ApiError, ClientError):
                 await asyncio.sleep(0.2)
+
+    def _own(self) -> None:
+        """Note what this member was given. Broken where another was in the same generation (G9)."""
+        for partition in self.given:
+            owner = (self.member.generation, partition)
+            if self.owners.setdefault(owner, self.member.member_id) != self.member.member_id:
+                raise Broken(
+                    f"G9: {owner} is owned by {self.owners[owner]} and {self.member.member_id}"
+                )
 
     async def _commit_next(self, given: Sequence[TopicPartition]) -> None:
         """Commit an offset later than all that were acknowledged. Broken where those are lost."""
@@ -200,38 +220,19 @@ async def coordinated_work(cluster: SimCluster) -> Told:
     works = [Work(cluster, number) for number in range(2)]
     plain = Plain(cluster)
     acknowledged: dict[int, int] = {}
-    readers = [Reader(cluster, number, acknowledged) for number in range(2)]
+    owners: Owners = {}
+    readers = [Reader(cluster, number, acknowledged, owners) for number in range(2)]
     watch = ReplicaWatch(cluster, TOPIC, len(PARTITIONS), BROKERS)
     ground = Ground(cluster, BROKERS, ["producer-0", "producer-1"], watch, LAG_SECONDS)
     faults = Faults(ground, CoordinatorRequests, FAULTS)
     loop = asyncio.get_running_loop()
-    running = [
-        loop.create_task(plain.go_on()),
-        *(loop.create_task(work.go_on()) for work in works),
-        *(loop.create_task(reader.go_on()) for reader in readers),
-    ]
-    happening = loop.create_task(faults.happen(FAULT_SECONDS))
-    await asyncio.wait([happening, *running], return_when=asyncio.FIRST_COMPLETED)
-    for task in (*running, happening):
-        if task.done():
-            task.result()
-        task.cancel()
-    await asyncio.wait([happening, *running])
-    for client in (
-        plain.client,
-        *(work.client for work in works),
-        *(reader.client for reader in readers),
-    ):
-        client.retry_seconds = MEND_SECONDS_MAX
-    try:
-        for work in works:
-            await work.producer.init()
-        await plain.look()
-        given = await asyncio.gather(*(reader.member.join() for reader in readers))
-    except (ApiError, ClientError) as error:
-        raise Broken(f"not well again after {MEND_SECONDS_MAX} s: {error}") from error
-    if sorted(partition for some in given for partition in some) != list(PARTITIONS):
-        raise Broken(f"the group's members were given {given}")
+    writing = [loop.create_task(each.go_on()) for each in (plain, *works)]
+    reading = [loop.create_task(reader.go_on()) for reader in readers]
+    await _done(loop.create_task(faults.happen(FAULT_SECONDS)), writing + reading)
+    await _ended(writing)
+    await _done(loop.create_task(_shared_out(readers, acknowledged)), reading)
+    await _ended(reading)
+    await _all_well(plain, works)
     read = await _read_all(cluster)
     for work in works:
         await work.judge(read)
@@ -241,6 +242,53 @@ async def coordinated_work(cluster: SimCluster) -> Told:
     cluster.history.add("counted", *sorted(counts.items()))
     await asyncio.gather(*(cluster.stop(number) for number in BROKERS))
     return told
+
+
+async def _done(work: "asyncio.Task[None]", others: "list[asyncio.Task[None]]") -> None:
+    """Wait until `work` is done; raises what one of the others raises before."""
+    await asyncio.wait([work, *others], return_when=asyncio.FIRST_COMPLETED)
+    for task in (*others, work):
+        if task.done():
+            task.result()
+
+
+async def _ended(tasks: "list[asyncio.Task[None]]") -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def _shared_out(readers: Sequence[Reader], acknowledged: dict[int, int]) -> None:
+    """Wait until the members commit all partitions in one generation. Broken where they never do.
+
+    For a while one may believe in a generation that has gone on without it.
+    """
+    loop = asyncio.get_running_loop()
+    until = loop.time() + MEND_SECONDS_MAX
+    before = acknowledged.copy()
+    while True:
+        given = [(reader.member.generation, reader.given) for reader in readers]
+        owned = sorted(partition for reader in readers for partition in reader.given)
+        committed_all = all(
+            acknowledged.get(index, -1) > before.get(index, -1) for _, index in PARTITIONS
+        )
+        if committed_all and owned == list(PARTITIONS) and len({each for each, _ in given}) == 1:
+            return
+        if loop.time() > until:
+            raise Broken(f"not well again after {MEND_SECONDS_MAX} s: members were given {given}")
+        await asyncio.sleep(0.1)
+
+
+async def _all_well(plain: Plain, works: Sequence[Work]) -> None:
+    """Abort what producers left open, and look at the plain group. Broken where that fails."""
+    for client in (plain.client, *(work.client for work in works)):
+        client.retry_seconds = MEND_SECONDS_MAX
+    try:
+        for work in works:
+            await work.producer.init()
+        await plain.look()
+    except (ApiError, ClientError) as error:
+        raise Broken(f"not well again after {MEND_SECONDS_MAX} s: {error}") from error
 
 
 async def _started(cluster: SimCluster) -> None:

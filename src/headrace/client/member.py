@@ -52,6 +52,8 @@ class Member:
         self.generation = -1
         self.assignment: Sequence[TopicPartition] = ()
         self._beat_at = 0.0
+        self._not_shared: Sequence[str] = ()
+        """Topics of the group that no broker's answer had when this member shared them out."""
 
     async def join(self) -> Sequence[TopicPartition]:
         """Take part in the next generation; returns the assignment."""
@@ -59,6 +61,7 @@ class Member:
             try:
                 joined = await self._ask_join()
                 self.generation = int(joined.generation_id)
+                self._not_shared = ()
                 shares = await self._share_out(joined) if joined.leader == self.member_id else {}
                 self.assignment = await self._ask_sync(joined, shares)
             except ApiError as error:
@@ -112,6 +115,7 @@ class Member:
             for name, topic in known.topics.items()
             if not topic.error_code
         }
+        self._not_shared = [name for name in topics if name not in counts]
         given = assign_ranges(members, counts)
         return {member: encode_assignment(partitions) for member, partitions in given.items()}
 
@@ -145,7 +149,11 @@ class Member:
         )
 
     async def heartbeat(self) -> bool:
-        """Say that this member lives, where it is time to; False: `join` again."""
+        """Say that this member lives, where it is time to; False: `join` again.
+
+        So it does too where it leads the group, and a topic is there that was not when it shared
+        them out: a broker that has just started knows of none.
+        """
         now = self.client.transport.now()
         if now - self._beat_at < self.session_seconds / 10:
             return True
@@ -171,7 +179,14 @@ class Member:
             check(code, f"group {self.group}")
             return True
 
-        return await self.client.retrying(attempt)
+        return await self.client.retrying(attempt) and not await self._finds_more()
+
+    async def _finds_more(self) -> bool:
+        """Tell whether a topic is known now that nobody was given."""
+        if not self._not_shared:
+            return False
+        known = await self.client.metadata(sorted({*self.topics, *self._not_shared}))
+        return any(not known.topics[name].error_code for name in self._not_shared)
 
     async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> bool:
         """Leave offsets for the group; False where this generation is over and they were not."""

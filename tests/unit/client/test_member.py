@@ -49,6 +49,26 @@ def test_a_member_that_was_put_out_is_told_by_its_next_heartbeat_and_joins_as_ne
     run(story())
 
 
+def test_a_topic_that_was_not_known_when_it_was_shared_out_is_shared_out_later(
+    client: Client,
+) -> None:
+    """The broker that was asked may have just been started, or the topic is made only now."""
+
+    async def story() -> None:
+        member = Member(client, "g", ["t", "late"], session_seconds=10)
+        assert len(await member.join()) == 2
+        member._beat_at -= 5
+        assert await member.heartbeat()
+        await admin.create_topic(client, "late", partitions=3)
+        member._beat_at -= 5
+        assert not await member.heartbeat()
+        assert len(await member.join()) == 5
+        member._beat_at -= 5
+        assert await member.heartbeat()
+
+    run(story())
+
+
 def test_commits_of_a_generation_that_is_over_are_said_not_to_be_made(client: Client) -> None:
     async def story() -> None:
         member = Member(client, "g", ["t"])

@@ -227,6 +227,31 @@ def test_clients_that_come_early_wait_to_be_accepted() -> None:
     play(1, story)
 
 
+def test_what_was_sent_by_a_connection_that_was_given_up_arrives_after_what_is_sent_later() -> None:
+    async def story(room: Room) -> None:
+        near, far = await room.pair()
+        room.network.cut("here", "there")
+        near.transport.write(b"first")
+        await asyncio.sleep(1)
+        room.network.strand("here", "there", 4)
+        room.network.mend("here", "there")
+        await asyncio.sleep(1)
+        assert len(near.lost) == 1
+        assert not far.lost
+        again, other = await room.pair()
+        again.transport.write(b"second")
+        await asyncio.sleep(0.5)
+        assert (far.got, other.got) == (b"", b"second")
+        await asyncio.sleep(2)
+        assert far.got == b"first"
+        far.transport.write(b"answer")
+        await asyncio.sleep(1)
+        assert len(far.lost) == 1
+
+    for seed in SEEDS:
+        play(seed, story)
+
+
 def test_a_port_is_one_listeners_until_he_closes() -> None:
     async def story(room: Room) -> None:
         there = room.network.machine("there")

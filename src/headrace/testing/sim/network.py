@@ -188,6 +188,16 @@ class SimNetwork:
                 transport.other.reset()
                 transport.reset()
 
+    def strand(self, sender: str, receiver: str, seconds: float) -> None:
+        """Have the sender give up its connections; what it sent by them arrives so much later.
+
+        What it sends by the next ones overtakes that.
+        """
+        self.history.add("strand", sender, receiver, seconds)
+        for transport in tuple(self._transports):
+            if transport.own.machine == sender and transport.peer.machine == receiver:
+                transport.strand(seconds)
+
     def cut_power(self, machine: str) -> None:
         """End all that a machine has, without telling it; the others hear of that from its next."""
         self.history.add("power", machine)

@@ -65,6 +65,8 @@ class SimTransport(asyncio.Transport):
         self._paused = False
         self._outstanding = 0
         """Bytes that the other end has not read."""
+        self._arrives_at = 0.0
+        """When what travels from here arrives at the earliest, in the loop's time."""
         self._on_the_way: deque[bytes | None] = deque()
         """What travels from here; None is the end."""
         self._unread: deque[bytes | None] = deque()
@@ -118,6 +120,14 @@ class SimTransport(asyncio.Transport):
         if self._begun:
             self._network.loop.call_soon(self._tell_lost, error)
 
+    def strand(self, seconds: float) -> None:
+        """End here alone, as one that waited too long; what is under way arrives that much later.
+
+        The other end takes it as if nothing had happened.
+        """
+        self._arrives_at = self._network.loop.time() + seconds
+        self.reset()
+
     def vanish(self) -> None:
         """End, and tell nobody here."""
         self._protocol = None
@@ -165,6 +175,10 @@ class SimTransport(asyncio.Transport):
         self._network.carry(self.own.machine, self.peer.machine, self._arrives)
 
     def _arrives(self) -> None:
+        loop = self._network.loop
+        if loop.time() < self._arrives_at:
+            loop.call_at(self._arrives_at, self._arrives)
+            return
         self.other.receive(self._on_the_way.popleft())
 
     def _pause_if_full(self) -> None:

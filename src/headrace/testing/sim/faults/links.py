@@ -55,6 +55,10 @@ class LinkFaults:
         self._network.break_links(machine(first), machine(second))
         self._network.break_links(machine(second), machine(first))
 
+    def strand(self, sender: int, receiver: int, seconds: float) -> None:
+        """Have what a broker has sent to another arrive later than what it will send."""
+        self._network.strand(machine(sender), machine(receiver), seconds)
+
     def hold(self, number: int) -> None:
         """Let nothing that a broker sends reach the others, until `release`."""
         for other in self._ground.brokers:

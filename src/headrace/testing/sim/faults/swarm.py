@@ -9,6 +9,7 @@ from headrace.testing.sim.faults.falls import Falls
 from headrace.testing.sim.faults.ground import Ground, Kind
 from headrace.testing.sim.faults.links import MANY_TIMES_SLOWER, LinkFaults
 from headrace.testing.sim.faults.machines import MachineFaults
+from headrace.testing.sim.faults.overtaken import Overtaken
 from headrace.testing.sim.faults.requests import Requests
 from headrace.testing.sim.faults.stores import StoreFaults
 
@@ -17,7 +18,8 @@ FAULTS = (
     "requests held over a kill", "disks full", "flushes failed", "flushes stalled", "clock jumps",
     "cut links", "slow links", "brokers cut off", "clients cut off", "slow controllers",
     "lost touch", "expired sessions", "store gone", "store slow", "toppled", "blackouts",
-    "fallen before the answer", "alone and out of touch", "elections asked for", "deletions",
+    "fallen before the answer", "alone and out of touch", "orders overtaken", "ISRs overtaken",
+    "elections asked for", "deletions",
 )  # fmt: skip
 """What they are counted under."""
 ELECTIONS_MIN = 2
@@ -54,8 +56,8 @@ class Faults:
         self._links = LinkFaults(ground)
         self._machines = MachineFaults(ground, self._links)
         falls = Falls(ground, self._machines, self._links)
-        stores, asked = StoreFaults(ground), requests(ground, self._links)
-        parts = (self._machines, self._links, stores, falls, asked)
+        stores, late = StoreFaults(ground), Overtaken(ground, self._links)
+        parts = (self._machines, self._links, stores, falls, late, requests(ground, self._links))
         kinds = {name: kind for part in parts for name, kind in part.kinds().items()}
         invariant(tuple(kinds) == FAULTS, f"each fault has its counter: {list(kinds)}")
         all_kinds = [kind for kind in kinds.items() if kind[0] in mix.kinds]

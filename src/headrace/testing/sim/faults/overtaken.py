@@ -1,0 +1,81 @@
+"""Words between a controller and a leader that arrive later than what was said after them.
+
+Who waited too long for an answer gives the connection up and says it again by another; what it had
+sent is taken later, when it is out of date.
+"""
+
+import asyncio
+
+from headrace.testing.sim.faults.ground import Ground, Kinds
+from headrace.testing.sim.faults.links import LinkFaults, machine
+
+_LOOK_SECONDS = 0.01
+_LATE_SECONDS = (2.0, 6.0)
+"""How much later than the way is free again the first words arrive."""
+
+
+class Overtaken:
+    """Faults of the ways between a controller and those that it decides for."""
+
+    def __init__(self, ground: Ground, links: LinkFaults) -> None:
+        self._ground = ground
+        self._links = links
+
+    def kinds(self) -> Kinds:
+        """Return the faults by name."""
+        return {"orders overtaken": self._overtake_orders, "ISRs overtaken": self._overtake_isr}
+
+    async def _overtake_orders(self) -> None:
+        """Have orders be overtaken by those of the next changes: another broker comes and goes."""
+        ground, chance = self._ground, self._ground.random
+        decider = ground.decider()
+        if ground.busy or decider is None:
+            return
+        receiver, other = chance.sample([n for n in ground.brokers if n != decider], 2)
+        ground.busy.update(ground.brokers)
+        ground.counts["orders overtaken"] += 1
+        network, world = ground.cluster.network, ground.cluster.worlds[other]
+        network.cut(machine(decider), machine(receiver))
+        world.expire()
+        await asyncio.sleep(chance.uniform(0.1, 1))
+        late_seconds = self._strand(decider, receiver)
+        await asyncio.sleep(chance.uniform(0.5, 1.5))
+        if chance.random() < 0.5:
+            world.expire()
+        await ground.cluster.elect_preferred(ground.watch.topic)
+        await asyncio.sleep(late_seconds)
+        ground.give_back(*ground.brokers)
+
+    async def _overtake_isr(self) -> None:
+        """Have a leader's question about its ISR be overtaken by that again, and by the next."""
+        ground, chance = self._ground, self._ground.random
+        decider = ground.decider()
+        leaders = [number for number in ground.leaders() if number != decider]
+        if ground.busy or decider is None or not leaders:
+            return
+        leader = chance.choice(leaders)
+        lagging = next(n for n in ground.brokers if n not in (leader, decider))
+        ground.busy.update(ground.brokers)
+        ground.counts["ISRs overtaken"] += 1
+        ground.cluster.network.cut(machine(leader), machine(decider))
+        self._links.isolate(lagging)
+        await self._asked(leader)
+        late_seconds = self._strand(leader, decider)
+        self._links.reach(lagging)
+        await asyncio.sleep(late_seconds)
+        ground.give_back(*ground.brokers)
+
+    def _strand(self, sender: int, receiver: int) -> float:
+        """Have the sender begin anew; returns when its first words arrive, in seconds."""
+        late_seconds = self._ground.random.uniform(*_LATE_SECONDS)
+        self._links.strand(sender, receiver, late_seconds)
+        self._ground.cluster.network.mend(machine(sender), machine(receiver))
+        return late_seconds
+
+    async def _asked(self, leader: int) -> None:
+        """Wait until a leader has asked for an ISR, or could have for long."""
+        for _ in range(int(4 * self._ground.lag_seconds / _LOOK_SECONDS)):
+            await asyncio.sleep(_LOOK_SECONDS)
+            terms = [held.role.term for held in self._ground.watch.partitions(leader).values()]
+            if any(term is not None and term.pending is not None for term in terms):
+                return
