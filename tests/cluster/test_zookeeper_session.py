@@ -115,6 +115,29 @@ def test_the_last_heard_grows_with_nothing_asked_and_stands_still_while_zookeepe
     play(story())
 
 
+def test_a_question_that_kazoo_keeps_for_the_next_connection_is_answered_when_the_loss_is_heard_of(
+    server: ZooKeeper,
+) -> None:
+    """The event loop is late: kazoo has lost the connection, and the store does not know it yet."""
+
+    async def story() -> None:
+        store = opened(server, SessionEvents(), in_flight_max=1)
+        asked = [asyncio.ensure_future(store.set("/", b"")) for _ in range(3)]
+        server.kill()
+        while store._client.connected:
+            time.sleep(0.01)  # noqa: ASYNC251 - the loop stands still
+        done, _ = await asyncio.wait(asked, timeout=WAIT_SECONDS_MAX / 4)
+        for asking in asked:
+            asking.cancel()
+        assert [type(asking.exception()) for asking in done] == [SessionLost] * 3
+        await store.close()
+
+    try:
+        play(story())
+    finally:
+        server.start()
+
+
 def test_a_session_ends_when_its_event_loop_stands_still_and_never_before_its_lease(
     server: ZooKeeper,
 ) -> None:

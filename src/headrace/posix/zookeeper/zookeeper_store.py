@@ -88,6 +88,7 @@ class ZooKeeperStore(Store):
             raise ConfigError(f"zookeeper.connect={settings.connect}: {error}") from error
         self._watches = Watches(self._client, self._hand_over)
         self._free = asyncio.Semaphore(settings.in_flight_max)
+        self._unanswered: set[asyncio.Future[Any]] = set()
         self._closed = False
         self._session = self._begin()
         self._client.handler.session = self._session
@@ -174,6 +175,7 @@ class ZooKeeperStore(Store):
                 self._session,
                 self._pulse.session_seconds,
             )
+            self._give_up("ZooKeeper is not heard of")
             self._events.lost()
         if state == KazooState.LOST and self._client.has_given_up:
             _logger.error("ZooKeeper has refused us; trying again every %g s", REVIVE_SECONDS)
@@ -198,6 +200,17 @@ class ZooKeeperStore(Store):
             )
             self._events.expired()
 
+    def _give_up(self, reason: str) -> None:
+        """End the questions that have no answer; who asked is told SessionLost.
+
+        kazoo keeps what is asked after it has lost the connection, and before this thread knows,
+        for the next connection: without one it has no end. In the next one of this session it is
+        done before whatever is asked then; in another session it is refused.
+        """
+        for answered in self._unanswered:
+            if not answered.done():
+                answered.set_exception(SessionLost(reason))
+
     def _revive(self) -> None:
         if not self._closed:
             self._client.handler.spawn(self._client.start_async)
@@ -216,6 +229,7 @@ class ZooKeeperStore(Store):
         self._client.handler.spawn(end)
         with suppress(TimeoutError):
             await asyncio.wait_for(ended.wait(), CLOSE_SECONDS_MAX)
+        self._give_up("the metadata store is closed")
 
     def _end(self) -> None:
         """End the session and the connection; blocks."""
@@ -309,7 +323,11 @@ class ZooKeeperStore(Store):
                 self._hand_over(partial(_answer, answered, answer))
 
             begin(self._client).rawlink(take)
-            answer = await answered
+            self._unanswered.add(answered)
+            try:
+                answer = await answered
+            finally:
+                self._unanswered.discard(answered)
         if answer.exception is not None:
             raise store_error(answer.exception, path) from answer.exception
         return answer.value
