@@ -12,12 +12,14 @@ from headrace.client.client import (
     Client,
     common_version,
 )
+from headrace.client.metadata import Metadata
 from headrace.client.partitioner import StickyPartitioner
 from headrace.client.sync import run
 from headrace.client.transport import (
     Address,
     CannotConnect,
     ConnectionLost,
+    Link,
     TimedOut,
     parse_bootstrap,
 )
@@ -135,3 +137,25 @@ def test_batches_without_keys_go_to_another_partition_each() -> None:
 def test_a_port_that_is_none_is_refused(port: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
         parse_bootstrap(f"h:{port}")
+
+
+class _Tried(HandTransport):
+    """Nobody can be connected to, and who was tried is noted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tried: list[int] = []
+
+    async def connect(self, address: Address, seconds: float) -> Link:
+        self.tried.append(address.port)
+        return await super().connect(address, seconds)
+
+
+def test_brokers_heard_of_are_tried_too_after_those_named_first_and_each_once() -> None:
+    transport = _Tried()
+    client = Client(transport, [Address("h", 1), Address("h", 2)])
+    known = {number: Address("h", number) for number in (2, 3, 4)}
+    client.known = Metadata("c", 2, known, {}, {})
+    with pytest.raises(CannotConnect, match="h:1"):
+        run(client.any_link())
+    assert transport.tried == [1, 2, 3, 4]

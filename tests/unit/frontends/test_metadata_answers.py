@@ -55,6 +55,23 @@ def test_few_answers_are_kept_and_none_for_long_questions() -> None:
     assert sum(answers.get(question(str(one))) == b"x" for one in range(ANSWERS_MAX)) > 3
 
 
+def test_a_question_of_1024_bytes_is_kept_and_a_longer_one_is_not() -> None:
+    answers = kept()
+    for size, expected in ((1024, b"told"), (1025, None)):
+        answers.keep(question("x" * size), b"told", ["t"])
+        assert answers.get(question("x" * size)) == expected
+
+
+def test_the_answer_after_the_256th_alone_is_kept() -> None:
+    answers = KeptAnswers()
+    for number in range(256):
+        answers.keep(question(str(number)), b"x", [])
+    assert all(answers.get(question(str(number))) for number in range(256))
+    answers.keep(question("one more"), b"x", [])
+    assert answers.get(question("one more")) == b"x"
+    assert not any(answers.get(question(str(number))) for number in range(256))
+
+
 def test_who_asks_may_do_everything_in_kafkas_bits() -> None:
     # What a Kafka without an authorizer answers.
     assert [ALL_OPERATIONS[kind] for kind in ResourceType if kind in ALL_OPERATIONS] == [

@@ -123,6 +123,32 @@ def test_removed_segments_are_closed() -> None:
     assert world.disk.open_files == BOUNDS
 
 
+def test_a_log_deleted_before_its_closed_segments_were_flushed_leaves_no_file_open() -> None:
+    world = World()
+    log = world.log()
+    for number in range(12):
+        append(log, b"%02d" % number * 100, producer=(7, 0, number))
+    assert log.unflushed.segments, "their snapshots are open until they are flushed"
+    world.directory.delete_log(PLACE)
+    world.clock.advance(100)
+    world.settle()
+    assert world.disk.open_files == BOUNDS
+    world.close()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_log_closed_before_its_closed_segments_were_flushed_leaves_no_file_open(
+    clean: bool,
+) -> None:
+    world = World()
+    log = world.log()
+    for number in range(12):
+        append(log, b"%02d" % number * 100, producer=(7, 0, number))
+    assert log.unflushed.segments
+    world.directory.close(clean)
+    assert world.disk.open_files == 0
+
+
 @pytest.mark.parametrize("kind", [OffsetIndex, TimeIndex])
 def test_an_index_is_read_through_a_file_of_its_own_or_its_open_one(
     kind: type[OffsetIndex | TimeIndex],

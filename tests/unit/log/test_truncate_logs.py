@@ -197,3 +197,21 @@ def test_a_log_reset_to_its_leaders_start_is_empty_there_and_copies_from_there_o
     assert values(world.log()) == {1000: b"2", 1001: b"3"}
     assert world.log().epochs.entries == [(7, 1000)]
     world.close()
+
+
+def test_a_log_that_is_being_reset_holds_nothing_at_0_until_it_begins_anew() -> None:
+    """A checkpoint is written meanwhile, and Kafka reads no offset below 0 in one."""
+    world = World()
+    log = world.log()
+    append(log, *[b"old"] * 6)
+    world.flush(log)
+    done: list[BaseException | None] = []
+    world.directory.reset_logs([(log, Offset(1000))], done.append)
+    seen = set()
+    while not done:
+        offsets = log.start_offset, log.high_watermark, log.flushed_offset, log.end_offset
+        seen.add(tuple(map(int, offsets)))
+        _ = world.disk.settle(steps=1) or world.clock.turn()
+    assert seen == {(0, 6, 6, 6), (0, 0, 0, 0)}
+    assert (log.start_offset, log.end_offset) == (1000, 1000)
+    world.close()

@@ -102,6 +102,20 @@ def test_a_retry_of_any_of_the_last_batches_is_still_known() -> None:
     world.close()
 
 
+@pytest.mark.parametrize("at_rest", [True, False], ids=["at rest", "looked into"])
+def test_a_start_long_after_forgets_producers_that_were_not_heard_of(at_rest: bool) -> None:
+    world = World(at_rest=at_rest, periods=Periods(producer_id_expiration_ms=60_000))
+    log = world.log()
+    append(log, b"x", timestamp=NOW_MS, producer=(7, 0, 0))
+    append(log, b"x", timestamp=NOW_MS + 2000, producer=(8, 0, 0))
+    world.flush(log)
+    world.directory.close()
+    world.clock.advance(61)
+    world.start()
+    assert [entry.producer_id for entry in world.log().producers.kept.entries()] == [8]
+    world.close()
+
+
 def test_appends_go_on_with_indexes_as_if_there_had_been_no_restart() -> None:
     worlds = World(at_rest=True), World(at_rest=True)
     for world in worlds:

@@ -28,3 +28,12 @@ def test_whose_time_it_is_is_said() -> None:
     ):
         row = row_of(wire.build([wire.new_record(b"x")], timestamp_type=kind))
         assert row["timestamp_type"] == word
+
+
+def test_a_batch_has_its_first_and_its_last_offset_and_how_many_records_it_holds() -> None:
+    records = [wire.new_record(b"x")] * 4
+    row = row_of(wire.build(records, base_offset=70))
+    assert (row["base_offset"], row["last_offset"], row["count"]) == (70, 73, 4)
+    sparse = [wire.Record(offset, 1, None, b"x", ()) for offset in (70, 75)]
+    row = row_of(wire.build(sparse, base_offset=70, keep_offsets=True))
+    assert (row["base_offset"], row["last_offset"], row["count"]) == (70, 75, 2)

@@ -41,6 +41,17 @@ def test_no_durations_have_no_quantile_and_absurd_ones_do_no_harm() -> None:
     assert sum(histogram.buckets) == 2
 
 
+def test_a_broker_that_has_done_nothing_has_counted_nothing() -> None:
+    metrics = Metrics()
+    counts = (
+        metrics.records_in, metrics.flush_files, metrics.flush_errors, metrics.malformed,
+        metrics.unclean_elections, metrics.flush.count, metrics.loop_lag.count,
+    )  # fmt: skip
+    assert counts == (0,) * 7
+    stats = metrics.api(0)
+    assert (stats.requests, stats.bytes_in, stats.bytes_out, stats.latency.count) == (0,) * 4
+
+
 def test_unknown_apis_are_counted_together() -> None:
     metrics = Metrics()
     assert metrics.api(9999) is metrics.api(-1)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 import uuid
+from itertools import combinations
 
 from headrace.posix.clock import RealClock, RealRandom, boot_seconds
 
@@ -50,6 +51,13 @@ def test_uuids_are_of_version_4_and_all_else_in_them_is_drawn() -> None:
     for at in range(16):
         least = {6: 12, 8: 40}.get(at, 80)
         assert len({found[at] for found in drawn}) >= least
+
+
+def test_no_byte_of_a_uuid_follows_from_another() -> None:
+    drawn = [RealRandom().uuid() for _ in range(200)]
+    for at, other in combinations(range(16), 2):
+        for mask in (0x0F, 0x30):
+            assert any((found[at] ^ found[other]) & mask for found in drawn)
 
 
 def test_a_float_lies_anywhere_between_the_two() -> None:

@@ -78,6 +78,17 @@ def test_the_first_flushes_of_few_files_do_without_the_kernels_own(
     closed(fds)
 
 
+def test_a_file_alone_is_flushed_without_the_kernels_own_however_often(
+    tmp_path: Path, synced: list[tuple[str, int]], aio: Aio
+) -> None:
+    fds = files_in(tmp_path, 1)
+    way = Auto()
+    for _ in range(9):
+        way.flush(fds, 0, fds)
+    assert (aio.opened, len(synced)) == (0, 9)
+    closed(fds)
+
+
 def test_many_small_files_go_together_few_or_large_ones_each_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,34 @@ def test_once_closed_nothing_is_told_and_no_process_is_left(when: str, tmp_path:
         if pid is not None:
             with pytest.raises(ProcessLookupError):
                 os.kill(pid, 0)
+
+    asyncio.run(scenario())
+
+
+class _Dying:
+    """A process that takes a while to be gone after it was killed."""
+
+    stdin = None
+    pid = 1
+    killed = gone = False
+
+    def kill(self) -> None:
+        self.killed = True
+
+    async def wait(self) -> int:
+        assert self.killed
+        await asyncio.sleep(0.05)
+        self.gone = True
+        return -signal.SIGKILL
+
+
+def test_the_end_is_waited_for_until_the_killed_process_is_gone() -> None:
+    async def scenario() -> None:
+        worker: Any = ProcessWorker()
+        process = worker._process = _Dying()
+        worker.close()
+        await worker.ended()
+        assert process.gone
 
     asyncio.run(scenario())
 

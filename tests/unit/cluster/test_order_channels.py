@@ -1,0 +1,42 @@
+"""One way to a broker: orders that are given side by side go there one after the other."""
+
+import asyncio
+from typing import Any
+
+from headrace.cluster.orders import Orders, Stop
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+from headrace.testing.sim.cluster import SimCluster
+from tests.support.peer_kit import play, started
+
+ONE = BrokerId(1)
+
+
+def test_orders_given_at_once_go_one_after_the_other_and_each_of_them_once() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        term: Any = cluster.controller()._term
+        way: Any = cluster.controller()._peers(ONE, term.facts)
+        deliver = way._delivered
+        delivered: list[str] = []
+        under_way: list[str] = []
+        most = 0
+
+        async def watched(delivery: Any) -> Any:
+            nonlocal most
+            (stop,) = delivery.orders.orders
+            under_way.append(stop.topic_partition.topic)
+            delivered.append(stop.topic_partition.topic)
+            most = max(most, len(under_way))
+            failed = await deliver(delivery)
+            under_way.remove(stop.topic_partition.topic)
+            return failed
+
+        way._delivered = watched
+        head = term.facts.controller_epoch, cluster.brokers[1].controller.applier.broker_epoch
+        names = [f"t{number}" for number in range(4)]
+        stops = [Stop(TopicPartition(name, 0), bytes(16), LeaderEpoch(0), True) for name in names]
+        await asyncio.gather(*(way.take(Orders(*head, [stop])) for stop in stops))
+        assert sorted(delivered) == names
+        assert most == 1
+
+    play(story)
