@@ -1,5 +1,7 @@
 """One ZooKeeper, and an ensemble of three, for all tests of this folder; brokers for each file."""
 
+import gc
+import warnings
 from collections.abc import Iterator
 
 import pytest
@@ -37,3 +39,12 @@ def cluster(three_brokers: BrokerCluster) -> Iterator[BrokerCluster]:
     """Three brokers that a test may pause, stop and kill: all run again for the next one."""
     yield three_brokers
     three_brokers.mend()
+
+
+@pytest.fixture(autouse=True)
+def sockets_that_clients_forget() -> Iterator[None]:
+    """Collect what stock clients leave of connections to killed brokers, within their own test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

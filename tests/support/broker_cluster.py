@@ -137,9 +137,12 @@ class BrokerCluster(StartsAndStops):
             )
 
     def create(self, topic: str, partitions: int = 1, replicas: int = 3, **config: Any) -> None:
-        """Make a topic; return when all its replicas are in sync."""
+        """Make a topic, led by each running broker in turn; return when all is in sync."""
         named = {name.replace("_", "."): str(value) for name, value in config.items()}
-        new = NewTopic(topic, partitions, replicas, config=named)
+        brokers = list(self.running)
+        firsts = [number % len(brokers) for number in range(partitions)]
+        turns = [(brokers[first:] + brokers[:first])[:replicas] for first in firsts]
+        new = NewTopic(topic, partitions, replica_assignment=turns, config=named)
         admin = self.admin()
         admin.create_topics([new])[topic].result(30)
         self.until_in_sync(topic)
