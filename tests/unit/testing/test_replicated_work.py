@@ -5,7 +5,7 @@ replication that are left out are found.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable
 
 import pytest
 
@@ -22,8 +22,8 @@ from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.testing.sim.before_epochs import cut_to_high_watermark
 from headrace.testing.sim.disk import LoopDisk
 from headrace.testing.sim.faults.swarm import ELECTIONS_MIN
+from headrace.testing.sim.history import Broken
 from headrace.testing.sim.loop import Standstill
-from headrace.testing.sim.replica_watch import Broken
 from headrace.testing.sim.replicated import ACKNOWLEDGED_MIN, Told, replicated_work
 from headrace.testing.sim.stories import play
 from tests.support.planted_isr import ask_for_without_union
@@ -126,10 +126,10 @@ def test_a_stale_leader_that_acknowledges_is_found(monkeypatch: pytest.MonkeyPat
 
 @NOT_SEARCHED
 def test_a_flush_that_saves_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def planted(self: LoopDisk, nodes: Collection[int], upto: int) -> None:
-        """Say that all is saved."""
+    def planted(self: LoopDisk, _: object, done: Callable[[OSError | None], None]) -> None:
+        self._hand_over(lambda: done(None), flush=True)
 
-    monkeypatch.setattr(LoopDisk, "sync_nodes", planted)
+    monkeypatch.setattr(LoopDisk, "flush", planted)
     assert_found()
 
 

@@ -16,18 +16,12 @@ from headrace.cluster import znodes
 from headrace.log.log import Log
 from headrace.record import batch as batches
 from headrace.testing.sim.cluster import SimCluster
+from headrace.testing.sim.history import Broken
 
 ONCE = b"once "
 """What the values of idempotent producers begin with: they are there once at most."""
 _NEVER = float("-inf")
 Contents = dict[int, bytes]
-
-
-class Broken(Exception):
-    """A promise was broken."""
-
-    lines: Sequence[str] = ()
-    """What had happened until then."""
 
 
 def bytes_of(log: Log) -> bytes:
