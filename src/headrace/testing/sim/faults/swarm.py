@@ -18,8 +18,8 @@ FAULTS = (
     "requests held over a kill", "disks full", "flushes failed", "flushes stalled", "clock jumps",
     "cut links", "slow links", "brokers cut off", "clients cut off", "slow controllers",
     "lost touch", "expired sessions", "store gone", "store slow", "toppled", "blackouts",
-    "fallen before the answer", "alone and out of touch", "orders overtaken", "ISRs overtaken",
-    "elections asked for", "deletions",
+    "fallen before the answer", "fallen after a shrink", "alone and out of touch",
+    "orders overtaken", "ISRs overtaken", "fetches overtaken", "elections asked for", "deletions",
 )  # fmt: skip
 """What they are counted under."""
 ELECTIONS_MIN = 2
@@ -56,7 +56,7 @@ class Faults:
         self._links = LinkFaults(ground)
         self._machines = MachineFaults(ground, self._links)
         falls = Falls(ground, self._machines, self._links)
-        stores, late = StoreFaults(ground), Overtaken(ground, self._links)
+        stores, late = StoreFaults(ground), Overtaken(ground, self._machines, self._links)
         parts = (self._machines, self._links, stores, falls, late, requests(ground, self._links))
         kinds = {name: kind for part in parts for name, kind in part.kinds().items()}
         invariant(tuple(kinds) == FAULTS, f"each fault has its counter: {list(kinds)}")
