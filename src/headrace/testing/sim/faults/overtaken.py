@@ -11,8 +11,11 @@ from headrace.testing.sim.faults.links import LinkFaults, machine
 from headrace.testing.sim.faults.machines import MachineFaults
 
 _LOOK_SECONDS = 0.01
-_POLL_SECONDS = 0.6
-"""Longer than a leader has a follower wait for more: its next fetch is under way by then."""
+_CLOSE_LOOK_SECONDS = 0.001
+_FETCH_SECONDS = 0.05
+"""As long as it takes at most that a follower says that it has flushed what it was given."""
+_WRITE_SECONDS = 2.0
+"""As long as clients pause at most, and more."""
 _LATE_SECONDS = (2.0, 6.0)
 """How much later than the way is free again the first words arrive."""
 
@@ -87,10 +90,22 @@ class Overtaken:
             if self._ground.asks(leader):
                 return
 
+    async def _grown(self, number: int) -> None:
+        """Wait until a broker has been given more records, or could have been for long."""
+        before = self._ends(number)
+        for _ in range(int(_WRITE_SECONDS / _CLOSE_LOOK_SECONDS)):
+            await asyncio.sleep(_CLOSE_LOOK_SECONDS)
+            if self._ends(number) != before:
+                return
+
+    def _ends(self, number: int) -> list[int]:
+        held = self._ground.watch.partitions(number).values()
+        return [partition.log.end_offset for partition in held]
+
     async def _overtake_fetch(self) -> None:
         """Have a broker's last fetch be overtaken by its next registration, with an empty disk.
 
-        The third is down, and nothing is written: the fetch says that it has all that there is.
+        The third is down, and nothing is written after it: it says that it has all that there is.
         """
         ground, chance = self._ground, self._ground.random
         leaders = ground.leaders()
@@ -101,10 +116,10 @@ class Overtaken:
         ground.busy.update(ground.brokers)
         ground.counts["fetches overtaken"] += 1
         await ground.cluster.cut_power(third)
-        self._links.silence_clients()
-        await asyncio.sleep(1)
         self._links.hold(empty)
-        await asyncio.sleep(_POLL_SECONDS)
+        await self._grown(empty)
+        self._links.silence_clients()
+        await asyncio.sleep(_FETCH_SECONDS)
         if ground.watch.spares(empty, leader):
             self._machines.end_with_its_disk(empty)
         else:
