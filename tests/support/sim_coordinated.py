@@ -55,7 +55,7 @@ class CoordinatorRequests(Requests):
     async def _hand_over(self) -> None:
         self._ground.counts["elections asked for"] += 1
         for topic in self.topics:
-            await self._ground.cluster.elect_preferred(topic)
+            await self._ground.cluster.elect(topic)
 
     async def _delete_records(self) -> None:
         await self._hand_over()

@@ -130,15 +130,18 @@ class SimCluster:
         found = [server.controller for server in self.brokers.values()]
         return next(controller for controller in found if controller.is_controller)
 
-    async def elect_preferred(self, topic: str) -> None:
-        """Have the first replicas of a topic's partitions lead again, where they may."""
+    async def elect(self, topic: str, kind: ElectionType = ElectionType.PREFERRED) -> None:
+        """Have the first replicas of a topic's partitions lead again, where they may.
+
+        UNCLEAN: have any lead that can, where nobody does.
+        """
         for server in tuple(self.brokers.values()):
             image = server.broker.image
             if server.controller.is_controller and topic in image.topics:
                 count = len(image.topics[topic].partitions)
                 asked = [TopicPartition(topic, index) for index in range(count)]
                 with suppress(ApiError):
-                    await server.controller.carry_out(ElectionAsked(ElectionType.PREFERRED, asked))
+                    await server.controller.carry_out(ElectionAsked(kind, asked))
 
     async def cut_power(self, number: int) -> None:
         """Cut a broker's power; its disk is left as such a cut may leave it.

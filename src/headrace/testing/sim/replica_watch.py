@@ -103,6 +103,10 @@ class ReplicaWatch:
         """Return a partition's ISR as the store has it."""
         return self._stored[index].in_sync
 
+    def is_led(self, index: int) -> bool:
+        """Tell whether a partition has a leader, as the store has it."""
+        return self._stored[index].leader >= 0
+
     def disk_goes(self, number: int) -> None:
         """Note that a broker's disk is replaced by an empty one."""
         self._empty |= {(index, number) for index in range(self.count)}
@@ -213,6 +217,8 @@ class ReplicaWatch:
         self._count_cuts(log)
         if term is not None:
             epoch = partition.leader_epoch
+            if (index, number) in self._empty:
+                raise Broken(f"G1: {key}: {number} leads in {epoch}, and its disk was replaced")
             if self._leaders.setdefault((index, epoch), number) != number:
                 raise Broken(
                     f"G6: {key}: {number} and {self._leaders[index, epoch]} lead in {epoch}"

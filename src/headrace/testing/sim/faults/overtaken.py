@@ -53,7 +53,7 @@ class Overtaken:
         await asyncio.sleep(chance.uniform(0.5, 1.5))
         if chance.random() < 0.5:
             world.expire()
-        await ground.cluster.elect_preferred(ground.watch.topic)
+        await ground.cluster.elect(ground.watch.topic)
         await asyncio.sleep(late_seconds)
         ground.give_back(*ground.brokers)
 
