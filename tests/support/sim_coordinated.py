@@ -22,7 +22,8 @@ from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
 from headrace.testing.sim.faults.ground import Ground
 from headrace.testing.sim.faults.requests import Requests
 from headrace.testing.sim.faults.swarm import Faults, Mix
-from headrace.testing.sim.replica_watch import Broken, ReplicaWatch
+from headrace.testing.sim.history import Broken
+from headrace.testing.sim.replica_watch import ReplicaWatch
 from tests.support.sim_transactions import Producer
 
 TOPIC = "ledger"
@@ -54,7 +55,7 @@ class CoordinatorRequests(Requests):
     async def _hand_over(self) -> None:
         self._ground.counts["elections asked for"] += 1
         for topic in self.topics:
-            await self._ground.cluster.elect_preferred(topic)
+            await self._ground.cluster.elect(topic)
 
     async def _delete_records(self) -> None:
         await self._hand_over()

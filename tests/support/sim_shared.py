@@ -17,7 +17,8 @@ from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headrace.testing.sim.cluster import LAG_SECONDS, SimCluster
 from headrace.testing.sim.faults.ground import Ground
 from headrace.testing.sim.faults.swarm import Faults
-from headrace.testing.sim.replica_watch import Broken, ReplicaWatch
+from headrace.testing.sim.history import Broken
+from headrace.testing.sim.replica_watch import ReplicaWatch
 from headrace.testing.sim.world import WALL_MS
 from tests.support.sim_coordinated import FAULTS, CoordinatorRequests
 from tests.support.sim_share import ACCEPT, GROUP_RESOURCE, RELEASE, Held, SimShareMember

@@ -10,8 +10,8 @@ from headrace.coordination.runtime.journal import Journal
 from headrace.coordination.transactions.markers import Markers
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
+from headrace.testing.sim.history import Broken
 from headrace.testing.sim.loop import Standstill
-from headrace.testing.sim.replica_watch import Broken
 from headrace.testing.sim.stories import play
 from tests.support.sim_coordinated import SETTINGS, Told, coordinated_work
 

@@ -182,7 +182,7 @@ def test_what_was_accepted_stays_so_when_one_of_the_three_is_gone(number: int, w
         await cluster.start(number)
         await asyncio.sleep(3)
         for topic in (TOPIC, OFFSETS_TOPIC, SHARE_STATE_TOPIC):
-            await cluster.elect_preferred(topic)
+            await cluster.elect(topic)
         assert (place.coordinator(), place.keeper()) == (1, 2)
         await place.none_left(40)
 

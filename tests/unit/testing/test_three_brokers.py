@@ -11,10 +11,12 @@ from headrace.client.admin import create_topic
 from headrace.client.consumer import Consumer
 from headrace.client.producer import Producer
 from headrace.client.transport import ClientError
-from headrace.model.errors import ApiError
+from headrace.model.errors import ApiError, ConfigError
 from headrace.model.nouns import TopicPartition
+from headrace.server.assembly import Server
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.loop import SimLoop, Standstill
+from headrace.testing.sim.history import Broken
+from headrace.testing.sim.loop import STARTED_SECONDS, SimLoop, Standstill
 from headrace.testing.sim.stories import (
     BROKERS,
     CONSUMERS,
@@ -47,6 +49,19 @@ def test_the_same_seed_gives_the_same_history_line_by_line() -> None:
     first, second = play(shared_work, 7)[1], play(shared_work, 7)[1]
     assert first.lines == second.lines
     assert first.digest() == second.digest()
+
+
+def test_a_broker_that_can_never_start_again_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(_: object) -> None:
+        raise ConfigError("not so")
+
+    async def story(cluster: SimCluster) -> None:
+        with pytest.raises(Broken, match="broker 1 cannot start: not so"):
+            await cluster.start_again(1)
+        assert cluster.loop.time() < STARTED_SECONDS + 100
+
+    monkeypatch.setattr(Server, "start", refused)
+    play(story, 1)
 
 
 def test_different_seeds_give_different_histories() -> None:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from headrace.testing.sim import swarm
-from headrace.testing.sim.replica_watch import Broken
+from headrace.testing.sim.history import Broken
 from headrace.testing.sim.replicated import Told
 from headrace.testing.sim.stories import STORIES, play
 

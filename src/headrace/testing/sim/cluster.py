@@ -18,7 +18,7 @@ from headrace.ports.store import StoreError
 from headrace.server.assembly import Server
 from headrace.testing.disk_crash import crash_states
 from headrace.testing.sim.ensemble import SESSION_SECONDS, Ensemble
-from headrace.testing.sim.history import History
+from headrace.testing.sim.history import Broken, History
 from headrace.testing.sim.loop import SimLoop
 from headrace.testing.sim.network import SimNetwork
 from headrace.testing.sim.world import SimWorld
@@ -28,6 +28,8 @@ SESSION_GONE_SECONDS = 0.5
 """How much later than a session ends a broker may begin another."""
 START_AGAIN_SECONDS = 1.0
 """How long after a start that was refused the next one is tried."""
+START_SECONDS_MAX = 60.0
+"""How long a broker may be refused, for its session of before or for the store."""
 LAG_SECONDS = 2.0
 """How long a follower may lag behind and stay in sync."""
 
@@ -106,11 +108,14 @@ class SimCluster:
         return server.broker if server is not None and hasattr(server, "broker") else None
 
     async def start_again(self, number: int) -> Server:
-        """Start broker `number`, as often as it takes, as whatever looks after it does."""
+        """Start broker `number`, as often as it takes, as whatever looks after it does. Broken."""
+        until = self.loop.time() + START_SECONDS_MAX
         while True:
             try:
                 return await self.start(number)
             except (ConfigError, StoreError) as error:
+                if self.loop.time() > until:
+                    raise Broken(f"G15: broker {number} cannot start: {error}") from error
                 self.refused_starts.append(str(error))
                 self.history.add("not started", number, error)
                 await asyncio.sleep(START_AGAIN_SECONDS)
@@ -125,15 +130,18 @@ class SimCluster:
         found = [server.controller for server in self.brokers.values()]
         return next(controller for controller in found if controller.is_controller)
 
-    async def elect_preferred(self, topic: str) -> None:
-        """Have the first replicas of a topic's partitions lead again, where they may."""
+    async def elect(self, topic: str, kind: ElectionType = ElectionType.PREFERRED) -> None:
+        """Have the first replicas of a topic's partitions lead again, where they may.
+
+        UNCLEAN: have any lead that can, where nobody does.
+        """
         for server in tuple(self.brokers.values()):
             image = server.broker.image
             if server.controller.is_controller and topic in image.topics:
                 count = len(image.topics[topic].partitions)
                 asked = [TopicPartition(topic, index) for index in range(count)]
                 with suppress(ApiError):
-                    await server.controller.carry_out(ElectionAsked(ElectionType.PREFERRED, asked))
+                    await server.controller.carry_out(ElectionAsked(kind, asked))
 
     async def cut_power(self, number: int) -> None:
         """Cut a broker's power; its disk is left as such a cut may leave it.

@@ -1,10 +1,17 @@
 """What happened in a simulation, one line for each thing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
 DIGEST_BYTES = 16
 _CONTENT_BYTES = 6
+
+
+class Broken(Exception):
+    """A promise was broken."""
+
+    lines: Sequence[str] = ()
+    """What had happened until then."""
 
 
 class History:

@@ -16,18 +16,12 @@ from headrace.cluster import znodes
 from headrace.log.log import Log
 from headrace.record import batch as batches
 from headrace.testing.sim.cluster import SimCluster
+from headrace.testing.sim.history import Broken
 
 ONCE = b"once "
 """What the values of idempotent producers begin with: they are there once at most."""
 _NEVER = float("-inf")
 Contents = dict[int, bytes]
-
-
-class Broken(Exception):
-    """A promise was broken."""
-
-    lines: Sequence[str] = ()
-    """What had happened until then."""
 
 
 def bytes_of(log: Log) -> bytes:
@@ -108,6 +102,10 @@ class ReplicaWatch:
     def stored_in_sync(self, index: int) -> frozenset[int]:
         """Return a partition's ISR as the store has it."""
         return self._stored[index].in_sync
+
+    def is_led(self, index: int) -> bool:
+        """Tell whether a partition has a leader, as the store has it."""
+        return self._stored[index].leader >= 0
 
     def disk_goes(self, number: int) -> None:
         """Note that a broker's disk is replaced by an empty one."""
@@ -219,6 +217,8 @@ class ReplicaWatch:
         self._count_cuts(log)
         if term is not None:
             epoch = partition.leader_epoch
+            if (index, number) in self._empty:
+                raise Broken(f"G1: {key}: {number} leads in {epoch}, and its disk was replaced")
             if self._leaders.setdefault((index, epoch), number) != number:
                 raise Broken(
                     f"G6: {key}: {number} and {self._leaders[index, epoch]} lead in {epoch}"

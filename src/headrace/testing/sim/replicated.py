@@ -15,8 +15,9 @@ from headrace.testing.sim.branches import counted_branches
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.faults.ground import Ground
 from headrace.testing.sim.faults.swarm import Faults
+from headrace.testing.sim.history import Broken
 from headrace.testing.sim.replica_clients import READER, WRITERS, ask_for_ends, read, write
-from headrace.testing.sim.replica_watch import Broken, ReplicaWatch
+from headrace.testing.sim.replica_watch import ReplicaWatch
 
 TOPIC = "ledger"
 BROKERS = (1, 2, 3)

@@ -14,9 +14,8 @@ from headrace.client.member import Member
 from headrace.client.producer import Producer
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
-from headrace.testing.sim.history import History
+from headrace.testing.sim.history import Broken, History
 from headrace.testing.sim.loop import SimLoop
-from headrace.testing.sim.replica_watch import Broken
 from headrace.testing.sim.replicated import replicated_work
 from headrace.testing.sim.world import WALL_MS
 

@@ -1,6 +1,7 @@
 """Brokers fall one after the other, each when it hurts most: while a replica lags, or joins."""
 
 import asyncio
+from collections.abc import Callable
 
 from headrace.broker.leader_term import LeaderTerm
 from headrace.testing.sim.ensemble import SESSION_SECONDS
@@ -11,6 +12,11 @@ from headrace.testing.sim.faults.machines import MachineFaults
 _LOOK_SECONDS = 0.01
 _PENDING_SECONDS_MAX = 8.0
 """How long a change of the ISR is waited for."""
+_CLOSE_LOOK_SECONDS = 0.001
+_ASKED_SECONDS = 0.004
+"""As long as it takes at most that a leader's question reaches the controller."""
+_ANSWER_TIMES_SLOW = 30.0
+"""How much slower its answer is, while the way to a leader's followers is cut."""
 _ANSWER_TIMES_SLOWER = 3000.0
 """How much slower the controller's answers are, while a leader is to fall before it has one."""
 
@@ -29,6 +35,7 @@ class Falls:
             "toppled": self._topple,
             "blackouts": self._black_out,
             "fallen before the answer": self._fall_before_the_answer,
+            "fallen after a shrink": self._fall_after_a_shrink,
             "alone and out of touch": self._stand_alone,
         }
 
@@ -138,6 +145,44 @@ class Falls:
         else:
             ground.give_back(leader)
         self._links.slow_to([decider], leader, 1.0)
+
+    async def _fall_after_a_shrink(self) -> None:
+        """Fell a leader when a shrink lets it commit what its successor does not know to be so.
+
+        Who has left the ISR is there again by then, and has all up to where the mark stood still.
+        """
+        ground, chance = self._ground, self._ground.random
+        leaders, decider = ground.leaders(), ground.decider()
+        if ground.busy or not leaders:
+            return
+        leader = chance.choice(leaders)
+        others = [number for number in ground.brokers if number != leader]
+        lagging = chance.choice([number for number in others if number != decider])
+        ground.busy.update(ground.brokers)
+        if decider is not None:
+            self._links.slow_to([decider], leader, _ANSWER_TIMES_SLOW)
+        self._links.isolate(lagging)
+        if await self._within(4 * ground.lag_seconds, lambda: ground.asks(leader)):
+            await asyncio.sleep(_ASKED_SECONDS)
+            self._links.hold(leader)  # no follower hears how far the mark goes
+            ground.counts["fallen after a shrink"] += await self._within(
+                1, lambda: not ground.asks(leader)
+            )
+            await asyncio.sleep(chance.uniform(0.005, 0.05))
+        ground.give_back(*others)
+        falling = asyncio.create_task(self._machines.without_power(leader))
+        await asyncio.sleep(_ASKED_SECONDS)
+        self._links.reach(lagging)
+        self._links.release(leader)
+        self._links.slow_to(others, leader, 1.0)
+        await falling
+
+    async def _within(self, seconds: float, holds: Callable[[], bool]) -> bool:
+        for _ in range(int(seconds / _CLOSE_LOOK_SECONDS)):
+            if holds():
+                return True
+            await asyncio.sleep(_CLOSE_LOOK_SECONDS)
+        return False
 
     async def _move_controller(self) -> None:
         """Have another broker be the controller."""

@@ -62,6 +62,11 @@ class Ground:
         """Return the brokers that lead a partition of the topic."""
         return [number for number in self.brokers if self.leads(number)]
 
+    def asks(self, number: int) -> bool:
+        """Tell whether a leader waits for an ISR that it has asked for."""
+        terms = [partition.role.term for partition in self.watch.partitions(number).values()]
+        return any(term is not None and term.pending is not None for term in terms)
+
     def decides(self, number: int) -> bool:
         """Tell whether a broker is the controller."""
         server = self.cluster.brokers.get(number)

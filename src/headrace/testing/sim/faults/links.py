@@ -69,6 +69,18 @@ class LinkFaults:
         for other in self._ground.brokers:
             self._network.mend(machine(number), machine(other))
 
+    def silence_clients(self) -> None:
+        """Let nothing that clients send reach a broker, until `hear_clients`."""
+        for client in self._ground.clients:
+            for number in self._ground.brokers:
+                self._network.cut(client, machine(number))
+
+    def hear_clients(self) -> None:
+        """Let it reach them, with what was sent before."""
+        for client in self._ground.clients:
+            for number in self._ground.brokers:
+                self._network.mend(client, machine(number))
+
     async def _cut_link(self) -> None:
         chance = self._ground.random
         first, second = map(machine, chance.sample(self._ground.brokers, 2))

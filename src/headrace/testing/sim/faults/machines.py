@@ -97,7 +97,7 @@ class MachineFaults:
         keeper = self._keeper(number)
         if keeper:
             ground.busy.add(keeper)
-            self._end_with_its_disk(number)
+            self.end_with_its_disk(number)
             await asyncio.sleep(ground.random.choice((0.1, 4, 10)) * ground.random.random())
             await ground.cluster.start_again(number)
             ground.give_back(keeper)
@@ -108,7 +108,8 @@ class MachineFaults:
         ground = self._ground
         return next((other for other in ground.free() if ground.watch.spares(number, other)), 0)
 
-    def _end_with_its_disk(self, number: int) -> None:
+    def end_with_its_disk(self, number: int) -> None:
+        """End a broker that may be started again with an empty disk."""
         self._ground.counts["disks replaced by empty ones"] += 1
         self._ground.watch.disk_goes(number)
         self._ground.cluster.replace_disk(number)
@@ -128,7 +129,7 @@ class MachineFaults:
         keeper = self._keeper(number) if chance.random() < 0.5 else 0
         if keeper:
             ground.busy.add(keeper)
-            self._end_with_its_disk(number)
+            self.end_with_its_disk(number)
         else:
             ground.cluster.kill(number)
         await ground.cluster.start_again(number)

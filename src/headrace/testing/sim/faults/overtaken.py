@@ -1,4 +1,4 @@
-"""Words between a controller and a leader that arrive later than what was said after them.
+"""Words between brokers that arrive later than what was said after them.
 
 Who waited too long for an answer gives the connection up and says it again by another; what it had
 sent is taken later, when it is out of date.
@@ -8,22 +8,33 @@ import asyncio
 
 from headrace.testing.sim.faults.ground import Ground, Kinds
 from headrace.testing.sim.faults.links import LinkFaults, machine
+from headrace.testing.sim.faults.machines import MachineFaults
 
 _LOOK_SECONDS = 0.01
+_CLOSE_LOOK_SECONDS = 0.001
+_FETCH_SECONDS = 0.05
+"""As long as it takes at most that a follower says that it has flushed what it was given."""
+_WRITE_SECONDS = 2.0
+"""As long as clients pause at most, and more."""
 _LATE_SECONDS = (2.0, 6.0)
 """How much later than the way is free again the first words arrive."""
 
 
 class Overtaken:
-    """Faults of the ways between a controller and those that it decides for."""
+    """Faults of the ways between brokers, in which order is lost."""
 
-    def __init__(self, ground: Ground, links: LinkFaults) -> None:
+    def __init__(self, ground: Ground, machines: MachineFaults, links: LinkFaults) -> None:
         self._ground = ground
+        self._machines = machines
         self._links = links
 
     def kinds(self) -> Kinds:
         """Return the faults by name."""
-        return {"orders overtaken": self._overtake_orders, "ISRs overtaken": self._overtake_isr}
+        return {
+            "orders overtaken": self._overtake_orders,
+            "ISRs overtaken": self._overtake_isr,
+            "fetches overtaken": self._overtake_fetch,
+        }
 
     async def _overtake_orders(self) -> None:
         """Have orders be overtaken by those of the next changes: another broker comes and goes."""
@@ -42,7 +53,7 @@ class Overtaken:
         await asyncio.sleep(chance.uniform(0.5, 1.5))
         if chance.random() < 0.5:
             world.expire()
-        await ground.cluster.elect_preferred(ground.watch.topic)
+        await ground.cluster.elect(ground.watch.topic)
         await asyncio.sleep(late_seconds)
         ground.give_back(*ground.brokers)
 
@@ -76,6 +87,47 @@ class Overtaken:
         """Wait until a leader has asked for an ISR, or could have for long."""
         for _ in range(int(4 * self._ground.lag_seconds / _LOOK_SECONDS)):
             await asyncio.sleep(_LOOK_SECONDS)
-            terms = [held.role.term for held in self._ground.watch.partitions(leader).values()]
-            if any(term is not None and term.pending is not None for term in terms):
+            if self._ground.asks(leader):
                 return
+
+    async def _grown(self, number: int) -> None:
+        """Wait until a broker has been given more records, or could have been for long."""
+        before = self._ends(number)
+        for _ in range(int(_WRITE_SECONDS / _CLOSE_LOOK_SECONDS)):
+            await asyncio.sleep(_CLOSE_LOOK_SECONDS)
+            if self._ends(number) != before:
+                return
+
+    def _ends(self, number: int) -> list[int]:
+        held = self._ground.watch.partitions(number).values()
+        return [partition.log.end_offset for partition in held]
+
+    async def _overtake_fetch(self) -> None:
+        """Have a broker's last fetch be overtaken by its next registration, with an empty disk.
+
+        The third is down, and nothing is written after it: it says that it has all that there is.
+        """
+        ground, chance = self._ground, self._ground.random
+        leaders = ground.leaders()
+        if ground.busy or not leaders:
+            return
+        leader = chance.choice(leaders)
+        empty, third = chance.sample([n for n in ground.brokers if n != leader], 2)
+        ground.busy.update(ground.brokers)
+        ground.counts["fetches overtaken"] += 1
+        await ground.cluster.cut_power(third)
+        self._links.hold(empty)
+        await self._grown(empty)
+        self._links.silence_clients()
+        await asyncio.sleep(_FETCH_SECONDS)
+        if ground.watch.spares(empty, leader):
+            self._machines.end_with_its_disk(empty)
+        else:
+            ground.cluster.kill(empty)
+        await ground.cluster.start_again(empty)
+        await asyncio.sleep(chance.uniform(0, 0.5))
+        self._links.release(empty)
+        await asyncio.sleep(0.5)
+        self._links.hear_clients()
+        await ground.cluster.start_again(third)
+        ground.give_back(*ground.brokers)

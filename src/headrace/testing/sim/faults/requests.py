@@ -21,7 +21,7 @@ class Requests:
     async def _hand_over(self) -> None:
         """Have the preferred replicas lead again."""
         self._ground.counts["elections asked for"] += 1
-        await self._ground.cluster.elect_preferred(self._ground.watch.topic)
+        await self._ground.cluster.elect(self._ground.watch.topic)
 
     async def _delete_records(self) -> None:
         """Delete what is committed, as a client would ask its leader to; one may lag far behind."""

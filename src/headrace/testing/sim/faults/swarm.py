@@ -7,6 +7,7 @@ from typing import NamedTuple
 from headrace.model.invariant import invariant
 from headrace.testing.sim.faults.falls import Falls
 from headrace.testing.sim.faults.ground import Ground, Kind
+from headrace.testing.sim.faults.last_disk import LastDisk
 from headrace.testing.sim.faults.links import MANY_TIMES_SLOWER, LinkFaults
 from headrace.testing.sim.faults.machines import MachineFaults
 from headrace.testing.sim.faults.overtaken import Overtaken
@@ -18,7 +19,8 @@ FAULTS = (
     "requests held over a kill", "disks full", "flushes failed", "flushes stalled", "clock jumps",
     "cut links", "slow links", "brokers cut off", "clients cut off", "slow controllers",
     "lost touch", "expired sessions", "store gone", "store slow", "toppled", "blackouts",
-    "fallen before the answer", "alone and out of touch", "orders overtaken", "ISRs overtaken",
+    "fallen before the answer", "fallen after a shrink", "alone and out of touch",
+    "orders overtaken", "ISRs overtaken", "fetches overtaken", "last disks gone",
     "elections asked for", "deletions",
 )  # fmt: skip
 """What they are counted under."""
@@ -56,8 +58,11 @@ class Faults:
         self._links = LinkFaults(ground)
         self._machines = MachineFaults(ground, self._links)
         falls = Falls(ground, self._machines, self._links)
-        stores, late = StoreFaults(ground), Overtaken(ground, self._links)
-        parts = (self._machines, self._links, stores, falls, late, requests(ground, self._links))
+        parts = (
+            self._machines, self._links, StoreFaults(ground), falls,
+            Overtaken(ground, self._machines, self._links), LastDisk(ground, self._machines),
+            requests(ground, self._links),
+        )  # fmt: skip
         kinds = {name: kind for part in parts for name, kind in part.kinds().items()}
         invariant(tuple(kinds) == FAULTS, f"each fault has its counter: {list(kinds)}")
         all_kinds = [kind for kind in kinds.items() if kind[0] in mix.kinds]
