@@ -163,15 +163,26 @@ class Controller:
         await self._doubts.heard(orders, self.applier.broker_epoch, self._registration.doubt)
 
     async def stop(self) -> None:
-        """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""
+        """Decide nothing more. Waits for what is being decided, which the store may hold up."""
         for cancel in self._unwatch:
             cancel()
+        self._unwatch.clear()
         self._peers.close()
         async with self._change:
-            self._term = None
-            if self._reaction is not None:
-                self._reaction.cancel()  # it waits to look into what is closed here
-            await self._store.close()
+            self._end_term()
+
+    async def leave(self) -> None:
+        """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`.
+
+        Who still asks the store, or waits for his turn, is told that it is closed.
+        """
+        self._end_term()
+        await self._store.close()
+
+    def _end_term(self) -> None:
+        self._term = None
+        if self._reaction is not None:
+            self._reaction.cancel()  # it waits to look into what is closed next
 
     @property
     def is_controller(self) -> bool:
