@@ -166,7 +166,7 @@ def test_a_marker_is_given_up_on_a_broker_that_does_not_answer_once_it_leads_no_
     async def story(cluster: SimCluster) -> None:
         for number in (1, 2):
             await cluster.start(number)
-        wanted = [NewTopic("t", assignment=dict.fromkeys(range(2), [BrokerId(2)]))]
+        wanted = [NewTopic("t", assignment=dict.fromkeys(range(2), (BrokerId(2),)))]
         (made,) = await cluster.controller().create_topics(wanted)
         assert isinstance(made, TopicInfo)
         broker = cluster.brokers[1].broker

@@ -260,16 +260,18 @@ def test_a_broker_that_is_not_registered_now_says_so_once_and_follows_again_when
         await pair.write(b"before")
         await pair.equal()
         for _ in range(2):
-            brokers = pair.cluster.brokers[LEADER].broker.image.brokers
-            registered = brokers.pop(FOLLOWER)
+            image = pair.cluster.brokers[LEADER].broker.image
+            registered, image.brokers = image.brokers, {}
             await asyncio.sleep(5.0)
-            brokers[FOLLOWER] = registered
+            image.brokers = registered
             await pair.write(b"after")
             for index in range(3):
                 await pair.equal(index)
 
     play(story, partitions=3)
-    said = [one.getMessage() for one in caplog.records if one.name == "headrace.replication.answers"]
+    said = [
+        one.getMessage() for one in caplog.records if one.name == "headrace.replication.answers"
+    ]
     assert len(said) == 2, said
     assert "does not know this broker as registered at present" in said[0]
     assert "nothing needs to be done" in said[0]

@@ -60,7 +60,7 @@ def test_a_broker_whose_store_answers_nothing_stops_and_says_what_it_left(
     assert "the end of the metadata store's session (5 s)" in left
     assert "requests being worked on" not in left
     (led,) = warnings(caplog, "stopping while this broker leads")
-    assert "has not answered in 6 s" in led
+    assert "the controller or the store has not answered in 6 s" in led
 
 
 def test_brokers_that_stop_at_once_while_the_store_answers_nothing_all_end(

@@ -110,7 +110,9 @@ class ControllerLink:
                 async with asyncio.timeout(attempt_seconds_max):
                     left = await self._hand_over_soon(pause if more else 0.0)
             except TimeoutError:
-                reason = f"the controller or the store has not answered in {attempt_seconds_max:g} s"
+                reason = (
+                    f"the controller or the store has not answered in {attempt_seconds_max:g} s"
+                )
                 continue
             except (ApiError, ClientError) as error:
                 reason = str(error)
