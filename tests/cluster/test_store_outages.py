@@ -1,5 +1,6 @@
 """ZooKeeper is gone for a while: replicas that are in sync do without it, and take part again."""
 
+import signal
 import time
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from tests.support.cluster_load import goes_on, judge, writing
 from tests.support.zookeeper import ZooKeeper
 
 OUTAGE_SECONDS = SESSION_MS / 1000 + 4
+STOP_SECONDS_MAX = 3 * SESSION_MS / 1000 + 30
+"""Three attempts to hand over, then the parts of a stop that wait for anything."""
 
 
 @pytest.mark.parametrize("how", ["killed", "standing still"])
@@ -39,3 +42,22 @@ def test_leaders_with_others_in_sync_go_on_while_zookeeper_is_gone_and_nothing_i
         with writing(cluster) as fresh:  # there is a controller, which creates topics
             judge(cluster, fresh)
         judge(cluster, load)
+
+
+def test_brokers_that_are_stopped_while_zookeeper_is_killed_all_end(tmp_path: Path) -> None:
+    with (
+        ZooKeeper(tmp_path / "zookeeper") as store,
+        BrokerCluster(tmp_path, store.hosts) as cluster,
+    ):
+        cluster.create("t", 6)
+        processes = [broker.process for broker in cluster.brokers]
+        store.kill()
+        began = time.monotonic()
+        for process in processes:
+            assert process is not None
+            process.send_signal(signal.SIGTERM)
+        assert [process.wait(STOP_SECONDS_MAX) for process in processes if process] == [0, 0, 0]
+        assert time.monotonic() - began < STOP_SECONDS_MAX
+        for broker in cluster.brokers:
+            broker.process = None
+            assert (broker.directory / "log" / ".kafka_cleanshutdown").exists()

@@ -24,6 +24,7 @@ from headrace.cluster.cluster_facts import ClusterFacts, with_epoch
 from headrace.cluster.controller_port import ReplicasPort, Spend, freely
 from headrace.cluster.controller_term import ControllerTerm, Result
 from headrace.cluster.events import Event
+from headrace.cluster.late_leaders import LateLeaders, Unmade
 from headrace.cluster.orders import Failed, Orders, OrderTaker
 from headrace.cluster.own_doubts import OwnDoubts
 from headrace.cluster.own_registration import OwnRegistration
@@ -77,6 +78,7 @@ class Controller:
         self._peers = NoPeers() if peers is None else peers
         self._peers.late = self._answered_late
         self._late: list[tuple[BrokerId, Orders, Failed]] = []
+        self._late_leaders = LateLeaders()
         self._term: ControllerTerm | None = None
         self._registration = OwnRegistration(broker, store)
         self._doubts = OwnDoubts(broker)
@@ -163,15 +165,26 @@ class Controller:
         await self._doubts.heard(orders, self.applier.broker_epoch, self._registration.doubt)
 
     async def stop(self) -> None:
-        """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`."""
+        """Decide nothing more. Waits for what is being decided, which the store may hold up."""
         for cancel in self._unwatch:
             cancel()
+        self._unwatch.clear()
         self._peers.close()
         async with self._change:
-            self._term = None
-            if self._reaction is not None:
-                self._reaction.cancel()  # it waits to look into what is closed here
-            await self._store.close()
+            self._end_term()
+
+    async def leave(self) -> None:
+        """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`.
+
+        Who still asks the store, or waits for his turn, is told that it is closed.
+        """
+        self._end_term()
+        await self._store.close()
+
+    def _end_term(self) -> None:
+        self._term = None
+        if self._reaction is not None:
+            self._reaction.cancel()  # it waits to look into what is closed next
 
     @property
     def is_controller(self) -> bool:
@@ -240,6 +253,7 @@ class Controller:
 
     def _answered_late(self, broker: BrokerId, orders: Orders, failed: Failed) -> None:
         self._late.append((broker, orders, failed))
+        self._late_leaders.answered(orders, failed)
         self._look_again()
 
     async def _take_late(self) -> None:
@@ -310,20 +324,23 @@ class Controller:
     # --- topics --------------------------------------------------------------------------------
 
     async def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, spend: Spend = freely
+        self,
+        wanted: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        spend: Spend = freely,
+        wait_seconds: float = 0.0,
     ) -> list[TopicInfo | ApiError]:
-        """Create topics, each for itself; the answers in the order asked.
+        """Do as `ControllerPort` says. `validate_only`: what would be made, with an id of zeros."""
 
-        A created topic can be written to when this returns. `validate_only`: what would be created,
-        with an id of zeros. Names must not repeat.
-        """
-
-        async def create() -> list[TopicInfo | ApiError]:
+        async def create() -> list[TopicInfo | ApiError | Unmade]:
             if self._term is None:
                 return [ApiError(ErrorCode.NOT_CONTROLLER) for _ in wanted]
             return await self._topics.create(wanted, spend, validate_only=validate_only)
 
-        return await self._in_turn(create)
+        deadline = asyncio.get_running_loop().time() + wait_seconds
+        with self._late_leaders.listening() as heard:
+            return await heard.completed(await self._in_turn(create), deadline)
 
     async def delete_topics(
         self, names: Sequence[str], *, spend: Spend = freely

@@ -134,11 +134,18 @@ class ControllerPort(Protocol):
         """Elections, and moves of partitions."""
 
     async def create_topics(
-        self, wanted: Sequence[NewTopic], *, validate_only: bool = False, spend: Spend = freely
+        self,
+        wanted: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        spend: Spend = freely,
+        wait_seconds: float = 0.0,
     ) -> list[TopicInfo | ApiError]:
         """Create topics, each for itself; the answers in the order asked.
 
-        NOT_CONTROLLER for each where another broker decides. Names must not repeat.
+        A created topic can be written to when this returns. NOT_CONTROLLER for each where another
+        broker decides, REQUEST_TIMED_OUT where a leader has not answered: it is waited for until
+        the controller goes on, and `wait_seconds` in all if that is more. Names must not repeat.
         """
 
     async def delete_topics(

@@ -11,6 +11,7 @@ from headrace.client.calls import ColdCall, Maker, check, error_code
 from headrace.client.client import Client
 from headrace.client.transport import Address, Transport
 from headrace.cluster.gathered_questions import Codes, GatheredQuestions, Run
+from headrace.cluster.markers_under_way import MarkersUnderWay
 from headrace.cluster.ways_to_brokers import WaysToBrokers
 from headrace.coordination.transactions.limits import TransactionLimits
 from headrace.coordination.transactions.markers import Marker, MarkerWritten
@@ -72,10 +73,12 @@ class RemoteTransactions:
         self._transport = transport
         self._run = run
         self._ways = WaysToBrokers(broker.image, listener, self._way)
+        self._markers = MarkersUnderWay(broker.image)
 
     def close(self) -> None:
         """Ask nothing more; who waits is told so."""
         self._ways.close()
+        self._markers.close()
 
     def write_markers(
         self,
@@ -84,11 +87,11 @@ class RemoteTransactions:
         partitions: Sequence[TopicPartition],
         done: MarkerWritten,
     ) -> None:
-        """Have `broker` write a marker to partitions that it leads."""
+        """Have `broker` write a marker to partitions that it leads, and as long as it does."""
+        tell = self._markers.add(broker, partitions, done)
 
         def answered(answer: Codes | ApiError) -> None:
-            for partition, error in _errors(partitions, answer).items():
-                done(partition, error)
+            tell(_errors(partitions, answer))
 
         ways = self._ways.to(broker)
         if ways is None:

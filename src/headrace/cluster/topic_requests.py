@@ -5,16 +5,21 @@ controller's lock.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import TopicInfo
 from headrace.cluster.controller_port import Spend
 from headrace.cluster.controller_term import Result
 from headrace.cluster.events import Event, TopicGrown, TopicsCreated, TopicsDeleted
+from headrace.cluster.late_leaders import Unmade
 from headrace.cluster.settings import internal_topics
 from headrace.cluster.stored_topic import StoredTopic
 from headrace.cluster.topic_creation import NewTopic, TopicPlanner
 from headrace.model.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.model.nouns import TopicPartition
 
 
 class TopicRequests:
@@ -27,10 +32,13 @@ class TopicRequests:
 
     async def create(
         self, wanted: Sequence[NewTopic], spend: Spend, *, validate_only: bool
-    ) -> list[TopicInfo | ApiError]:
-        """Create topics; the answers in the order asked. As `ControllerPort.create_topics`."""
+    ) -> list[TopicInfo | ApiError | Unmade]:
+        """Create topics; the answers in the order asked. As `ControllerPort.create_topics`.
+
+        Unmade: it exists, and leaders of it have not answered in time.
+        """
         planner = TopicPlanner(self._broker.image, self._broker.config)
-        outcome: list[TopicInfo | ApiError] = []
+        outcome: list[TopicInfo | ApiError | Unmade] = []
         stored: list[StoredTopic] = []
         for new_topic in wanted:
             try:
@@ -52,16 +60,25 @@ class TopicRequests:
             ]
         return outcome
 
-    async def _make_real(self, topics: Sequence[StoredTopic]) -> dict[str, ApiError]:
+    async def _make_real(self, topics: Sequence[StoredTopic]) -> dict[str, ApiError | Unmade]:
         """Make planned topics real; returns those that were refused or have no log."""
         try:
             self._broker.check_writable()
             result = await self._decided(TopicsCreated(topics))
         except ApiError as error:
             return dict.fromkeys((topic.name for topic in topics), error)
-        failed = {key.topic: ApiError(code) for key, code in result.failed.items()}
+        late: dict[str, set[TopicPartition]] = {}
+        failed: dict[str, ApiError | Unmade] = {}
+        for key, code in result.failed.items():
+            if code is ErrorCode.REQUEST_TIMED_OUT:
+                late.setdefault(key.topic, set()).add(key)
+            else:
+                failed[key.topic] = ApiError(code)
+        shown = {topic.name: topic for topic in topics}
+        unmade = {name: Unmade(shown[name].shown(), frozenset(keys)) for name, keys in late.items()}
         pending = "a topic of that name is still being deleted"
-        return failed | {key.topic: ApiError(code, pending) for key, code in result.refused.items()}
+        refused = {key.topic: ApiError(code, pending) for key, code in result.refused.items()}
+        return unmade | failed | refused
 
     async def delete(self, names: Sequence[str], spend: Spend) -> dict[str, ApiError | None]:
         """Delete topics: they are gone for clients, and for good, on return."""

@@ -18,7 +18,7 @@ from headrace.log.directory.truncate_logs import BelowHighWatermark
 from headrace.log.follower_append import UnexpectedBatch
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode, StorageError
-from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
 from headrace.ports.callbacks import Done
 from headrace.ports.file_ranges import FileRange
 from headrace.posix.awaiting import called_back
@@ -54,6 +54,7 @@ class Answers:
         self,
         broker: Broker,
         means: Means,
+        leader: BrokerId,
         rest: Callable[[FollowedPartition], bool],
         left: Callable[[Partition], None],
     ) -> None:
@@ -61,10 +62,15 @@ class Answers:
         `left` is told of a log that was cut short and is free again."""
         self._broker = broker
         self._means = means
+        self._leader = leader
         self._rest = rest
         self._left = left
         self._cuts: list[_Cut] = []
         self._out_of_range: list[FollowedPartition] = []
+        self._strangers = 0
+        """To how many partitions' followers the leader says that they are no broker's."""
+        self._strange = False
+        """Whether that has been said, and nothing was taken since."""
 
     async def take(self, arrived: Sequence[Arrived]) -> list[Key]:
         """Take what can be appended, and return the others; cuts are under way on return."""
@@ -81,6 +87,7 @@ class Answers:
             finally:
                 await called_back(self._end_writes)
         self._begin_cuts()
+        self._say_strange()
         return missed
 
     def out_of_range(self) -> list[FollowedPartition]:
@@ -135,6 +142,7 @@ class Answers:
                 self._complain(member, str(error), "the leader's start is taken later")
             return False
         member.succeeded()
+        self._strange = False
         if data:
             self._left(member.partition)
         return True
@@ -144,8 +152,23 @@ class Answers:
             self._out_of_range.append(member)
         elif code in EXPECTED:
             self._rest(member)
+        elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            self._rest(member)
+            self._strangers += 1
         else:
             self._complain(member, code.name, "see the leader's log")
+
+    def _say_strange(self) -> None:
+        """Say once, for all partitions, that the leader does not take us for a broker."""
+        count, self._strangers = self._strangers, 0
+        if count and not self._strange:
+            self._strange = True
+            _logger.warning(
+                "broker %d, which leads %d partitions followed here, does not know this broker as"
+                " registered at present: they are fetched again with the next session of the"
+                " metadata store, nothing needs to be done. If it lasts: this broker must come by"
+                " inter.broker.listener.name, with the right ClusterAction", self._leader, count,
+            )  # fmt: skip
 
     def _complain(self, member: FollowedPartition, cause: str, remedy: str) -> None:
         """Rest, and say why unless that was said the last time."""

@@ -57,7 +57,7 @@ class Source:
             means.transport, (), client_id=f"broker-{broker.broker_id}-follower",
             request_timeout_seconds=broker.config.replica_socket_timeout_ms / 1000,
         )  # fmt: skip
-        self._answers = Answers(broker, means, self._rest, left)
+        self._answers = Answers(broker, means, leader, self._rest, left)
         self._dirty: dict[Key, None] = {}
         """Partitions of which something else may be told than was."""
         self._missed: dict[Key, None] = {}

@@ -34,7 +34,8 @@ class AmongBrokers:
         fatal: Callable[[Exception], None],
     ) -> None:
         """`store` is the cluster's; it is joined later. `fatal` ends the process."""
-        broker = controller.broker
+        self._broker = broker = controller.broker
+        self._store = store
         catalog, config = Catalog(store), broker.config
         client = _client(config, broker.broker_id, world.network)
         channel = ControllerChannel(client, catalog, config.inter_broker_listener_name)
@@ -57,8 +58,13 @@ class AmongBrokers:
         controller.forward(self.link.create_topic, self.link.allocate_producer_ids)
 
     async def leave(self) -> None:
-        """Have others lead what this broker leads, before it stops taking requests."""
-        await self.link.hand_over()
+        """Have others lead what this broker leads, before it stops taking requests.
+
+        One attempt takes no longer than a request may, nor than the broker's session lives unheard:
+        then others are elected anyway.
+        """
+        request_seconds = self._broker.config.controller_socket_timeout_ms / 1000
+        await self.link.hand_over(min(request_seconds, self._store.session_seconds))
 
     def close(self) -> None:
         """Ask and look for nothing any more."""

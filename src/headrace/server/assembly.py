@@ -1,6 +1,5 @@
 """Configuration in, a running broker out; and the way back."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection
 from functools import partial
@@ -35,6 +34,7 @@ from headrace.posix.awaiting import called_back
 from headrace.security.authorizer import Authorizer
 from headrace.server import identity
 from headrace.server.compaction import ProcessWorker, compaction_worker
+from headrace.server.stop_waits import FLUSH_SECONDS_MAX, SEND_SECONDS_MAX, StopWaits, until
 
 if TYPE_CHECKING:
     from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
@@ -42,10 +42,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-STOP_FLUSH_SECONDS_MAX = 10.0
-"""How long a stop waits for flushes under way, so that what they hold is acknowledged."""
-STOP_SEND_SECONDS_MAX = 2.0
-"""How long a stop waits for clients to take their last answers."""
 EARLY_SECONDS_MAX = 10.0
 """How long clients that come early may wait unmentioned: their first requests seem unanswered for
 as long, and some take the connection for dead and make another (librdkafka after 10 s)."""
@@ -332,33 +328,41 @@ class Server:
     # stopping
 
     async def stop(self) -> None:
-        """Stop cleanly: hand over what others can lead, flush and answer what was taken, close."""
-        if self.among_brokers is not None and self.config.controlled_shutdown_enable:
-            await self.among_brokers.leave()
+        """Stop cleanly: hand over what others can lead, flush and answer what was taken, close.
+
+        It ends in any case: each part is waited for so long at most, and one warning names what was
+        left behind.
+        """
+        waits = StopWaits()
+        among = self.among_brokers
+        if among is not None and self.config.controlled_shutdown_enable:
+            await among.leave()  # has a bound of its own, and says itself what came of it
         self._stopping = True
         self.cleaner.close()
         for listener in self.listeners:
             listener.close()
         if self.http is not None:
-            await self.http.close()
+            await waits.within("answers to who reads metrics", self.http.close())
         self.table.quiesce()
-        await self._until(self._flushed, STOP_FLUSH_SECONDS_MAX)
-        await self.dispatcher.stop()
-        if self.among_brokers is not None:
-            self.among_brokers.replicating.close()
+        await waits.until("flushes under way", self._flushed, FLUSH_SECONDS_MAX)
+        await waits.within("requests being worked on", self.dispatcher.stop())
+        if among is not None:
+            among.replicating.close()
         self.producer_id_source.close()
         self.coordinators.close()
         self.table.close()
-        await self._until(lambda: not self.table, STOP_SEND_SECONDS_MAX)
+        await until(lambda: not self.table, SEND_SECONDS_MAX)
         self.table.abort()
-        if self.among_brokers is not None:
-            self.among_brokers.close()
-        await self.controller.stop()
+        if among is not None:
+            among.close()
+        await waits.within("what is being changed in the metadata store", self.controller.stop())
+        await waits.within("the end of the metadata store's session", self.controller.leave())
         if isinstance(self.compaction, ProcessWorker):
-            await self.compaction.ended()
+            await waits.within("the compaction's process", self.compaction.ended())
         for directory in self.directories:
             directory.end_duties()
-        await self._until(self._written, STOP_FLUSH_SECONDS_MAX)
+        await waits.until("checkpoints under way", self._written, FLUSH_SECONDS_MAX)
+        waits.report()
         self.broker.stop()
         self.world.close()
 
@@ -367,13 +371,6 @@ class Server:
 
     def _written(self) -> bool:
         return not any(directory.writing and not directory.fenced for directory in self.directories)
-
-    @staticmethod
-    async def _until(condition: Callable[[], bool], seconds_max: float) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + seconds_max
-        while not condition() and loop.time() < deadline:  # noqa: ASYNC110 - once, at the end
-            await asyncio.sleep(0.005)
 
     async def _undo(self) -> None:
         """Let go of what a failed start has taken."""

@@ -27,6 +27,8 @@ second number bounds how long the loop stands still while coordinators load: wha
 looked at in portions of 40,000."""
 
 
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
 Fatal = Callable[[Exception], None]
 
 
@@ -51,6 +53,8 @@ def serve_until_signal(
     make: Callable[[Fatal], S], started: Callable[[S], None] | None = None
 ) -> int:
     """Run what `make` makes on the loop until SIGTERM or SIGINT; return the process's exit code.
+
+    A second signal ends the process at once, as one that nobody takes: nothing is closed.
 
     Prints where it listens once it does, one line a listener on standard output. ConfigError,
     before that, says in one line why it cannot start.
@@ -102,8 +106,16 @@ async def _serve(make: Callable[[Fatal], S], started: Callable[[S], None] | None
         end(EXIT_BROKEN)
 
     loop.set_exception_handler(partial(report_unexpected, fatal))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, end, EXIT_OK)
+
+    def stop_for_signal() -> None:
+        # A second one ends the process at once, whatever it does: by the kernel.
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        end(EXIT_OK)
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, stop_for_signal)
     gc.disable()
     server = make(fatal)
     await server.start()
@@ -118,7 +130,10 @@ async def _serve(make: Callable[[Fatal], S], started: Callable[[S], None] | None
     gc.enable()
     code = await ended
     if code == EXIT_OK:
-        log.info("stopping")
+        log.info(
+            "stopping: a second SIGTERM or Ctrl-C ends it at once, and the next start recovers the"
+            " logs"
+        )
         await server.stop()
         log.info("stopped")
     return code

@@ -2,19 +2,21 @@
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from headrace.broker.metadata_image import BrokerInfo, Endpoint, ImageDelta
+from headrace.broker.metadata_image import BrokerInfo, Endpoint, ImageDelta, TopicInfo
 from headrace.client.transport import Address
 from headrace.cluster.gathered_questions import Codes, GatheredQuestions
 from headrace.cluster.other_brokers import RemoteTransactions
+from headrace.cluster.topic_creation import NewTopic
 from headrace.coordination.transactions.markers import Marker
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop
 
-HERE = TopicPartition("t", 0)
+HERE, THERE = TopicPartition("t", 0), TopicPartition("t", 1)
 CODES = {HERE: ErrorCode.NONE}
 
 
@@ -151,6 +153,46 @@ def test_a_broker_that_registered_anew_is_asked_anew() -> None:
         broker.publish(ImageDelta(brokers=[broker.image.brokers[BrokerId(1)], gone]))
         remote.write_markers(BrokerId(2), Marker(7, 0, True, 1), [HERE], done)
         assert told[2:] == [(HERE, ErrorCode.NETWORK_EXCEPTION)], "it has no listener for brokers"
+        for number in (1, 2):
+            await cluster.stop(number)
+
+    loop = SimLoop(1)
+    loop.play(story(SimCluster(loop, 1)))
+
+
+def test_a_marker_is_given_up_on_a_broker_that_does_not_answer_once_it_leads_no_longer() -> None:
+    """Of what it leads still, the answer is waited for; each partition is told of once."""
+
+    async def story(cluster: SimCluster) -> None:
+        for number in (1, 2):
+            await cluster.start(number)
+        wanted = [NewTopic("t", assignment=dict.fromkeys(range(2), (BrokerId(2),)))]
+        (made,) = await cluster.controller().create_topics(wanted)
+        assert isinstance(made, TopicInfo)
+        broker = cluster.brokers[1].broker
+        among = cluster.brokers[1].among_brokers
+        assert among is not None
+        told: list[tuple[TopicPartition, ErrorCode]] = []
+
+        def done(partition: TopicPartition, error: ApiError | None) -> None:
+            told.append((partition, ErrorCode.NONE if error is None else error.code))
+
+        cluster.network.cut("broker-2", "broker-1")
+        others = among.replicating.others.transactions
+        others.write_markers(BrokerId(2), Marker(7, 0, True, 1), [HERE, THERE], done)
+        await asyncio.sleep(0.1)
+        broker.publish(ImageDelta(topics=[made]))
+        assert told == []
+        moved = replace(made.partitions[0], leader=BrokerId(1), leader_epoch=LeaderEpoch(1))
+        broker.publish(ImageDelta(partitions={"t": [moved]}))
+        assert told == [(HERE, ErrorCode.NETWORK_EXCEPTION)]
+        cluster.network.mend("broker-2", "broker-1")
+        await asyncio.sleep(1)
+        assert told[1:] == [(THERE, ErrorCode.NONE)]
+        observers = len(broker.image.observers)
+        others.close()
+        assert len(broker.image.observers) == observers - 2
+        vars(among.replicating.others).pop("transactions")
         for number in (1, 2):
             await cluster.stop(number)
 

@@ -251,3 +251,27 @@ def test_what_arrives_damaged_is_asked_for_again_and_told_once(
     told = [record.getMessage() for record in caplog.records if "damaged" in record.getMessage()]
     assert len(told) == 1
     assert "t-0" in told[0]
+
+
+def test_a_broker_that_is_not_registered_now_says_so_once_and_follows_again_when_it_is(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(pair: Pair) -> None:
+        await pair.write(b"before")
+        await pair.equal()
+        for _ in range(2):
+            image = pair.cluster.brokers[LEADER].broker.image
+            registered, image.brokers = image.brokers, {}
+            await asyncio.sleep(5.0)
+            image.brokers = registered
+            await pair.write(b"after")
+            for index in range(3):
+                await pair.equal(index)
+
+    play(story, partitions=3)
+    said = [
+        one.getMessage() for one in caplog.records if one.name == "headrace.replication.answers"
+    ]
+    assert len(said) == 2, said
+    assert "does not know this broker as registered at present" in said[0]
+    assert "nothing needs to be done" in said[0]

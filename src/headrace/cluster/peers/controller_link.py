@@ -95,15 +95,25 @@ class ControllerLink:
         except ClientError as error:
             return ApiError(_UNAVAILABLE, str(error))
 
-    async def hand_over(self) -> None:
-        """Have others lead what this broker leads: it is about to stop (controlled shutdown)."""
+    async def hand_over(self, attempt_seconds_max: float) -> None:
+        """Have others lead what this broker leads: it is about to stop (controlled shutdown).
+
+        Tried `controlled.shutdown.max.retries` times, each for `attempt_seconds_max` at most, with
+        `controlled.shutdown.retry.backoff.ms` in between; then it stops all the same.
+        """
         config = self._broker.config
         pause = config.controlled_shutdown_retry_backoff_ms / 1000
         left: Sequence[TopicPartition] = ()
         reason = ""
         for more in reversed(range(config.controlled_shutdown_max_retries)):
             try:
-                left = await self._hand_over_soon(pause if more else 0.0)
+                async with asyncio.timeout(attempt_seconds_max):
+                    left = await self._hand_over_soon(pause if more else 0.0)
+            except TimeoutError:
+                reason = (
+                    f"the controller or the store has not answered in {attempt_seconds_max:g} s"
+                )
+                continue
             except (ApiError, ClientError) as error:
                 reason = str(error)
                 continue

@@ -264,10 +264,15 @@ class EnsembleSession(Store):
         return partial(_cancel, watchers, changed)
 
     async def close(self) -> None:
-        if not self.lost:
+        if self.lost:
+            return
+        try:
             with suppress(SessionLost):
                 await self._way(self._connection())
-            self._ensemble.end(self)
+        except asyncio.CancelledError:
+            self.fall_silent()  # whose wish never arrived: it ends as one that is not heard of
+            raise
+        self._ensemble.end(self)
 
     def hears(self, touched: Sequence[str]) -> bool:
         """Tell whether there are watches of these paths: told next, in the order of the changes."""

@@ -1,0 +1,187 @@
+"""A stop ends, whoever does not answer: the store, the controller, or what the broker waits for."""
+
+import asyncio
+import logging
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.cluster.topic_creation import NewTopic
+from headrace.model.nouns import BrokerId
+from headrace.server.stop_waits import PART_SECONDS_MAX, StopWaits
+from headrace.testing.sim.cluster import SimCluster
+from headrace.testing.sim.ensemble import SESSION_SECONDS
+from headrace.testing.sim.loop import SimLoop
+from tests.support.peer_kit import cut_off, mend, play, started, until
+
+ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
+ATTEMPTS = 3
+"""controlled.shutdown.max.retries, as it is by default."""
+HAND_OVER_SECONDS_MAX = ATTEMPTS * SESSION_SECONDS
+STORE_SECONDS_MAX = 2 * PART_SECONDS_MAX
+A_WAY = 1.0
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def with_topics(cluster: SimCluster) -> None:
+    """Three brokers, each of which leads something that the two others follow."""
+    await started(cluster, 0, 1, 2)
+    for number in range(3):
+        order = [BrokerId((number + more) % 3) for more in range(3)]
+        await cluster.controller().create_topics([NewTopic(f"t{number}", assignment={0: order})])
+
+
+def warnings(caplog: pytest.LogCaptureFixture, start: str) -> list[str]:
+    said = [one.getMessage() for one in caplog.records if one.levelno >= logging.WARNING]
+    return [line for line in said if line.startswith(start)]
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["the controller", "another broker"])
+def test_a_broker_whose_store_answers_nothing_stops_and_says_what_it_left(
+    number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(cluster: SimCluster) -> None:
+        await with_topics(cluster)
+        cluster.worlds[number].lose_touch()
+        began = now()
+        await cluster.stop(number)
+        assert now() - began < HAND_OVER_SECONDS_MAX + STORE_SECONDS_MAX + A_WAY
+
+    play(story)
+    (left,) = warnings(caplog, "the broker ends without having waited any longer for: ")
+    assert "the end of the metadata store's session (5 s)" in left
+    assert "requests being worked on" not in left
+    (led,) = warnings(caplog, "stopping while this broker leads")
+    assert "the controller or the store has not answered in 6 s" in led
+
+
+def test_brokers_that_stop_at_once_while_the_store_answers_nothing_all_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: SimCluster) -> None:
+        await with_topics(cluster)
+        for world in cluster.worlds.values():
+            world.lose_touch()
+        wanted = [NewTopic("u", assignment={0: [ZERO]})]
+        decided = asyncio.ensure_future(cluster.controller().create_topics(wanted))
+        await asyncio.sleep(A_WAY)
+        began = now()
+        await asyncio.gather(*(cluster.stop(number) for number in range(3)))
+        assert now() - began < HAND_OVER_SECONDS_MAX + STORE_SECONDS_MAX + A_WAY
+        decided.cancel()
+
+    play(story)
+    left = warnings(caplog, "the broker ends without having waited any longer for: ")
+    assert len(left) == 3
+    assert any("what is being changed in the metadata store" in line for line in left)
+
+
+def test_a_controller_that_never_answers_is_asked_no_longer_than_the_session_lives(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: SimCluster) -> None:
+        await with_topics(cluster)
+        cut_off(cluster, 0, 1)
+        began = now()
+        await cluster.stop(1)
+        assert now() - began < HAND_OVER_SECONDS_MAX + A_WAY
+        mend(cluster, 0, 1)
+
+    play(story)
+    assert not warnings(caplog, "the broker ends without")
+    assert len(warnings(caplog, "stopping while this broker leads")) == 1
+
+
+def test_leadership_goes_to_others_though_the_controller_stands_still_when_asked(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def story(cluster: SimCluster) -> None:
+        await with_topics(cluster)
+        cluster.worlds[0].pause()
+        await cluster.stop(1)
+        image = cluster.brokers[2].broker.image
+        assert image.topics["t1"].partitions[0].leader == TWO
+        cluster.worlds[0].resume()
+        await until(lambda: set(image.brokers) == {ZERO, TWO})
+
+    play(story)
+    assert not warnings(caplog, "stopping while this broker leads")
+
+
+def test_what_cannot_even_be_cancelled_is_not_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    async def stubborn(ended: asyncio.Event) -> None:
+        while not ended.is_set():
+            try:
+                await ended.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async def nothing() -> None:
+        pass
+
+    async def story() -> None:
+        ended, waits = asyncio.Event(), StopWaits()
+        began = now()
+        await waits.within("the stubborn", stubborn(ended))
+        await waits.within("nothing", nothing())
+        await waits.until("a wonder", lambda: False, 7.0)
+        await waits.until("what is so", lambda: True, 7.0)
+        assert PART_SECONDS_MAX + 7.0 <= now() - began < PART_SECONDS_MAX + 7.0 + A_WAY
+        waits.report()
+        StopWaits().report()
+        ended.set()
+        await asyncio.sleep(0)
+
+    SimLoop(1).play(story())
+    (said,) = warnings(caplog, "the broker ends without")
+    assert "any longer for: the stubborn (5 s), a wonder (7 s); nothing" in said
+
+
+HANGS = """
+import asyncio, logging, sys
+from headrace.config.broker import load
+from headrace.server import assembly
+from headrace.server.main import serve
+
+async def never(self):
+    await asyncio.Event().wait()
+
+logging.basicConfig(stream=sys.stdout, level=logging.INFO)
+assembly.Server.stop = never
+sys.exit(serve(load(flags={"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": sys.argv[1]})[0]))
+"""
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_a_second_signal_ends_the_process_at_once(tmp_path: Path, second: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", HANGS, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            heard(process.stdout.readline, "listens on")
+            process.send_signal(signal.SIGTERM)
+            heard(process.stdout.readline, "a second SIGTERM or Ctrl-C ends it at once")
+            time.sleep(0.1)
+            assert process.poll() is None
+            process.send_signal(second)
+            assert process.wait(10) == -second
+        finally:
+            process.kill()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def heard(read: Callable[[], str], words: str) -> None:
+    """Read lines until one has these words."""
+    while line := read():
+        if words in line:
+            return
+    raise AssertionError(f"not said: {words}")
