@@ -101,6 +101,19 @@ def test_kernel_and_twin_say_the_same(
     assert compiled == plain
 
 
+def test_a_batch_larger_than_the_kernels_room_is_compacted_as_the_twin_does() -> None:
+    records = [wire.new_record(b"v" * 900_000, b"k%d" % at, NOW_MS) for at in (0, 1, 0)]
+    span = Span(wire.build(records)[HEADER_BYTES:], 3, 0, 2)
+    engines = PlainRecords(9), KernelRecords(9, 9)
+    for engine in engines:
+        engine.index(span, 0)
+    kept = [engine.filter(span, 2, True) for engine in engines]
+    assert comparable(span, kept[0]) == comparable(span, kept[1])
+    assert kept[1].kept == 2
+    moved = {engine.rebase(kept[0].payload, 2, -5) for engine in engines}
+    assert len(moved) == 1
+
+
 @given(st.lists(pairs, min_size=1, max_size=5))
 @settings(max_examples=100, deadline=None)
 def test_the_map_is_a_dictionary_of_last_offsets(

@@ -1,9 +1,14 @@
 """Parts of commands: what flags add to JSON lines, places in a topic, copies of index files."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from headrace.cli import produce as producing
 from headrace.cli.copying import Copier
 from headrace.cli.offset_positions import Place, resolve_places
 from headrace.cli.record_lines import LineParser
@@ -63,3 +68,28 @@ def test_an_index_with_room_left_is_copied_to_the_byte_and_its_room_stays_a_hole
     assert sum(told) == source.stat().st_size
     assert target.stat().st_blocks * 512 < 1 << 20
     assert target.stat().st_mtime_ns == source.stat().st_mtime_ns
+
+
+def test_how_far_it_is_is_shown_only_where_all_sizes_are_known(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sizes: list[int | None] = []
+
+    @contextmanager
+    def progress(whole: int | None) -> Iterator[Callable[[int], None]]:
+        sizes.append(whole)
+        yield lambda size: None
+
+    async def nothing(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(producing, "_progress", progress)
+    monkeypatch.setattr(producing, "Sender", lambda *_: SimpleNamespace(read=nothing))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=None))
+    (tmp_path / "a").write_bytes(b"x" * 7)
+    (tmp_path / "b").write_bytes(b"x" * 20)
+    one, other, standard = tmp_path / "a", tmp_path / "b", Path("-")
+    producer: Any = SimpleNamespace(flush=nothing)
+    for files in ((one,), (one, other), (one, standard), (standard,), ()):
+        producing._produce_files(producer, "t", files, LineParser(), None)
+    assert sizes == [7, 27, None, None, None]

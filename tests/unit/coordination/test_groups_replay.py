@@ -31,6 +31,15 @@ def test_a_stable_group_survives_with_members_generation_and_assignments() -> No
     assert later.group().leader == members[0]
 
 
+def test_members_are_known_after_a_restart_by_their_clients_names_and_addresses() -> None:
+    room = Room()
+    (member,), _ = room.stable(session_ms=7_000, rebalance_ms=21_000)
+    known = room.restart().group().members[member]
+    assert (known.client_id, known.client_host) == ("client", "/127.0.0.1")
+    assert (known.session_timeout_ms, known.rebalance_timeout_ms) == (7_000, 21_000)
+    assert (known.protocol_type, known.instance_id) == ("consumer", None)
+
+
 def test_members_that_are_not_heard_of_after_a_restart_expire() -> None:
     room = Room()
     room.stable(2, session_ms=10_000)

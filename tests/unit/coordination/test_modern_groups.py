@@ -2,16 +2,26 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from headrace.broker.partition import Partition
+from headrace.coordination.groups.modern.timers import (
+    ASSIGN,
+    JOIN,
+    REBALANCE,
+    SESSION,
+    SYNC,
+    Timers,
+)
 from headrace.coordination.groups.share.group import ShareGroup
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.ports.deadlines import Deadlines
 from tests.support.broker import play
 from tests.support.consumer_kit import Consumer, cluster, group_of, settle
-from tests.support.groups_kit import Room
+from tests.support.groups_kit import HandClock, Room
 from tests.support.share_room import GROUP, ShareRoom, share_room
 
 SESSION_SECONDS = 45.0
@@ -97,3 +107,30 @@ def test_a_member_whose_leave_the_log_refuses_is_missed_a_session_later() -> Non
         place.clock.advance(5)
         one.beat()
     assert list(group_of(place).members) == ["a"]
+
+
+def test_timers_that_were_ended_do_not_ring_and_those_of_another_group_do() -> None:
+    clock = HandClock()
+    deadlines, rung = Deadlines(clock), []
+    ended, going = Timers(), Timers()
+    for timers in (ended, going):
+        for kind in (SESSION, REBALANCE, JOIN, SYNC, ASSIGN):
+            timers.arm(deadlines, kind, "m", 5, partial(rung.append, (timers is going, kind)))
+    ended.end()
+    going.end_of("m")
+    assert not any(ended.is_armed(kind, "m") for kind in (SESSION, REBALANCE, JOIN, SYNC, ASSIGN))
+    clock.advance(6)
+    assert rung == [(True, ASSIGN)]
+
+
+def test_what_a_share_groups_member_had_is_the_others_as_soon_as_it_leaves(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with share_room(tmp_path) as share:
+            share.configure(share_assignment_interval_ms="0")
+            await share.join("a", "b")
+            group = _group(share)
+            assert group is not None
+            await share.beat("b", -1)
+            assert (group.target_epoch, set(group.target)) == (group.epoch, {"a"})
+
+    play(story())

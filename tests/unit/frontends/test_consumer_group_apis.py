@@ -107,6 +107,8 @@ def test_describe_in_every_version(version: int) -> None:
     if version >= 1:
         assert member.member_type == 1
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert (missing.group_state, missing.assignor_name, missing.members) == ("", "", ())
+    assert (missing.group_epoch, missing.assignment_epoch) == (0, 0), "as Kafka's defaults say"
 
 
 @pytest.mark.parametrize("version", versions(served(describe_groups)))

@@ -166,3 +166,23 @@ def test_the_answers_of_passes_written_by_a_thread_wait_for_it_pass_by_pass(
             assert len(told) == (3 if failures else 2)
 
     play(story())
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+def test_a_run_that_counts_on_failed_writes_ends_the_connection_too(
+    tmp_path: Path, acks: int
+) -> None:
+    async def story() -> None:
+        async with room(tmp_path, SimDisk(), kill=True) as here:
+            await here.controller.create_topics([NewTopic("t", 2, 1)])
+            here.write("t")
+            session = session_on(here, FailingDisk(FAILED))
+            frame = bytes(produce(acks, 0))
+            sent = memoryview(bytearray((len(frame).to_bytes(4) + frame) * 3))
+            run = session.run(sent, 0, len(sent))
+            assert run is not None
+            assert run.frames == 3
+            with pytest.raises(CloseConnection, match="could not be written"):
+                session.pass_done()
+
+    play(story())

@@ -7,8 +7,10 @@ import pytest
 
 from headrace.config.keys.log import LogKeys
 from headrace.config.log_config import LogConfig
+from headrace.log import file_names
 from headrace.log.compaction import job as jobs
 from headrace.log.compaction.clean_segments import compact, keys_max
+from headrace.log.compaction.job import Cleaned
 from headrace.log.compaction.order import CleanerSettings, job_of, prepare
 from headrace.log.compaction.plan import (
     GROUP_SEGMENTS_MAX,
@@ -25,7 +27,7 @@ from headrace.model.nouns import Offset
 from headrace.record import batch as wire
 from tests.support.compaction import COMPACTED, batches_of, cleaner_of, compact_now, put, run_job
 from tests.support.compaction import job_of as made_job
-from tests.support.log import NOW_MS, World, append_marker
+from tests.support.log import NOW_MS, World, append_marker, content
 
 
 class FakeSegment(NamedTuple):
@@ -153,6 +155,46 @@ def test_a_log_is_overdue_once_its_first_record_is_older_than_the_lag(
     assert not found(FakeLog(*late, config=config), 1000).due, "nothing of it is dirty"
     behind = FakeLog(THREE[0], late[1], THREE[2], config=config)
     assert found(behind).overdue is overdue
+
+
+class UnreadSegment(FakeSegment):
+    """One whose first batch is on the disk."""
+
+    def load_first_timestamp(self) -> None:
+        raise AssertionError("it was read")
+
+
+def test_no_segment_is_read_for_its_age_where_no_age_makes_a_log_overdue() -> None:
+    unread = [UnreadSegment(*segment) for segment in THREE]
+    config = replace(COMPACTED, max_compaction_lag_ms=NEVER_MS)
+    assert found(FakeLog(*unread, config=config)).overdue is False
+
+
+def test_what_a_killed_compaction_left_is_not_in_what_the_next_one_makes() -> None:
+    def outcome(*left: str) -> tuple[object, list[bytes]]:
+        world = World(config=COMPACTED)
+        log = world.log()
+        for number in range(12):
+            put(log, (b"same", b"%02d" % number * 100))
+        world.flush(log)
+        job = made_job(log)
+        for suffix in left:
+            file = world.disk.open(f"{log.directory}/{0:020d}{suffix}.cleaned", create=True)
+            file.write_at(0, (b"left" * 200,))
+            file.close()
+        events, _ = run_job(job, world.disk)
+        made = [
+            content(world.disk, f"{log.directory}/{event.base_offset:020d}{suffix}.cleaned")
+            for event in events
+            if isinstance(event, Cleaned)
+            for suffix in event.files
+        ]
+        return events, made
+
+    fresh = outcome()
+    for suffix in file_names.SEGMENT_SUFFIXES:
+        assert outcome(suffix) == fresh, suffix
+    assert outcome(*file_names.SEGMENT_SUFFIXES) == fresh
 
 
 def cleaned(clean: int, dirty: int, *, overdue: bool = False, least: float = 0.5) -> Cleanable:

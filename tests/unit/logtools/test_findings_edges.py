@@ -115,6 +115,20 @@ def test_a_gap_is_known_up_to_the_offset_that_compaction_or_a_repair_noted(name:
     assert said(verified(disk)) == [FOUND["lost_segment"]]
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["of Kafka's", "of ours"])
+def test_offsets_of_an_empty_segment_are_missing_only_where_gaps_would_be_noted(
+    known: bool,
+) -> None:
+    disk = written()
+    overwrite(disk, base(9, ".log"), b"")
+    if known:
+        overwrite(disk, f"/data/{GAPS}", text_files.write_offsets({PLACE: 0}))
+    elif disk.exists(f"/data/{GAPS}"):
+        disk.remove(f"/data/{GAPS}")
+    gaps = [line for line in said(verified(disk)) if line.startswith("damage GAP")]
+    assert gaps == ([FOUND["lost_segment"]] if known else [])
+
+
 def test_a_partition_by_itself_is_judged_by_its_directorys_checkpoints() -> None:
     disk = written()
     flushed_yet_missing(disk)

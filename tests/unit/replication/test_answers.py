@@ -1,0 +1,184 @@
+"""What a follower says and does about a partition's answer, with the rest of the broker in hand."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headrace.log.follower_append import UnexpectedBatch
+from headrace.model.errors import ApiError, ErrorCode, StorageError
+from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.record.compression import CorruptBatch
+from headrace.replication.answers import Answers, Arrived
+from headrace.wire.kafka.hot.fetch_response import EpochEndOffset, FetchedPartition
+
+PLACE = TopicPartition("t", 7)
+END = 5
+
+
+class Hand:
+    """A follower of broker 3 whose log ends at 5, and what was done with it."""
+
+    def __init__(self, *, fails: Exception | None = None, cut_at: int | None = END) -> None:
+        self.fails = fails
+        self.cut_at = cut_at
+        self.rested = 0
+        self.done: list[tuple[str, object]] = []
+        self.log: Any = SimpleNamespace(
+            topic_partition=PLACE, end_offset=Offset(END), start_offset=Offset(0), cutting=False,
+            segments=[SimpleNamespace(size=100)],
+        )  # fmt: skip
+        self.partition: Any = SimpleNamespace(topic_partition=PLACE, log=self.log)
+        self.member: Any = SimpleNamespace(
+            key=(b"i" * 16, 7), ready=True, partition=self.partition, succeeded=self._succeeded,
+            follower=SimpleNamespace(
+                leader=3, unclean=False, append=self._append, offset_to_cut=self._offset_to_cut,
+                move_start=lambda start: self.done.append(("start", start)),
+            ),
+        )  # fmt: skip
+        directory = SimpleNamespace(
+            path="/data",
+            logs={PLACE: self.log},
+            truncate_logs=self._truncate,
+            reset_logs=self._reset,
+        )
+        broker: Any = SimpleNamespace(
+            clock=SimpleNamespace(wall_ms=lambda: 1), directories=[directory],
+            unfollow=lambda partition: self.done.append(("unfollow", partition)),
+        )  # fmt: skip
+        means: Any = SimpleNamespace(
+            writes=SimpleNamespace(begin=lambda: None, end=lambda told: False)
+        )
+        self.answers = Answers(
+            broker, means, self._rest, lambda partition: self.done.append(("left", partition))
+        )
+
+    def take(self, **fetched: Any) -> list[Any]:
+        """What was done with an answer."""
+        arrived = Arrived(self.member, FetchedPartition(7, **fetched))
+        missed = asyncio.run(self.answers.take([arrived]))
+        assert missed in ([], [self.member.key])
+        return missed
+
+    def _rest(self, member: object) -> bool:
+        self.rested += 1
+        return self.rested == 1
+
+    def _succeeded(self) -> None:
+        self.done.append(("succeeded", None))
+
+    def _append(self, data: memoryview, mark: Offset, now_ms: int) -> None:
+        if self.fails is not None:
+            raise self.fails
+        self.done.append(("append", (bytes(data), mark, now_ms)))
+
+    def _offset_to_cut(self, epoch: LeaderEpoch, end: Offset) -> int | None:
+        if self.fails is not None:
+            raise self.fails
+        return self.cut_at
+
+    def _truncate(self, logs: object, done: object, *, unclean: bool) -> None:
+        self.done.append(("cut", logs))
+
+    def _reset(self, logs: object, done: object) -> None:
+        self.done.append(("reset", logs))
+
+
+DIVERGED = {"diverging_epoch": EpochEndOffset(4, 9)}
+
+
+@pytest.mark.parametrize(
+    ("fails", "fetched", "why"),
+    [
+        (None, DIVERGED,
+         "nothing of it is to be cut, the leader has epoch 4 end at 9; it is tried again,"
+         " see the leader's log"),
+        (None, {"error_code": ErrorCode.KAFKA_STORAGE_ERROR},
+         "KAFKA_STORAGE_ERROR; it is tried again, see the leader's log"),
+        (UnexpectedBatch("offset 9 does not follow", Offset(9)), {"records": b"x"},
+         "offset 9 does not follow; it is tried again, the next answer may continue the log"),
+        (CorruptBatch("the checksum"), {"records": b"x"},
+         "CORRUPT_MESSAGE: the checksum; it is tried again, look at the leader's disk and at the"
+         " network"),
+        (ApiError(ErrorCode.INVALID_RECORD, "no"), {"records": b"x"},
+         "INVALID_RECORD: no; it is tried again, the leader's start is taken later"),
+    ],
+    ids=["diverged", "refused", "unexpected", "corrupt", "api"],
+)  # fmt: skip
+def test_why_a_partition_cannot_be_fetched_and_what_to_do_is_said_once(
+    fails: Exception | None, fetched: dict[str, Any], why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    hand = Hand(fails=fails)
+    for _ in range(3):
+        assert hand.take(**fetched) == [hand.member.key]
+    assert caplog.messages == [f"t-7 cannot be fetched from broker 3: {why}"]
+    assert hand.rested == 3
+    assert hand.done == []
+
+
+@pytest.mark.parametrize(
+    ("fails", "fetched"),
+    [
+        (StorageError("failed"), {"records": b"x"}),
+        (ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER), {"records": b"x"}),
+        (ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER), DIVERGED),
+        (None, {"error_code": ErrorCode.FENCED_LEADER_EPOCH}),
+    ],
+    ids=["directory failed", "other orders", "other orders, diverged", "orders on their way"],
+)
+def test_what_was_said_elsewhere_or_passes_by_itself_is_not_said(
+    fails: Exception | None, fetched: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    hand = Hand(fails=fails)
+    assert hand.take(**fetched) == [hand.member.key]
+    assert caplog.messages == []
+    assert hand.done == []
+
+
+@pytest.mark.parametrize(("cut_at", "done"), [(END, []), (END - 1, ["cut", "left"])])
+def test_a_log_is_cut_only_below_its_end(cut_at: int, done: list[str]) -> None:
+    hand = Hand(cut_at=cut_at)
+    hand.take(**DIVERGED)
+    assert [what for what, _ in hand.done] == done
+    assert hand.rested == (not done)
+
+
+def test_a_log_whose_committed_records_would_go_is_followed_no_longer() -> None:
+    hand = Hand(cut_at=None)
+    hand.take(**DIVERGED)
+    assert hand.done == [("unfollow", hand.partition)]
+
+
+@pytest.mark.parametrize("start", [-1, 0, 1])
+def test_the_leaders_start_is_taken_where_it_lies_further_on(start: int) -> None:
+    hand = Hand()
+    assert hand.take(records=b"", high_watermark=4, log_start_offset=start) == []
+    moved = [("start", start)] if start > 0 else []
+    assert hand.done == [("append", (b"", 4, 1)), *moved, ("succeeded", None)]
+
+
+def test_what_came_with_records_is_looked_at_again_once_they_are_flushed() -> None:
+    hand = Hand()
+    assert hand.take(records=b"x", high_watermark=4) == []
+    assert hand.done == [
+        ("append", (b"x", 4, 1)), ("succeeded", None), ("left", hand.partition),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("base_offset", "start_offset", "size", "resets"),
+    [(4, END, 0, True), (5, END, 0, False), (4, 4, 0, False), (4, END, 100, False)],
+    ids=["inside", "at its end", "log not empty", "segment not empty"],
+)
+def test_an_empty_log_begins_anew_where_its_leaders_first_batch_does(
+    base_offset: int, start_offset: int, size: int, resets: bool
+) -> None:
+    hand = Hand(fails=UnexpectedBatch("no", Offset(base_offset)))
+    hand.log.start_offset = start_offset
+    hand.log.segments[0].size = size
+    assert hand.take(records=b"x") == [hand.member.key]
+    assert hand.done == (
+        [("reset", [(hand.log, base_offset)]), ("left", hand.partition)] if resets else []
+    )
+    assert hand.rested == (not resets)
