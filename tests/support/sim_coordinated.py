@@ -227,7 +227,8 @@ async def coordinated_work(cluster: SimCluster) -> Told:
     ground = Ground(cluster, BROKERS, ["producer-0", "producer-1"], watch, LAG_SECONDS)
     faults = Faults(ground, CoordinatorRequests, FAULTS)
     loop = asyncio.get_running_loop()
-    writing = [loop.create_task(plain.go_on()), *(loop.create_task(w.go_on()) for w in works)]
+    writing = [loop.create_task(each.go_on()) for each in works]
+    writing.append(loop.create_task(plain.go_on()))
     reading = [loop.create_task(reader.go_on()) for reader in readers]
     await _done(loop.create_task(faults.happen(FAULT_SECONDS)), writing + reading)
     await _ended(writing)

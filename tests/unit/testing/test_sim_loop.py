@@ -149,3 +149,27 @@ def test_an_update_lost_between_a_read_and_a_write_is_found_by_some_seeds() -> N
 
     found = [seed for seed in range(50) if SimLoop(seed).play(story()) != 2]
     assert 5 < len(found) < 45
+
+
+def test_the_end_of_a_play_does_not_hang_on_the_names_of_its_tasks() -> None:
+    """They number all tasks of a process, whatever was played before."""
+
+    def played(names: str) -> list[int]:
+        ended: list[int] = []
+
+        async def wait(number: int) -> None:
+            try:
+                await asyncio.get_running_loop().create_future()
+            finally:
+                ended.append(number)
+
+        async def story() -> None:
+            loop = asyncio.get_running_loop()
+            held.extend(loop.create_task(wait(at), name=name) for at, name in enumerate(names))
+            await asyncio.sleep(1)
+
+        held: list[asyncio.Task[None]] = []
+        SimLoop(1).play(story())
+        return ended
+
+    assert played("abcdefgh") == played("hgfedcba")

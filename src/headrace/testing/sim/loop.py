@@ -81,7 +81,8 @@ class SimLoop(BaseEventLoop):
         return task
 
     def _end_tasks(self) -> None:
-        left = sorted(asyncio.all_tasks(self), key=lambda task: task.get_name())
+        # In the order they were made; their names count all tasks of the process.
+        left = [task for task in self._tasks if not task.done()]
         for task in left:
             task.cancel()
         if left:
