@@ -44,13 +44,14 @@ class Heard:
         `deadline` is in the loop's time, and may be over.
         REQUEST_TIMED_OUT for those of which too little was heard: they come to be all the same.
         """
-        awaited = {key for one in outcome if isinstance(one, Unmade) for key in one.awaited}
+        unmade = [topic for topic in outcome if isinstance(topic, Unmade)]
+        awaited = {partition for topic in unmade for partition in topic.awaited}
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 while not awaited <= self._codes.keys():
                     self._news.clear()
                     await self._news.wait()
-        return [self._became(one) if isinstance(one, Unmade) else one for one in outcome]
+        return [self._became(topic) if isinstance(topic, Unmade) else topic for topic in outcome]
 
     def _became(self, unmade: Unmade) -> TopicInfo | ApiError:
         codes = {self._codes.get(key, ErrorCode.REQUEST_TIMED_OUT) for key in unmade.awaited}

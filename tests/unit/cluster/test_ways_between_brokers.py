@@ -5,13 +5,11 @@ Over a simulated network, with whole brokers.
 
 import asyncio
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from headrace.broker.metadata_image import ImageDelta
-from headrace.client.calls import ColdCall, Maker
 from headrace.client.transport import ClientError, TimedOut
 from headrace.cluster import znodes
 from headrace.cluster.cluster_facts import ClusterFacts
@@ -25,9 +23,8 @@ from headrace.replication.controller_calls import AskedIsr, IsrAnswer
 from headrace.server.among_brokers import AmongBrokers
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.ensemble import SESSION_SECONDS
-from headrace.wire.kafka.api import ApiKey
 from tests.support.authorisation import Rules
-from tests.support.peer_kit import Asker, cut_off, mend, play, started, until
+from tests.support.peer_kit import cut_off, mend, play, started, until
 
 T0 = TopicPartition("t", 0)
 ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
@@ -99,81 +96,6 @@ def test_a_broker_that_does_not_answer_is_waited_for_once_and_hears_it_all_later
         assert not isinstance(await created(cluster, "w", ONE), ApiError)
 
     play(story)
-
-
-@pytest.mark.parametrize("late", [True, False], ids=["in time", "never"])
-def test_who_creates_a_topic_waits_for_its_late_leader_as_long_as_he_asks_to(late: bool) -> None:
-    """And only he does: the controller goes on meanwhile."""
-
-    async def story(cluster: SimCluster) -> None:
-        await started(cluster, 0, 1)
-        cut_off(cluster, 0, 1)
-        began = now()
-        wanted = [NewTopic(name, assignment={0: [number]}) for name, number in
-                  (("t", ONE), ("u", ZERO))]  # fmt: skip
-        creating = asyncio.ensure_future(
-            cluster.controller().create_topics(wanted, wait_seconds=10.0)
-        )
-        await asyncio.sleep(ANSWER_SECONDS_MAX + A_WAY)
-        assert not isinstance(await created(cluster, "v", ZERO), ApiError)
-        assert not creating.done()
-        if late:
-            mend(cluster, 0, 1)
-        outcome = await creating
-        assert not isinstance(outcome[1], ApiError)
-        if late:
-            assert now() - began < 10.0 - A_WAY
-            assert not isinstance(outcome[0], ApiError)
-            assert "t" in led_by(cluster, 1)
-        else:
-            assert 10.0 <= now() - began < 10.0 + A_WAY
-            assert isinstance(outcome[0], ApiError)
-            assert outcome[0].code is ErrorCode.REQUEST_TIMED_OUT
-            mend(cluster, 0, 1)
-
-    play(story)
-
-
-def test_a_request_to_create_topics_waits_for_late_leaders_until_its_own_timeout() -> None:
-    async def story(cluster: SimCluster) -> None:
-        await started(cluster, 0, 1)
-        cut_off(cluster, 0, 1)
-        asker = Asker(cluster, 0)
-        for name, seconds in (("t", 5.0), ("u", 1.0)):
-            began = now()
-            answers = await asker.call(creation({name: ONE, f"{name}-here": ZERO}, seconds))
-            assert now() - began < seconds + A_WAY
-            if seconds > ANSWER_SECONDS_MAX:
-                assert now() - began > seconds - A_WAY
-                assert answers == {
-                    name: ErrorCode.REQUEST_TIMED_OUT, f"{name}-here": ErrorCode.NONE
-                }  # fmt: skip
-        began = now()
-        asyncio.get_running_loop().call_later(4.0, mend, cluster, 0, 1)
-        assert await asker.call(creation({"v": ONE}, 20.0)) == {"v": ErrorCode.NONE}
-        assert now() - began < 10.0
-        asker.close()
-
-    play(story)
-
-
-def creation(leaders: dict[str, BrokerId], seconds: float) -> ColdCall[dict[str, ErrorCode]]:
-    def build(maker: Maker) -> Any:
-        topics = tuple(
-            maker.part(
-                "CreatableTopic", name=name, num_partitions=-1, replication_factor=-1, configs=(),
-                assignments=(maker.part(
-                    "CreatableReplicaAssignment", partition_index=0, broker_ids=(leader,)
-                ),),
-            )
-            for name, leader in leaders.items()
-        )  # fmt: skip
-        return maker.request(topics=topics, timeout=timedelta(seconds=seconds), validate_only=False)
-
-    def parse(response: Any) -> dict[str, ErrorCode]:
-        return {topic.name: ErrorCode(topic.error_code) for topic in response.topics}
-
-    return ColdCall(ApiKey.CREATE_TOPICS, build, parse, versions=(7, 7))
 
 
 def test_a_broker_that_takes_no_orders_is_sent_them_until_it_does(
