@@ -1,6 +1,5 @@
 """Compaction's kernel, its twin in Python and a dictionary agree; so do whole compactions."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -190,7 +189,7 @@ def act(world: World, log: Log, model: Model, sequences: dict[int, int], action:
 def test_a_compacted_log_holds_what_a_dictionary_would(
     todo: list[Any],
 ) -> None:
-    world = World(config=replace(COMPACTED, segment_bytes=500))
+    world = World(config=COMPACTED)
     cleaner = cleaner_of(world)
     model, sequences = Model(), dict[int, int]()
     for action in todo:
@@ -229,7 +228,7 @@ def undecided(model: Model, row: Row) -> bool:
 def test_compactions_by_kernel_and_by_twin_are_equal_byte_for_byte(
     todo: list[Any],
 ) -> None:
-    world = World(config=replace(COMPACTED, segment_bytes=500))
+    world = World(config=COMPACTED)
     log, model = world.log(), Model()
     sequences: dict[int, int] = {}
     for action in todo:

@@ -13,6 +13,7 @@ from headrace.cluster.cluster_facts import ClusterFacts, Decision
 from headrace.cluster.decide import decide
 from headrace.cluster.doubts import LOST, Doubt, Registered
 from headrace.cluster.events import BrokersJoined, BrokersLeft, ElectionAsked, ElectionType
+from headrace.cluster.own_doubts import UNFLUSHED, _read
 from headrace.cluster.stored_topic import StoredTopic
 from headrace.cluster.topic_creation import NewTopic
 from headrace.cluster.znodes import PartitionState, TopicNode
@@ -240,6 +241,10 @@ def test_after_a_power_cut_of_all_the_replica_with_most_leads_once_all_are_back(
         for number in (1, 2):
             node = await session.get(znodes.broker_path(BrokerId(number)))
             assert b"doubtful" not in node.value
+            (directory,) = cluster.brokers[number].broker.directories
+            note = _read(directory)
+            assert note is not None
+            assert note.acks == UNFLUSHED, "the next start doubts nothing of it"
         assert not (await written(cluster)).recovering
 
     play(story, log_flush_on_ack="false")

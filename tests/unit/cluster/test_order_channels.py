@@ -1,9 +1,14 @@
 """One way to a broker: orders that are given side by side go there one after the other."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from headrace.cluster.controller_term import ControllerTerm
 from headrace.cluster.orders import Orders, Stop
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from tests.support.peer_kit import play, started
@@ -40,3 +45,23 @@ def test_orders_given_at_once_go_one_after_the_other_and_each_of_them_once() -> 
         assert most == 1
 
     play(story)
+
+
+@pytest.mark.parametrize(("leaving", "level"), [(set(), "ERROR"), ({ONE}, "INFO")])
+def test_that_a_broker_takes_no_orders_is_an_error_unless_it_is_leaving(
+    leaving: set[BrokerId], level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def take(orders: Orders) -> None:
+        raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE)
+
+    facts = SimpleNamespace(leaving=leaving)
+    term: Any = SimpleNamespace(
+        facts=facts, _takers=lambda broker, known: SimpleNamespace(take=take)
+    )
+    stop = Stop(TopicPartition("t", 0), bytes(16), LeaderEpoch(0), True)
+    with caplog.at_level("INFO"):
+        failed = asyncio.run(ControllerTerm._tell(term, ONE, Orders(1, -1, [stop])))
+    assert failed == {stop.topic_partition: ErrorCode.BROKER_NOT_AVAILABLE}
+    (record,) = caplog.records
+    assert record.levelname == level
+    assert record.getMessage() == "broker 1 does not take orders: BROKER_NOT_AVAILABLE"

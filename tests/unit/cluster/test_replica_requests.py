@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headrace.cluster import replica_requests
 from headrace.cluster.controller_port import Reassigning
 from headrace.cluster.events import ElectionType, IsrAsked
 from headrace.cluster.topic_creation import NewTopic
@@ -18,7 +19,7 @@ from headrace.testing.sim.loop import SimLoop
 E = ErrorCode
 ZERO, ONE, TWO = (BrokerId(number) for number in range(3))
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-NOWHERE, BEYOND = TopicPartition("nope", 0), TopicPartition("t", 7)
+NOWHERE, BEYOND = TopicPartition("nope", 0), TopicPartition("t", 2)
 
 
 def play(story: Callable[[SimCluster], Coroutine[Any, Any, None]]) -> None:
@@ -98,7 +99,7 @@ def test_preferred_replicas_lead_again_when_asked_and_each_partition_has_its_ans
         assert texts == [
             "Leader election not needed for topic partition.",
             "No such topic as nope",
-            "No such partition as t-7",
+            "No such partition as t-2",
         ]
 
     play(story)
@@ -246,3 +247,21 @@ def test_another_broker_than_the_controller_decides_nothing() -> None:
             replicas.reassigning()
 
     play(story)
+
+
+@pytest.mark.parametrize(
+    ("code", "target", "text"),
+    [
+        (E.INVALID_REPLICA_ASSIGNMENT, None,
+         "Unable to revert partition assignment for t:0 because it would require an unclean leader"
+         " election."),
+        (E.INVALID_REPLICA_ASSIGNMENT, (ONE,),
+         "none of the new replicas of t:0 that are in sync can lead it"),
+        (E.NO_REASSIGNMENT_IN_PROGRESS, None, "No partition reassignment is in progress."),
+        (E.UNKNOWN_SERVER_ERROR, (ONE,), ""),
+    ],
+)  # fmt: skip
+def test_why_a_move_cannot_be_is_said_by_what_was_asked(
+    code: ErrorCode, target: tuple[BrokerId, ...] | None, text: str
+) -> None:
+    assert replica_requests._why(code, T0, target) == text

@@ -104,3 +104,9 @@ def test_a_payload_that_is_none_is_named_with_its_path(value: bytes) -> None:
 def test_names_of_users_are_quoted_as_kafka_quotes_them() -> None:
     assert znodes.quote_entity("CN=a b,O=ü/x") == "CN%3Da%20b%2CO%3D%C3%BC%2Fx"
     assert znodes.unquote_entity(znodes.quote_entity("CN=a b,O=ü/x")) == "CN=a b,O=ü/x"
+
+
+def test_the_controller_is_written_as_a_kafka_that_never_had_another_kind_writes_it() -> None:
+    assert znodes.encode_controller(ME, 1700) == (
+        b'{"version":2,"brokerid":0,"timestamp":"1700","kraftControllerEpoch":-1}'
+    )

@@ -111,7 +111,8 @@ def test_a_member_whose_leave_the_log_refuses_is_missed_a_session_later() -> Non
 
 def test_timers_that_were_ended_do_not_ring_and_those_of_another_group_do() -> None:
     clock = HandClock()
-    deadlines, rung = Deadlines(clock), []
+    deadlines = Deadlines(clock)
+    rung: list[tuple[bool, str]] = []
     ended, going = Timers(), Timers()
     for timers in (ended, going):
         for kind in (SESSION, REBALANCE, JOIN, SYNC, ASSIGN):

@@ -85,6 +85,7 @@ def test_what_is_without_effect_is_kept_over_a_restart_and_deleted(tmp_path: Pat
     async def second() -> None:
         async with room(tmp_path, disk) as here:
             entry = (await describe(here, BROKER, ""))["background.threads"]
+            assert (entry.value, entry.config_source) == ("11", SHARED)
             assert places(entry) == [("background.threads", "11", SHARED)]
             assert await alter(here, "", "background.threads") == "NONE"
             assert "background.threads" not in await describe(here, BROKER, "0")

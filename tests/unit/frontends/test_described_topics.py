@@ -79,7 +79,7 @@ def test_a_share_group_that_still_has_a_hidden_topic_is_hidden(tmp_path: Path) -
 
 @pytest.mark.parametrize("place", ["topics", "assigned", "target"])
 def test_a_consumer_group_with_a_hidden_topic_anywhere_is_hidden(
-    tmp_path: Path, place: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     there = DescribedTopic(b"i" * 16, "t", (0,))
     where: Any = {"topics": (), "assigned": (), "target": ()}
@@ -91,7 +91,7 @@ def test_a_consumer_group_with_a_hidden_topic_anywhere_is_hidden(
 
     async def story() -> None:
         async with room(tmp_path, SimDisk()) as here:
-            here.coordinators.groups.describe_consumer = lambda _: group  # type: ignore[method-assign]
+            monkeypatch.setattr(here.coordinators.groups, "describe_consumer", lambda _: group)
             assert await shown(here, ApiKey.CONSUMER_GROUP_DESCRIBE, "t") == HIDDEN
             assert await shown(here, ApiKey.CONSUMER_GROUP_DESCRIBE, "u") == SHOWN
 

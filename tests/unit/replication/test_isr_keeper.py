@@ -249,6 +249,20 @@ def test_what_is_not_ours_to_ask_for_waits_for_orders_and_for_the_next_look(
     assert here.wait(1) == 2
 
 
+def test_a_refusal_after_what_was_not_ours_to_ask_for_has_the_isr_that_holds_written_anew() -> None:
+    """What was asked for first may have been written: the version is another one."""
+    here = Here()
+    here.keeper.start()
+    here.fetch(A)
+    here.clock.turn()
+    here.answer_all(ErrorCode.INVALID_UPDATE_VERSION)
+    assert here.wait(LAG_SECONDS / 2 + 0.5) == 2
+    here.answer_all(ErrorCode.INELIGIBLE_REPLICA)
+    assert here.term.maximal == {L, A}
+    here.wait(REFUSED_SECONDS)
+    assert here.asked[2][0].isr == (L,)
+
+
 def test_an_answer_for_another_leader_changes_nothing() -> None:
     here = Here()
     here.fetch(A)
