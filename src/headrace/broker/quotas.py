@@ -79,12 +79,24 @@ class Rate:
         self._purge(now_ms)
         if not self._samples:
             return 0.0, float(self._window_ms)
-        elapsed = now_ms - self._samples[0][0]
+        span = self._span_ms(now_ms - self._samples[0][0])
+        return sum(amount for _, amount in self._samples) * 1000 / span, span
+
+    def _span_ms(self, elapsed: float) -> float:
+        """Return over how long to take the mean, the oldest window having begun `elapsed` ago."""
         missing = self._count - 1 - int(elapsed // self._window_ms)
         if missing > 0:
             elapsed += missing * self._window_ms
-        span = elapsed or float(self._window_ms)
-        return sum(amount for _, amount in self._samples) * 1000 / span, span
+        return elapsed or float(self._window_ms)
+
+
+class SimpleRate(Rate):
+    """A rate over the time since the oldest window began, a window at least: no burst at first."""
+
+    __slots__ = ()
+
+    def _span_ms(self, elapsed: float) -> float:
+        return max(elapsed, float(self._window_ms))
 
 
 class Bucket:

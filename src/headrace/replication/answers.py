@@ -136,6 +136,9 @@ class Answers:
             return False
         member.succeeded()
         if data:
+            throttle = self._broker.throttles.follower
+            if throttle.throttles(*member.partition.topic_partition):
+                throttle.count(len(data))
             self._left(member.partition)
         return True
 
