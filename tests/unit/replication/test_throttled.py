@@ -9,7 +9,6 @@ import pytest
 from headrace.broker.broker import Broker
 from headrace.cluster.settings.config_descriptions import Alteration, AlterOperation
 from headrace.config.keys.topic import FOLLOWERS_THROTTLED, LEADERS_THROTTLED
-from headrace.log.log import Log
 from headrace.replication.source import Source
 from tests.unit.replication.test_followers import FOLLOWER, LEADER, Pair, play, until
 
@@ -70,8 +69,7 @@ async def seconds_until(holds: Callable[[], object]) -> float:
 
 
 def copied(pair: Pair, index: int = 0) -> int:
-    log: Log = pair.followed(index).log
-    return sum(segment.size for segment in log.segments)
+    return sum(segment.size for segment in pair.followed(index).log.segments)
 
 
 @pytest.fixture
