@@ -57,10 +57,7 @@ class Broker:
         cluster_id: str,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """Hold opened log directories; partitions come with `lead_partition`.
-
-        Without an `authorizer` everybody may do everything.
-        """
+        """Hold opened log directories. Without an `authorizer` everybody may do everything."""
         self.config = config
         self.broker_id = broker_id
         self.clock = clock
@@ -82,9 +79,8 @@ class Broker:
         """Which client metrics are wanted (KIP-714); filled by the controller."""
         self.quotas = _quotas(config, clock)
         """Who may do how much in a second; filled by the controller."""
-        self.throttles = ReplicationThrottles(broker_id, config, clock.monotonic)
+        self.throttles = ReplicationThrottles(broker_id, config, clock.monotonic, self.image)
         """How fast replicas that topics name are copied."""
-        self.image.observers.append(self.throttles.picture_changed)
         self.reconfigured: list[Callable[[BrokerConfig], None]] = []
         """Called with the broker's new settings."""
         self._offline: set[tuple[str, int]] = set()

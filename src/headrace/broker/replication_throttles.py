@@ -8,8 +8,8 @@ else a throttle would drive replicas out of the ISR. Windows and rate are Kafka'
 
 from collections.abc import Callable
 
-from headrace.broker.metadata_image import ImageDelta
-from headrace.broker.quotas import SimpleRate
+from headrace.broker.metadata_image import ImageDelta, MetadataImage
+from headrace.broker.rates import SimpleRate
 from headrace.broker.watchable import Watched
 from headrace.config.broker import BrokerConfig
 from headrace.config.definitions import TOPIC
@@ -109,8 +109,10 @@ class ReplicationThrottle(Watched):
 class ReplicationThrottles:
     """Both sides' throttles of a broker, as its settings and its topics' say."""
 
-    def __init__(self, own: BrokerId, config: BrokerConfig, now: Callable[[], float]) -> None:
-        """`now`: monotonic seconds."""
+    def __init__(
+        self, own: BrokerId, config: BrokerConfig, now: Callable[[], float], image: MetadataImage
+    ) -> None:
+        """Observe `image` for what topics name. `now`: monotonic seconds."""
         self._own = own
         windows, seconds = (
             config.replication_quota_window_num,
@@ -119,14 +121,15 @@ class ReplicationThrottles:
         self.leader = ReplicationThrottle(now, windows, seconds)
         self.follower = ReplicationThrottle(now, windows, seconds)
         self.reconfigure(config)
+        image.observers.append(self._picture_changed)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Take the broker's rates."""
         self.leader.set_bound(config.leader_replication_throttled_rate)
         self.follower.set_bound(config.follower_replication_throttled_rate)
 
-    def picture_changed(self, delta: ImageDelta, structural: bool) -> None:
-        """Take what topics name; an observer of the metadata image."""
+    def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
+        """Take what topics name."""
         del structural
         sides = ((LEADERS_THROTTLED, self.leader), (FOLLOWERS_THROTTLED, self.follower))
         for key, throttle in sides:

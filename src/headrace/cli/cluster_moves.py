@@ -54,8 +54,7 @@ def reassign(
         int | None,
         Parameter(
             name="--throttle",
-            help="Bytes a second that each broker copies for moves, and for those that run already,"
-            " at most.",
+            help="Bytes a second that each broker copies for moves at most, running ones included.",
         ),
     ] = None,
     verify: Annotated[

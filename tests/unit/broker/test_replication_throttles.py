@@ -2,8 +2,8 @@
 
 import pytest
 
-from headrace.broker.metadata_image import ImageDelta, TopicInfo
-from headrace.broker.quotas import Rate, SimpleRate
+from headrace.broker.metadata_image import ImageDelta, MetadataImage, TopicInfo
+from headrace.broker.rates import Rate, SimpleRate
 from headrace.broker.replication_throttles import (
     HOLD_SECONDS_MIN,
     ReplicationThrottle,
@@ -27,12 +27,12 @@ class Throttled:
 
 
 def throttles() -> ReplicationThrottles:
-    return ReplicationThrottles(OWN, load()[0], lambda: 0.0)
+    return ReplicationThrottles(OWN, load()[0], lambda: 0.0, MetadataImage("c"))
 
 
 def named(text: str) -> ReplicationThrottles:
     found = throttles()
-    found.picture_changed(ImageDelta([TopicInfo("t", b"1" * 16, (), config=config(text))]), True)
+    found._picture_changed(ImageDelta([TopicInfo("t", b"1" * 16, (), config=config(text))]), True)
     return found
 
 
@@ -72,7 +72,7 @@ def test_a_topic_names_the_partitions_of_which_the_replica_here_is_throttled(
 def test_other_topics_are_not_throttled_and_each_side_has_its_own_list() -> None:
     found = throttles()
     own = {LEADERS_THROTTLED: "0:2", FOLLOWERS_THROTTLED: "1:2"}
-    found.picture_changed(ImageDelta([TopicInfo("t", b"1" * 16, (), config=own)]), True)
+    found._picture_changed(ImageDelta([TopicInfo("t", b"1" * 16, (), config=own)]), True)
     assert found.leader.throttles("t", 0)
     assert found.follower.throttles("t", 1)
     assert not found.follower.throttles("t", 0)
@@ -82,7 +82,7 @@ def test_other_topics_are_not_throttled_and_each_side_has_its_own_list() -> None
 def test_a_topic_that_names_none_any_more_or_is_gone_is_not_throttled() -> None:
     for delta in (ImageDelta([TopicInfo("t", b"1" * 16, ())]), ImageDelta(removed=["t"])):
         found = named("*")
-        found.picture_changed(delta, True)
+        found._picture_changed(delta, True)
         assert throttled(found) == []
 
 
@@ -90,11 +90,11 @@ def test_who_watches_is_told_of_other_replicas_and_another_rate_only() -> None:
     found, told = named("0:2"), []
     found.leader.watch(lambda: told.append(1))
     same = ImageDelta([TopicInfo("t", b"1" * 16, (), config=config("0:2"))])
-    found.picture_changed(same, False)
+    found._picture_changed(same, False)
     found.leader.set_bound(LONG_MAX)
     assert told == []
     found.leader.set_bound(5)
-    found.picture_changed(ImageDelta(removed=["t"]), True)
+    found._picture_changed(ImageDelta(removed=["t"]), True)
     assert told == [1, 1]
 
 
