@@ -89,8 +89,8 @@ def load(
     for name, (text, source) in given.items():
         if name in BROKER and BROKER[name].altered_only:
             warnings.append(
-                f"{name}: taken at run time only, as by Kafka; here it has no effect: set it with"
-                f" `headrace config` or kafka-configs"
+                f"{name}: taken at run time only, as by Kafka, and without effect here: use"
+                " kafka-configs, or headrace cluster reassign --throttle"
             )
         elif name in BROKER:
             try:
