@@ -17,6 +17,7 @@ from headrace.broker.partition import Partition
 from headrace.broker.partition_role import always
 from headrace.broker.producer_ids import ProducerIds
 from headrace.broker.quotas import Quotas
+from headrace.broker.replication_throttles import ReplicationThrottles
 from headrace.config.broker import BrokerConfig
 from headrace.config.entity_settings import EntityConfigs, group_configs
 from headrace.config.keys.entities import CLIENT_METRICS
@@ -56,10 +57,7 @@ class Broker:
         cluster_id: str,
         authorizer: Authorizer | None = None,
     ) -> None:
-        """Hold opened log directories; partitions come with `lead_partition`.
-
-        Without an `authorizer` everybody may do everything.
-        """
+        """Hold opened log directories. Without an `authorizer` everybody may do everything."""
         self.config = config
         self.broker_id = broker_id
         self.clock = clock
@@ -81,6 +79,8 @@ class Broker:
         """Which client metrics are wanted (KIP-714); filled by the controller."""
         self.quotas = _quotas(config, clock)
         """Who may do how much in a second; filled by the controller."""
+        self.throttles = ReplicationThrottles(broker_id, config, clock.monotonic, self.image)
+        """How fast replicas that topics name are copied."""
         self.reconfigured: list[Callable[[BrokerConfig], None]] = []
         """Called with the broker's new settings."""
         self._offline: set[tuple[str, int]] = set()
@@ -331,6 +331,7 @@ class Broker:
         changed = config.log_flush_on_ack != self.config.log_flush_on_ack
         self.config = config
         self.quotas.connections_rate_max = config.max_connection_creation_rate
+        self.throttles.reconfigure(config)
         if changed:
             for partition in (*self.partitions.values(), *self.followed.values()):
                 partition.role.flush_on_ack(config.log_flush_on_ack)

@@ -142,6 +142,14 @@ class InSyncReplicas:
         starts = (known.log_start for who, known in self._progress.items() if who in living)
         return min((own, *starts))
 
+    def lag_max(self, leader_start: Offset, leader_end: Offset) -> int:
+        """Return by how much the replica that is behind most ends before the leader does.
+
+        One that has not been heard of is behind by the whole log.
+        """
+        ends = (known.log_end for known in self._progress.values())
+        return max((leader_end - max(end, leader_start) for end in ends), default=0)
+
     def was_caught_up(self, replica: BrokerId, at: float) -> None:
         """Note that a follower that asks no more, as it has all, was there still at that time."""
         known = self._progress.get(replica)

@@ -145,6 +145,11 @@ class LeaderTerm(Watched):
             if known is not None and known.log_start <= offset <= known.log_end:
                 yield replica, known.log_end
 
+    def lag_max(self) -> int:
+        """Return by how many offsets the replica that lags most ends before the leader."""
+        log = self._led.log
+        return self._isr.lag_max(log.start_offset, log.end_offset)
+
     def was_caught_up(self, replica: BrokerId, at: float) -> None:
         """Note that a follower that has all was there still at that time."""
         self._isr.was_caught_up(replica, at)

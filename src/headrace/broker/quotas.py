@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from headrace.broker.rates import Rate
 from headrace.config.value_types import INT_MAX
 from headrace.model.errors import ApiError, ErrorCode
 
@@ -46,45 +47,6 @@ class Entity(NamedTuple):
 DEFAULT = ""
 Limits = Mapping[str, float]
 """Quotas by the names of `QuotaKey`."""
-
-
-class Rate:
-    """How much happens in a second, over a sliding span of windows."""
-
-    __slots__ = ("_count", "_samples", "_window_ms")
-
-    def __init__(self, count: int, window_ms: int) -> None:
-        """`count` windows of `window_ms`."""
-        self._count = count
-        self._window_ms = window_ms
-        self._samples: list[list[float]] = []
-        """[start in ms, amount], the oldest first."""
-
-    def add(self, amount: float, now_ms: float) -> None:
-        """Count `amount` now."""
-        samples = self._samples
-        if not samples or now_ms - samples[-1][0] >= self._window_ms:
-            samples.append([now_ms, 0.0])
-        samples[-1][1] += amount
-        self._purge(now_ms)
-
-    def _purge(self, now_ms: float) -> None:
-        oldest = now_ms - self._count * self._window_ms
-        samples = self._samples
-        while samples and (samples[0][0] <= oldest or len(samples) > self._count):
-            del samples[0]
-
-    def measure(self, now_ms: float) -> tuple[float, float]:
-        """Return (per second, milliseconds that this is the mean of)."""
-        self._purge(now_ms)
-        if not self._samples:
-            return 0.0, float(self._window_ms)
-        elapsed = now_ms - self._samples[0][0]
-        missing = self._count - 1 - int(elapsed // self._window_ms)
-        if missing > 0:
-            elapsed += missing * self._window_ms
-        span = elapsed or float(self._window_ms)
-        return sum(amount for _, amount in self._samples) * 1000 / span, span
 
 
 class Bucket:

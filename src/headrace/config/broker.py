@@ -87,7 +87,12 @@ def load(
     sources = dict.fromkeys(BROKER, Source.DEFAULT)
     problems: list[str] = []
     for name, (text, source) in given.items():
-        if name in BROKER:
+        if name in BROKER and BROKER[name].altered_only:
+            warnings.append(
+                f"{name}: taken at run time only, as by Kafka, and without effect here: use"
+                " kafka-configs, or headrace cluster reassign --throttle"
+            )
+        elif name in BROKER:
             try:
                 values[name] = BROKER[name].parse(text)
                 sources[name] = source

@@ -10,9 +10,9 @@ from headrace.config.keys.cluster import ClusterKeys
 from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.log import LogKeys
 from headrace.config.keys.network import NetworkKeys
-from headrace.config.keys.replication import FollowerKeys
+from headrace.config.keys.replication import FollowerKeys, ThrottleKeys
 from headrace.config.keys.share import ShareKeys
-from headrace.config.keys.topic import WITHOUT_EFFECT
+from headrace.config.keys.topic import OF_REPLICAS, WITHOUT_EFFECT
 from headrace.config.keys.transactions import TransactionKeys
 from headrace.config.keys.unused import unused_definition
 from headrace.config.keys.zookeeper import ZooKeeperKeys
@@ -26,6 +26,7 @@ class BrokerKeys(
     ClusterKeys,
     LogKeys,
     FollowerKeys,
+    ThrottleKeys,
     TransactionKeys,
     GroupKeys,
     ShareKeys,
@@ -40,7 +41,7 @@ def _by_name(definitions: Iterable[Definition]) -> Mapping[str, Definition]:
 BROKER: Mapping[str, Definition] = _by_name(BrokerKeys.KEYS.values())
 """The broker's keys by name, in the order of their names."""
 
-TOPIC: Mapping[str, Definition] = _by_name((*IN_USE, *WITHOUT_EFFECT))
+TOPIC: Mapping[str, Definition] = _by_name((*IN_USE, *OF_REPLICAS, *WITHOUT_EFFECT))
 """A topic's keys by name, in the order of their names."""
 
 BROKER_KEY_OF_TOPIC_KEY: Mapping[str, str] = {

@@ -1,5 +1,6 @@
 """The types of configuration values, and the definition of one key: type, bounds, effect."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
@@ -40,10 +41,12 @@ class Options(TypedDict, total=False):
     at_least: float
     between: tuple[float, float]
     words: tuple[str, ...]
+    form: tuple[str, str]
     mode: Mode
     synonym: str
     ours: bool
     in_use: bool
+    altered_only: bool
     coarser: tuple[tuple[str, int], ...]
 
 
@@ -62,6 +65,8 @@ class Definition:
     """The least and the greatest number, both allowed."""
     words: tuple[str, ...] = ()
     """The words allowed, or those a list may have; none: any."""
+    form: tuple[str, str] = ("", "")
+    """A regular expression that the whole text matches, and the same in words; empty: any."""
     mode: Mode = Mode.READ_ONLY
     synonym: str | None = None
     """The broker's key that is a topic key's default; None for a broker's own key."""
@@ -69,6 +74,8 @@ class Definition:
     """Not one of Kafka's names."""
     in_use: bool = True
     """False: accepted and shown since Kafka's tools send it, without effect here."""
+    altered_only: bool = False
+    """Set at run time only and shown only where it is, as Kafka's DynamicConfig has it."""
     coarser: tuple[tuple[str, int], ...] = ()
     """Keys that stand in where this one is unset, the nearer first, each with its unit in ours."""
 
@@ -86,11 +93,15 @@ class Definition:
             return f"{self.between[0]} to {self.between[1]}"
         if self.words:
             return f"{'some' if self.kind is Kind.LIST else 'one'} of {', '.join(self.words)}"
-        return ""
+        return self.form[1]
 
     def parse(self, text: str) -> Value:
         """Return the value that `text` stands for; ValueError says what is wrong with it."""
-        value = _PARSE[self.kind](text if self.kind is Kind.PASSWORD else text.strip())
+        text = text if self.kind is Kind.PASSWORD else text.strip()
+        pattern, words = self.form
+        if pattern and not re.fullmatch(pattern, text, re.ASCII):
+            raise ValueError(f"must be {words}")
+        value = _PARSE[self.kind](text)
         problem = self._problem(value)
         if problem:
             raise ValueError(problem)

@@ -122,6 +122,8 @@ class Metrics:
         self.flush_errors = 0
         self.loop_lag = Histogram()
         """How late the event loop came to a timer."""
+        self.store_requests = Histogram()
+        """What was asked of the cluster's store, until it was answered."""
         self.malformed = 0
         """Connections ended because of bytes that were no request."""
         self.unclean_elections = 0

@@ -89,10 +89,16 @@ class SessionEvents:
         """The session is over, its ephemeral nodes are gone; the store has begun another."""
         self.reconnected: Callable[[], None] = _nothing
         """The store is heard of again, the session lives on. Watches may have missed changes."""
+        self.answered: Callable[[float], None] = _not_counted
+        """Something that was asked is answered, or was given up; told how many seconds it took."""
 
 
 def _nothing() -> None:
     """Do nothing: nobody listens."""
+
+
+def _not_counted(seconds: float) -> None:
+    """Do nothing: nobody counts."""
 
 
 class Store(Protocol):

@@ -144,6 +144,9 @@ class Answers:
         member.succeeded()
         self._strange = False
         if data:
+            throttle = self._broker.throttles.follower
+            if throttle.throttles(*member.partition.topic_partition):
+                throttle.count(len(data))
             self._left(member.partition)
         return True
 

@@ -30,7 +30,9 @@ EXPECTED = frozenset(
 class FollowedPartition:
     """A partition that follows one leader in one epoch. `log.LogListener`."""
 
-    __slots__ = ("_changed", "_failures", "follower", "key", "partition", "resting")
+    __slots__ = (
+        "_changed", "_failures", "_heard", "follower", "held_back", "key", "partition", "resting",
+    )  # fmt: skip
 
     def __init__(
         self, partition: Partition, follower: Follower, changed: "Callable[[Key], None]"
@@ -41,8 +43,12 @@ class FollowedPartition:
         self.key: Key = (partition.topic_id, partition.topic_partition.partition)
         self.resting = False
         """Whether an error was answered just now."""
+        self.held_back = False
+        """Whether it is throttled and waits."""
         self._changed = changed
         self._failures = 0
+        self._heard = False
+        """Whether the leader has said how far it is committed."""
         partition.log.listen(self)
 
     def end(self) -> None:
@@ -58,9 +64,17 @@ class FollowedPartition:
     @property
     def ready(self) -> bool:
         """Whether the leader may be asked for more."""
-        if self.follower.ended or self.resting or self.partition.log.cutting:
+        if self.follower.ended or self.resting or self.held_back or self.partition.log.cutting:
             return False
         return not self.in_flush
+
+    @property
+    def has_committed(self) -> bool:
+        """Whether it has what is committed, as far as the leader has said.
+
+        Kafka's followers take that for being in sync (PartitionFetchState.isReplicaInSync).
+        """
+        return self._heard and self.partition.log.end_offset >= self.follower.leader_high_watermark
 
     def asked(self, max_bytes: int) -> FetchPartition:
         """Return what to ask for next: from the log's end on, which is flushed."""
@@ -90,8 +104,9 @@ class FollowedPartition:
         return rest_seconds(self._failures, backoff_ms), self._failures == 1
 
     def succeeded(self) -> None:
-        """Note that all is well again."""
+        """Note that an answer was taken: all is well."""
         self._failures = 0
+        self._heard = True
 
 
 def rest_seconds(failures: int, backoff_ms: int) -> float:

@@ -22,10 +22,11 @@ from headrace.posix.awaiting import called_back
 from headrace.replication.answers import Answers, Arrived
 from headrace.replication.fetch_session import FetchSession, Key
 from headrace.replication.followed_partition import FollowedPartition, rest_seconds
+from headrace.replication.held_back import HeldBack
 from headrace.replication.means import Means
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import fetch, fetch_response
-from headrace.wire.kafka.hot.fetch import FetchRequest
+from headrace.wire.kafka.hot.fetch import FetchPartition, FetchRequest
 from headrace.wire.kafka.hot.fetch_response import FetchResponse
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Source:
         self._resting: dict[Key, float] = {}
         """Until when partitions are not asked for, after an error."""
         self._rest_timer: Timer | None = None
+        self._held_back = HeldBack(broker, self._ready, self.members, self._note, self._go_on)
         self._failures = 0
         self._closed = False
 
@@ -97,21 +99,26 @@ class Source:
         if member is not None:
             member.end()
             self._resting.pop(key, None)
+            self._held_back.forget(key)
             self.changed(key)
 
     def changed(self, key: Key) -> None:
         """Look again at what may be asked of a partition."""
+        self._note(key)
+        if self._due is not None:
+            self._go_on()
+
+    def _note(self, key: Key) -> None:
         self._dirty[key] = None
         member = self.members.get(key)
         _set(self._ready, key, is_in=member is not None and member.ready)
         _set(self._in_flush, key, is_in=member is not None and member.in_flush)
-        if self._due is not None:
-            self._go_on()
 
     def close(self) -> None:
         """End the conversation."""
         self._closed = True
         self._client.close()
+        self._held_back.close()
         for timer in (self._patience, self._rest_timer):
             if timer is not None:
                 timer.cancel()
@@ -167,14 +174,13 @@ class Source:
             key: None for key in self._missed if key in session.told
         }  # fmt: skip
         self._missed.clear()
-        max_bytes = config.replica_fetch_max_bytes
         asked = self._ready.keys() - self._dirty.keys()
         told = session.tell(
-            (key, self.members[key].asked(max_bytes) if key in asked else None)
+            (key, self._asked_of(self.members[key]) if key in asked else None)
             for key in dict.fromkeys(keys)
         )
         wait_ms = config.replica_fetch_wait_max_ms
-        if len(asked) + len(self._resting) < len(self.members):
+        if len(asked) + len(self._resting) + self._held_back.count < len(self.members):
             wait_ms = min(wait_ms, PAUSED_WAIT_MS)
         return FetchRequest(
             wait_ms,
@@ -187,6 +193,13 @@ class Source:
             replica_id=self._broker.broker_id,
             replica_epoch=self._means.broker_epoch(),
         )
+
+    def _asked_of(self, member: FollowedPartition) -> FetchPartition:
+        throttle = self._broker.throttles.follower
+        max_bytes = self._broker.config.replica_fetch_max_bytes
+        if throttle.throttles(*member.partition.topic_partition):
+            max_bytes = throttle.bytes_max(max_bytes)
+        return member.asked(max_bytes)
 
     def _arrived(self, response: FetchResponse) -> Sequence[Arrived]:
         """Return what came of partitions that are where they were when they were asked for."""
@@ -221,6 +234,8 @@ class Source:
     def _go_on(self) -> None:
         due = self._due
         if due is None or not self._ready or (self._in_flush and self._patience is not None):
+            return
+        if not self._held_back.hold():
             return
         self._due = None
         if self._patience is not None:

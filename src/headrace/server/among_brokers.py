@@ -17,9 +17,10 @@ from headrace.config.broker import BrokerConfig
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.ports.network import Network
-from headrace.ports.store import Store
+from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.server.replicating import Replicating
+from headrace.server.store_session import StoreSession
 
 
 class AmongBrokers:
@@ -29,6 +30,7 @@ class AmongBrokers:
         self,
         controller: Controller,
         store: Store,
+        session: SessionEvents,
         world: World,
         directories: Collection[LogDirectory],
         fatal: Callable[[Exception], None],
@@ -37,6 +39,8 @@ class AmongBrokers:
         self._broker = broker = controller.broker
         self._store = store
         catalog, config = Catalog(store), broker.config
+        self.session = StoreSession(session)
+        session.answered = broker.metrics.store_requests.add
         client = _client(config, broker.broker_id, world.network)
         channel = ControllerChannel(client, catalog, config.inter_broker_listener_name)
         self.link = ControllerLink(controller, channel)

@@ -232,7 +232,7 @@ class Server:
             from headrace.server.among_brokers import AmongBrokers
 
             self.among_brokers = AmongBrokers(
-                self.controller, store, self.world, self.directories, self._fatal
+                self.controller, store, self._session, self.world, self.directories, self._fatal
             )
         config_of = await self.controller.log_configs()
         for directory in self.directories:
@@ -295,16 +295,14 @@ class Server:
         address = self.config.metrics_address
         if address is None:
             return
-        from headrace.frontends.http import gauges, readiness, replication_gauges
+        from headrace.frontends.http import gauges, readiness
         from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
+        from headrace.server import numbers
 
-        gauges.register(self.broker, self.coordinators, self.table)
-        gauges.register_cleaner(self.metrics, self.cleaner)
-        replication_gauges.register(self.broker)
-        if self.among_brokers is not None:
-            among = self.among_brokers
-            replication_gauges.register_keeper(self.broker, among.isr_keeper)
-            replication_gauges.register_cluster(self.broker, self.controller, among.replicating)
+        numbers.register(
+            self.broker, self.coordinators, self.table, self.cleaner, self.controller,
+            self.among_brokers,
+        )  # fmt: skip
         self.metrics.gauge(
             "headrace_passes_written_by_thread_total",
             "Reads from clients whose appends a thread did, for the kernel held writers up",

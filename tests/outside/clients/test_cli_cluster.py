@@ -118,6 +118,7 @@ def test_elections_that_nobody_needs_are_said_to_be_so(say: Say) -> None:
     )  # fmt: skip
 
 
+NO_THROTTLE = "--throttle takes 1 byte a second or more, and goes with moves to begin"
 NO_MOVE = "must be TOPIC:PARTITION=BROKER,BROKER, as t:0=1,2,3, or TOPIC=BROKER,BROKER"
 
 
@@ -136,6 +137,24 @@ def test_moves_are_begun_listed_called_off_and_refused_each_with_a_line(say: Say
     assert (told.code, "NO_REASSIGNMENT_IN_PROGRESS" in told.err) == (1, True)
 
 
+def test_a_throttle_is_set_with_a_move_and_taken_away_once_it_is_over(say: Say) -> None:
+    told = say("cluster", "reassign", "t:0=7", "--throttle", "5000")
+    assert (told.code, told.out) == (0, "t:0 moves to 7\n")
+    assert told.err.startswith("moves copy 5000 bytes a second at most, on each of the brokers 7;")
+    words = ("topic", "describe", "t", "--json")
+    assert "0:7" in say(*words).out
+    told = say("cluster", "reassign", "--verify")
+    assert (told.code, told.out) == (0, "")
+    assert told.err.splitlines() == [
+        "no partition is being moved",
+        "the throttle of topic t was taken away",
+        "the throttle of broker 7 was taken away",
+    ]
+    assert "0:7" not in say(*words).out
+    assert say("cluster", "reassign", "--verify", "t").err == "no partition is being moved\n"
+    assert say("cluster", "reassign", "--verify", "nope").code == 4
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -146,7 +165,14 @@ def test_moves_are_begun_listed_called_off_and_refused_each_with_a_line(say: Say
         (["t:5=7"], "t:5: topic t has 2 partitions"),
         ([], "name what is to move, as TOPIC:PARTITION=1,2,3; or give --list"),
         (["--cancel", "t"], "t: name the partition too, as t:0"),
-        (["--list", "t:0=1"], "--list takes no partitions and no --cancel"),
+        (["--list", "t:0=1"], "--list takes no partitions, no --cancel and no --verify"),
+        (["--throttle", "0", "t:0=7"], NO_THROTTLE),
+        (["--throttle", "5", "--verify"], NO_THROTTLE),
+        (["--throttle", "5", "--cancel", "t:0"], NO_THROTTLE),
+        (
+            ["--verify", "--cancel", "t:0"],
+            "--cancel takes the throttles away itself: leave --verify out",
+        ),
     ],
 )
 def test_words_that_name_no_move_are_refused_with_how_they_are_written(

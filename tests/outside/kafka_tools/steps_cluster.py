@@ -176,8 +176,10 @@ def moves() -> list[Step]:
              mask=(described,), expected=("Replicas: 0,1,2 Isr: 0,1,2",)),
         reassign("execute with a throttle",
                  "--execute --throttle 10000000 --reassignment-json-file {place}/back.json", done,
-                 known="there is no throttle of replication: a rate for it is refused, not passed"
-                 " over", expected=("no such broker key",)),
+                 expected=("The inter-broker throttle limit was set to 10000000 B/s",)),
+        reassign("verify, the throttle gone",
+                 "--verify --reassignment-json-file {place}/back.json", done,
+                 prepare=on(_moved_back), expected=("Clearing broker-level throttles",)),
     ]  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from headrace.broker import quotas as module
-from headrace.broker.quotas import Bucket, Entity, Mutations, QuotaKey, Quotas, Rate, Tokens
+from headrace.broker.quotas import Bucket, Entity, Mutations, QuotaKey, Quotas, Tokens
+from headrace.broker.rates import Rate
 from headrace.config.value_types import INT_MAX
 from headrace.model.errors import ApiError, ErrorCode
 

@@ -4,7 +4,8 @@ import pytest
 
 from headrace.broker import quotas as module
 from headrace.broker.producer_ids import ProducerIds
-from headrace.broker.quotas import Bucket, Entity, Quotas, Rate
+from headrace.broker.quotas import Bucket, Entity, Quotas
+from headrace.broker.rates import Rate
 
 
 class Time:

@@ -11,8 +11,10 @@ from headrace.client import replicas
 from headrace.client.admin import create_partitions
 from headrace.client.client import Client
 from headrace.client.metadata import Metadata
+from headrace.client.replica_throttles import REPLICAS, Move, end_throttles, moves_of, throttle
 from headrace.client.replicas import PREFERRED, UNCLEAN, Reassigning
 from headrace.cluster.topic_creation import NewTopic
+from headrace.config.value_types import LONG_MAX
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.cluster import SimCluster
@@ -125,3 +127,38 @@ def test_a_cluster_that_misses_a_broker_is_not_healthy_and_says_what_is_wrong() 
         assert rows[0].as_json()["under_replicated"] is True
 
     play(story)
+
+
+def test_a_throttle_names_whence_and_whither_and_each_broker_has_its_rate(
+    nothing_is_fetched: None,
+) -> None:
+    async def story(cluster: SimCluster, client: Client) -> None:
+        known = await client.metadata()
+        running = [Reassigning(T1, (2, 1, 3), (3,), (1,))]
+        moves = moves_of(known, {T0: (3, 2)}, running)
+        assert moves == [Move(T0, frozenset({1, 2}), frozenset({2, 3})),
+                         Move(T1, frozenset({1, 2}), frozenset({3}))]  # fmt: skip
+        assert await throttle(client, moves, 7000) == [1, 2, 3]
+        images = [server.broker.image for server in cluster.brokers.values()]
+        named = dict(zip(REPLICAS, ("0:1,0:2,1:1,1:2", "0:3,1:3"), strict=True))
+        await until(lambda: all(image.topics["t"].config == named for image in images))
+        throttles = {number: server.broker.throttles for number, server in cluster.brokers.items()}
+        assert {(found.leader.bound, found.follower.bound) for found in throttles.values()} == {
+            (7000,) * 2
+        }
+        assert [throttles[number].leader.throttles("t", 0) for number in (1, 2, 3)] == [1, 1, 0]
+        assert [throttles[number].follower.throttles("t", 1) for number in (1, 2, 3)] == [0, 0, 1]
+        assert await end_throttles(client, ["t"], [1, 2, 3]) == (["t"], [1, 2, 3])
+        await until(lambda: not any(image.topics["t"].config for image in images))
+        assert {found.follower.bound for found in throttles.values()} == {LONG_MAX}
+        assert await end_throttles(client, ["t"], [1, 2, 3]) == ([], [])
+
+    play(story)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    for _ in range(2000):
+        if holds():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it never is")

@@ -120,3 +120,25 @@ def test_an_internal_topic_made_by_hand_is_compacted_too(tmp_path: Path) -> None
             assert topic.config["segment.bytes"] == "1234567"
 
     play(story())
+
+
+def test_rates_of_throttles_are_described_where_they_are_set_and_nowhere_else(
+    tmp_path: Path,
+) -> None:
+    key = "follower.replication.throttled.rate"
+
+    async def story() -> None:
+        async with room(tmp_path, SimDisk()) as here:
+            settings = here.controller.settings
+            assert key not in {entry.name for entry in settings.describe_broker("0")}
+            await settings.alter_broker("0", [Alteration(key, SET, "700")])
+            shown = {entry.name: entry.value for entry in settings.describe_broker("0")}
+            assert shown[key] == "700"
+            assert here.broker.throttles.follower.bound == 700
+            with pytest.raises(ApiError, match="INVALID_REQUEST"):
+                await settings.alter_broker("0", [Alteration(key, SET, "-1")])
+            for rate in (key, "replica.alter.log.dirs.io.max.bytes.per.second"):
+                await settings.alter_broker("0", [Alteration(rate, DELETE, None)])
+            assert key not in {entry.name for entry in settings.describe_broker("0")}
+
+    play(story())

@@ -17,9 +17,10 @@ from headrace.config.definitions import (
 )
 from headrace.config.keys.groups import GroupKeys
 from headrace.config.keys.row import attribute
+from headrace.config.keys.topic import OF_REPLICAS
 from headrace.config.keys.unused import UNUSED
 from headrace.config.log_config import LogConfig
-from headrace.config.value_types import Kind, Mode, text_of
+from headrace.config.value_types import LONG_MAX, Kind, Mode, text_of
 from headrace.model.errors import ConfigError
 
 
@@ -71,7 +72,7 @@ def test_every_key_has_an_attribute_of_its_type() -> None:
         if value is None:
             assert "None" in str(get_type_hints(BrokerConfig)[attribute(name)]), name
     for name, definition in TOPIC.items():
-        if definition.in_use:
+        if definition.in_use and definition not in OF_REPLICAS:
             value = getattr(LogConfig(), attribute(name))
             assert type(value) in {TYPES[definition.kind], frozenset}, name
 
@@ -307,3 +308,10 @@ def test_no_value_breaks_loading_otherwise(name: str, text: str) -> None:
         config, _ = load(flags={name: text})
         if BROKER[name].kind in {Kind.INT, Kind.LONG, Kind.SHORT}:
             assert isinstance(config.values[name], int)
+
+
+def test_a_rate_that_is_taken_at_run_time_only_is_warned_of_in_a_file() -> None:
+    config, warnings = load("leader.replication.throttled.rate=5")
+    assert config.leader_replication_throttled_rate == LONG_MAX
+    (warning,) = warnings
+    assert warning.startswith("leader.replication.throttled.rate: taken at run time only")

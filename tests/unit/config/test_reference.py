@@ -45,8 +45,6 @@ def test_keys_that_are_unset_take_those_of_a_coarser_unit(tool: dict[str, Any]) 
 def test_keys_without_an_effect_are_taken_within_kafkas_bounds(tool: dict[str, Any]) -> None:
     rows = [row for row in tool["TOPIC"].values() if not row.in_use]
     assert [(row.name, row.kind.name, row.default, row.must_be) for row in rows] == [
-        ("follower.replication.throttled.replicas", "LIST", (), ""),
-        ("leader.replication.throttled.replicas", "LIST", (), ""),
         ("local.retention.bytes", "LONG", -2, "at least -2"),
         ("local.retention.ms", "LONG", -2, "at least -2"),
         ("remote.log.copy.disable", "BOOLEAN", False, ""),

@@ -4,6 +4,7 @@ import pytest
 
 from headrace.config.broker import load
 from headrace.config.definitions import TOPIC
+from headrace.config.keys.topic import OF_REPLICAS
 from headrace.config.log_config import LogConfig
 from headrace.config.topic_settings import parse_topic_config, parse_topic_configs, topic_log_config
 from headrace.model.errors import ConfigError
@@ -35,7 +36,7 @@ def test_every_setting_in_use_arrives_in_the_log() -> None:
     }
     plain = topic_log_config(config, {})
     for name, definition in TOPIC.items():
-        if not definition.in_use:
+        if not definition.in_use or definition in OF_REPLICAS:
             continue
         text = texts.get(definition.kind.name.lower(), "LogAppendTime")
         if name == "compression.type":
@@ -54,6 +55,9 @@ def test_every_setting_in_use_arrives_in_the_log() -> None:
         ("remote.storage.enable", "true", "one of false"),
         ("log.retention.ms", "1", "did you mean retention.ms?"),
         ("retention.msec", "1", "did you mean retention.ms?"),
+        ("leader.replication.throttled.replicas", "1", "must be * or a list of PARTITION:BROKER"),
+        ("leader.replication.throttled.replicas", "1:2,x:3", "must be * or a list"),
+        ("follower.replication.throttled.replicas", "*,1:2", "must be * or a list"),
         ("message.format.version", "2.0", "no such topic key"),
     ],
 )

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.quotas import Entity, Quotas, Rate
+from headrace.broker.quotas import Entity, Quotas
+from headrace.broker.rates import Rate
 from headrace.frontends.kafka.admin import alter_client_quotas, describe_client_quotas
 from headrace.record import batch
 from headrace.record.record import new_record

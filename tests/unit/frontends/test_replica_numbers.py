@@ -5,11 +5,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from headrace.broker.metadata_image import NO_LEADER, ImageDelta
 from headrace.cluster.topic_creation import NewTopic
 from headrace.frontends.http import replication_gauges
-from tests.support.broker import Room
-from tests.support.followed import TOPIC, A, B, lead, led, tell
+from headrace.model.nouns import LeaderEpoch, Offset
+from tests.support.broker import Room, append
+from tests.support.followed import TOPIC, A, Asking, B, lead, led, tell
 
 
 def shown(here: Room) -> dict[str, Any]:
@@ -38,6 +41,44 @@ def test_partitions_short_of_replicas_and_without_a_leader_are_counted(tmp_path:
         assert numbers["partitions_under_replicated"] == 2
         assert numbers["partitions_under_min_isr"] == 1
         assert numbers["partitions_offline"] == 1
+
+    tell(tmp_path, story)
+
+
+def test_the_replica_that_lags_most_is_shown_by_its_leader(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        partition = await led(here, A, B, partitions=2)
+        assert shown(here)["followers_lag_max_messages"] == 0
+        for _ in range(5):
+            append(partition, b"record")
+        assert shown(here)["followers_lag_max_messages"] == 5
+        for follower, offset in ((A, 5), (B, 2)):
+            await Asking(here, follower).at(offset)
+        assert shown(here)["followers_lag_max_messages"] == 3
+        assert shown(here)["replica_lag_max_messages"] == 0
+
+    tell(tmp_path, story)
+
+
+def test_the_replica_here_that_lags_most_is_shown(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        await here.controller.create_topics([NewTopic(TOPIC, 3, 1)])
+        for index, mark in enumerate((4, 9, 0)):
+            partition = here.broker.partitions.pop((TOPIC, index))
+            here.broker.followed[TOPIC, index] = partition
+            partition.role.follow(A, LeaderEpoch(9))
+            if partition.role.follower is not None and mark:
+                partition.role.follower.append(memoryview(b""), Offset(mark), 0)
+        assert shown(here)["replica_lag_max_messages"] == 9
+
+    tell(tmp_path, story)
+
+
+def test_what_is_counted_of_throttled_replicas_is_shown_by_side(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        here.broker.throttles.leader.count(1000)
+        numbers = shown(here)["replication_throttled_bytes_per_second"]
+        assert numbers == {"leader": pytest.approx(1000, rel=0.5), "follower": 0}
 
     tell(tmp_path, story)
 

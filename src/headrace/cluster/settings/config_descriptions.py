@@ -104,11 +104,17 @@ class DynamicConfig(NamedTuple):
     def describe_broker(self) -> list[ConfigEntry]:
         """Return all keys of this broker, by name.
 
-        Of those without effect here, only the ones that were altered.
+        Of those without effect here, and those that are taken at run time only, the ones that were
+        altered.
         """
-        altered_names = sorted({*self.own, *self.shared} - BROKER.keys())
-        unused = [self._unused_entry(name) for name in altered_names]
-        return [self._broker_entry(definition) for definition in BROKER.values()] + unused
+        altered_names = {*self.own, *self.shared}
+        unused = [self._unused_entry(name) for name in sorted(altered_names - BROKER.keys())]
+        used = [
+            self._broker_entry(definition)
+            for name, definition in BROKER.items()
+            if not definition.altered_only or name in altered_names
+        ]
+        return used + unused
 
     def describe_shared(self) -> list[ConfigEntry]:
         """Return the keys altered for all brokers, nothing else.

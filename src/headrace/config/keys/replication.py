@@ -1,7 +1,7 @@
 """Keys of replicas: how followers fetch from their leaders, and which ones are in sync."""
 
 from headrace.config.keys.row import Keys, key
-from headrace.config.value_types import Kind
+from headrace.config.value_types import LONG_MAX, Kind, Mode
 
 
 class FollowerKeys(Keys):
@@ -46,4 +46,34 @@ class FollowerKeys(Keys):
         30_000,
         "How long a follower waits for an answer before it gives the connection up.",
         at_least=1,
+    )
+
+
+class ThrottleKeys(Keys):
+    """How fast replicas that are being moved are copied (KIP-73)."""
+
+    leader_replication_throttled_rate = key(
+        Kind.LONG,
+        LONG_MAX,
+        "Bytes a second that a broker gives to followers out of sync, of the replicas that topics"
+        " name in leader.replication.throttled.replicas. What followers in sync take counts, and is"
+        " given.",
+        at_least=0,
+        mode=Mode.CLUSTER_WIDE,
+        altered_only=True,
+    )
+    follower_replication_throttled_rate = key(
+        Kind.LONG,
+        LONG_MAX,
+        "Bytes a second that a broker fetches of the replicas that topics name in"
+        " follower.replication.throttled.replicas, as long as those are out of sync.",
+        at_least=0,
+        mode=Mode.CLUSTER_WIDE,
+        altered_only=True,
+    )
+    replication_quota_window_num = key(
+        Kind.INT, 11, "Over how many windows those rates are taken.", at_least=1
+    )
+    replication_quota_window_size_seconds = key(
+        Kind.INT, 1, "Seconds of each of those windows.", at_least=1
     )

@@ -1,22 +1,31 @@
-"""A topic's keys that are accepted and have no effect; those that have are `config.log_config`."""
+"""A topic's keys that are no settings of its logs; those are `config.log_config`."""
 
 from headrace.config.value_types import Definition, Kind
 
+FOLLOWERS_THROTTLED = "follower.replication.throttled.replicas"
+LEADERS_THROTTLED = "leader.replication.throttled.replicas"
+_REPLICAS = (r"\*|(\d+:\d+)?(\s*,\s*(\d+:\d+)?)*", "* or a list of PARTITION:BROKER")
+"""The form of throttled replicas, as Kafka checks it (ThrottledReplicaListValidator)."""
+
+OF_REPLICAS: tuple[Definition, ...] = (
+    Definition(
+        FOLLOWERS_THROTTLED,
+        Kind.LIST,
+        (),
+        "Replicas that fetch no more than follower.replication.throttled.rate.",
+        form=_REPLICAS,
+    ),
+    Definition(
+        LEADERS_THROTTLED,
+        Kind.LIST,
+        (),
+        "Replicas that give followers out of sync no more than leader.replication.throttled.rate.",
+        form=_REPLICAS,
+    ),
+)
+"""Which replicas are copied at a bounded rate (KIP-73)."""
+
 WITHOUT_EFFECT: tuple[Definition, ...] = (
-    Definition(
-        "follower.replication.throttled.replicas",
-        Kind.LIST,
-        (),
-        "Replicas whose fetching is slowed on the followers' side.",
-        in_use=False,
-    ),
-    Definition(
-        "leader.replication.throttled.replicas",
-        Kind.LIST,
-        (),
-        "Replicas whose fetching is slowed on the leader's side.",
-        in_use=False,
-    ),
     Definition(
         "local.retention.bytes",
         Kind.LONG,

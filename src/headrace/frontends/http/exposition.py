@@ -34,6 +34,12 @@ class BrokerCollector:
         yield from _durations(asked)
         yield _histogram("headrace_flush_seconds", "Flushes of all files waiting", metrics.flush)
         yield _histogram("headrace_loop_lag_seconds", "Event loop lateness", metrics.loop_lag)
+        if metrics.store_requests.count:
+            yield _histogram(
+                "headrace_store_request_seconds",
+                "What was asked of the cluster's store, until it was answered",
+                metrics.store_requests,
+            )
         for name, doc, value in (
             ("headrace_records_in", "Records appended by clients", metrics.records_in),
             ("headrace_flush_files", "Files flushed", metrics.flush_files),

@@ -9,7 +9,9 @@ if TYPE_CHECKING:
 
     from headrace.broker.broker import Broker
     from headrace.broker.leader_term import LeaderTerm
+    from headrace.broker.partition import Partition
     from headrace.cluster.controller_port import ControllerPort
+    from headrace.observe.metrics import Metrics
     from headrace.ports.store import Store
     from headrace.replication.fetchers import ReplicaFetchers
     from headrace.replication.isr_keeper import IsrKeeper
@@ -25,6 +27,16 @@ class Replicates(Protocol):
     def store(self) -> "Store": ...
 
     def store_unheard_seconds(self) -> float: ...
+
+
+class Session(Protocol):
+    """The session with the store."""
+
+    @property
+    def connected(self) -> bool: ...
+
+    @property
+    def expired(self) -> int: ...
 
 
 def register(broker: "Broker") -> None:
@@ -58,6 +70,38 @@ def register(broker: "Broker") -> None:
         "headrace_unclean_elections_total",
         "Leaders elected by this broker, as the controller, that may lack committed records",
         lambda: metrics.unclean_elections,
+        counter=True,
+    )
+    metrics.gauge(
+        "headrace_followers_lag_max_messages",
+        "How far a replica of a partition led here ends before its leader does, at most",
+        lambda: max((term.lag_max() for term in _terms(broker)), default=0),
+    )
+    metrics.gauge(
+        "headrace_replica_lag_max_messages",
+        "How far a replica here lags behind what its leader has said to be committed, at most",
+        lambda: max((_lag(partition) for partition in broker.followed.values()), default=0),
+    )
+    sides = {"leader": broker.throttles.leader, "follower": broker.throttles.follower}
+    metrics.gauge(
+        "headrace_replication_throttled_bytes_per_second",
+        "What is copied of throttled replicas, as the throttle counts it",
+        lambda: {side: throttle.bytes_per_second for side, throttle in sides.items()},
+        label="side",
+    )
+
+
+def register_session(metrics: "Metrics", session: "Session") -> None:
+    """Add how the session with the cluster's store is."""
+    metrics.gauge(
+        "headrace_store_connected",
+        "1 while the store of the cluster is heard of, 0 while the session is in doubt",
+        lambda: session.connected,
+    )
+    metrics.gauge(
+        "headrace_store_sessions_expired_total",
+        "Sessions with the store that were over: the broker was out of the cluster until the next",
+        lambda: session.expired,
         counter=True,
     )
 
@@ -107,6 +151,13 @@ def register_keeper(broker: "Broker", keeper: "IsrKeeper") -> None:
         lambda: keeper.expands,
         counter=True,
     )
+
+
+def _lag(partition: "Partition") -> int:
+    follower = partition.role.follower
+    if follower is None:
+        return 0
+    return max(follower.leader_high_watermark - partition.log.end_offset, 0)
 
 
 def _terms(broker: "Broker") -> "Iterator[LeaderTerm]":

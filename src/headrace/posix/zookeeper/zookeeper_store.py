@@ -322,12 +322,14 @@ class ZooKeeperStore(Store):
             def take(answer: Any) -> None:
                 self._hand_over(partial(_answer, answered, answer))
 
+            asked = self._loop.time()
             begin(self._client).rawlink(take)
             self._unanswered.add(answered)
             try:
                 answer = await answered
             finally:
                 self._unanswered.discard(answered)
+                self._events.answered(self._loop.time() - asked)
         if answer.exception is not None:
             raise store_error(answer.exception, path) from answer.exception
         return answer.value

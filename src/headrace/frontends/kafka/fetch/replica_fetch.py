@@ -5,6 +5,8 @@
 * Where its log is not the leader's, it is told up to where it is, and given nothing (KIP-595).
 * It waits for the log to grow. A high watermark, or a log start, other than it was told last is
   answered at once: else its consumers would wait for theirs as long as its fetch does.
+* What a throttle names (KIP-73) is given to a follower out of sync only while the rate allows; it
+  may be told of high watermarks.
 * A partition whose follower may yet join the ISR is looked at by every request, as each may be the
   one by which it does.
 """
@@ -54,7 +56,7 @@ def refused(version: int, request: "FetchRequest") -> "list[Part]":
 class FollowersFetch(FetchInHand):
     """One request of a follower that may be one."""
 
-    __slots__ = ("_follower", "_news", "_registered")
+    __slots__ = ("_follower", "_news", "_registered", "_throttled")
 
     def begin(self) -> "Answer":
         """Answer at once if that is possible."""
@@ -63,9 +65,14 @@ class FollowersFetch(FetchInHand):
         self._news = False
         known = self.broker.image.brokers.get(self._follower)
         self._registered = -1 if known is None else known.epoch
+        self._throttled: dict[WantedPartition, None] = {}
+        """Those of which what is given counts for the leaders' throttle."""
         if isinstance(self.wanted, WantedByFollower):
             self.wanted.asked_at = self.broker.clock.monotonic()
-        return super().begin()
+        answer = super().begin()
+        if self._throttled and self.poll is not None:
+            self.poll.watch((self.broker.throttles.leader,))
+        return answer
 
     def _satisfied(self) -> bool:
         return self._news or super()._satisfied()
@@ -92,6 +99,12 @@ class FollowersFetch(FetchInHand):
             self.readable_end = LOOK_AGAIN
             return result._replace(diverging_epoch=EpochEndOffset(*diverging))
         self._note(entry, partition, term)
+        in_sync = self._follower in term.in_sync
+        if self._held_back(entry, partition, in_sync=in_sync):
+            result = self._result(partition, asked, b"", None)
+            self._look_for_news(entry, result)
+            self.readable_end = LOOK_AGAIN
+            return result
         limit = min(asked.max_bytes, self.bytes_max - self.size)
         found = log.serve(offset, max(limit, 0), below=log.end_offset, at_least_one=self.size == 0)
         if isinstance(found, NeedsDisk):
@@ -101,8 +114,24 @@ class FollowersFetch(FetchInHand):
             self.size += len(found.data)
             result = self._result(partition, asked, found.data, found)
         self._look_for_news(entry, result)
-        self.readable_end = log.end_offset if self._follower in term.in_sync else LOOK_AGAIN
+        self.readable_end = log.end_offset if in_sync else LOOK_AGAIN
         return result
+
+    def _held_back(
+        self, entry: "WantedPartition", partition: "Partition", *, in_sync: bool
+    ) -> bool:
+        """Tell whether nothing is to be given of a partition now; note what is to be counted."""
+        throttle = self.broker.throttles.leader
+        if not throttle.names_any or not throttle.throttles(*partition.topic_partition):
+            return False
+        self._throttled[entry] = None
+        return not in_sync and throttle.exceeded
+
+    def _encode(self) -> "list[Part]":
+        if self._throttled:
+            given = (self.results[entry] for entry in self._throttled if entry in self.results)
+            self.broker.throttles.leader.count(sum(len(result.records or b"") for result in given))
+        return super()._encode()
 
     def _note(self, entry: "WantedPartition", partition: "Partition", term: "LeaderTerm") -> None:
         """Note where the follower was when it asked."""

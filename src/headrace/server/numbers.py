@@ -1,0 +1,32 @@
+"""All that a broker's metrics show, gathered from its parts."""
+
+from typing import TYPE_CHECKING
+
+from headrace.frontends.http import gauges, replication_gauges
+
+if TYPE_CHECKING:
+    from collections.abc import Sized
+
+    from headrace.broker.broker import Broker
+    from headrace.cluster.controller import Controller
+    from headrace.coordination.coordinators import Coordinators
+    from headrace.log.compaction.cleaner import LogCleaner
+    from headrace.server.among_brokers import AmongBrokers
+
+
+def register(
+    broker: "Broker",
+    coordinators: "Coordinators",
+    connections: "Sized",
+    cleaner: "LogCleaner",
+    controller: "Controller",
+    among: "AmongBrokers | None",
+) -> None:
+    """Add every gauge to the broker's metrics. `among`: None where it has a store of its own."""
+    gauges.register(broker, coordinators, connections)
+    gauges.register_cleaner(broker.metrics, cleaner)
+    replication_gauges.register(broker)
+    if among is not None:
+        replication_gauges.register_keeper(broker, among.isr_keeper)
+        replication_gauges.register_cluster(broker, controller, among.replicating)
+        replication_gauges.register_session(broker.metrics, among.session)
