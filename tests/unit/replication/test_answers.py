@@ -8,7 +8,7 @@ import pytest
 
 from headrace.log.follower_append import UnexpectedBatch
 from headrace.model.errors import ApiError, ErrorCode, StorageError
-from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
+from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.compression import CorruptBatch
 from headrace.replication.answers import Answers, Arrived
 from headrace.wire.kafka.hot.fetch_response import EpochEndOffset, FetchedPartition
@@ -51,7 +51,11 @@ class Hand:
             writes=SimpleNamespace(begin=lambda: None, end=lambda told: False)
         )
         self.answers = Answers(
-            broker, means, self._rest, lambda partition: self.done.append(("left", partition))
+            broker,
+            means,
+            BrokerId(3),
+            self._rest,
+            lambda partition: self.done.append(("left", partition)),
         )
 
     def take(self, **fetched: Any) -> list[Any]:
