@@ -46,6 +46,7 @@ class Hand:
         broker: Any = SimpleNamespace(
             clock=SimpleNamespace(wall_ms=lambda: 1), directories=[directory],
             unfollow=lambda partition: self.done.append(("unfollow", partition)),
+            throttles=SimpleNamespace(follower=SimpleNamespace(throttles=lambda *_: False)),
         )  # fmt: skip
         means: Any = SimpleNamespace(
             writes=SimpleNamespace(begin=lambda: None, end=lambda told: False)
