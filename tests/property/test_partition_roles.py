@@ -3,10 +3,8 @@ G12); and each rule of replication that is left out is found by the same histori
 
 import pytest
 
-from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange
 from headrace.broker.leader_term import LeaderTerm
-from headrace.model.nouns import BrokerId, Offset
-from tests.support.planted_isr import ask_for_without_union
+from tests.support.planted_isr import ask_for_without_union, join_below_the_start
 from tests.support.three_replicas import ThreeReplicas, Violation, run
 
 STEPS = 600
@@ -60,18 +58,7 @@ def test_a_high_watermark_beyond_a_pending_joiner_is_found(
 
 
 def test_a_join_below_the_start_of_the_term_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    join = InSyncReplicas.join
-
-    def planted(
-        self: InSyncReplicas, replica: BrokerId, high_watermark: Offset, *, flushed: bool
-    ) -> IsrChange | None:
-        start, self.start = self.start, Offset(0)
-        try:
-            return join(self, replica, high_watermark, flushed=flushed)
-        finally:
-            self.start = start
-
-    monkeypatch.setattr(InSyncReplicas, "join", planted)
+    join_below_the_start(monkeypatch)
     assert_found()
 
 

@@ -1,9 +1,9 @@
-"""A rule of in-sync replicas left out, for whatever should find that."""
+"""Rules of in-sync replicas left out, for whatever should find that."""
 
 import pytest
 
 from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange
-from headrace.model.nouns import BrokerId
+from headrace.model.nouns import BrokerId, Offset
 
 
 def ask_for_without_union(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> None:
@@ -17,3 +17,19 @@ def ask_for_without_union(monkeypatch: pytest.MonkeyPatch, *, joins: bool) -> No
         return change
 
     monkeypatch.setattr(InSyncReplicas, "_ask_for", planted)
+
+
+def join_below_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let replicas join that are below the start of the leader's term."""
+    join = InSyncReplicas.join
+
+    def planted(
+        self: InSyncReplicas, replica: BrokerId, high_watermark: Offset, *, flushed: bool
+    ) -> IsrChange | None:
+        start, self.start = self.start, Offset(0)
+        try:
+            return join(self, replica, high_watermark, flushed=flushed)
+        finally:
+            self.start = start
+
+    monkeypatch.setattr(InSyncReplicas, "join", planted)

@@ -11,14 +11,14 @@ import pytest
 
 from headrace.broker import replica_reads
 from headrace.broker.follower import Follower
-from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange, ReplicaFetch
+from headrace.broker.in_sync_replicas import InSyncReplicas, ReplicaFetch
 from headrace.cluster import elections
 from headrace.cluster.cluster_facts import ClusterFacts
 from headrace.cluster.lease import Lease
 from headrace.cluster.own_doubts import OwnDoubts
 from headrace.cluster.stored_topic import StoredTopic
 from headrace.cluster.znodes import PartitionState
-from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
+from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.testing.sim.before_epochs import cut_to_high_watermark
 from headrace.testing.sim.disk import LoopDisk
 from headrace.testing.sim.faults.swarm import ELECTIONS_MIN
@@ -26,7 +26,7 @@ from headrace.testing.sim.history import Broken
 from headrace.testing.sim.loop import Standstill
 from headrace.testing.sim.replicated import ACKNOWLEDGED_MIN, Told, replicated_work
 from headrace.testing.sim.stories import play
-from tests.support.planted_isr import ask_for_without_union
+from tests.support.planted_isr import ask_for_without_union, join_below_the_start
 
 SEEDS = 3
 SEEDS_MAX = 200
@@ -99,18 +99,7 @@ def test_a_leader_that_takes_silence_for_consent_is_found(monkeypatch: pytest.Mo
 
 
 def test_a_join_below_the_start_of_a_term_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    join = InSyncReplicas.join
-
-    def planted(
-        self: InSyncReplicas, replica: BrokerId, high_watermark: Offset, *, flushed: bool
-    ) -> IsrChange | None:
-        start, self.start = self.start, Offset(0)
-        try:
-            return join(self, replica, high_watermark, flushed=flushed)
-        finally:
-            self.start = start
-
-    monkeypatch.setattr(InSyncReplicas, "join", planted)
+    join_below_the_start(monkeypatch)
     assert_found(first=25)
 
 

@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.in_sync_replicas import InSyncReplicas, IsrChange
-from headrace.model.nouns import BrokerId, Offset
 from headrace.testing.sim.before_epochs import cut_to_high_watermark
 from headrace.testing.sim.textbook_cases import CASES, play_case
 from headrace.testing.sim.textbook_cluster import A, B, TextbookCluster
-from tests.support.planted_isr import ask_for_without_union
+from tests.support.planted_isr import ask_for_without_union, join_below_the_start
 
 Marks = tuple[tuple[int, int] | None, ...]
 """(HW, LEO) of each replica; None: down."""
@@ -232,18 +230,7 @@ def test_a_join_below_the_start_of_a_term_loses_what_was_acknowledged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Planted; else the test above would see nothing."""
-    join = InSyncReplicas.join
-
-    def planted(
-        self: InSyncReplicas, replica: BrokerId, high_watermark: Offset, *, flushed: bool
-    ) -> IsrChange | None:
-        start, self.start = self.start, Offset(0)
-        try:
-            return join(self, replica, high_watermark, flushed=flushed)
-        finally:
-            self.start = start
-
-    monkeypatch.setattr(InSyncReplicas, "join", planted)
+    join_below_the_start(monkeypatch)
     ends = [played("lagging-join", seed).trace.steps[-1].told for seed in range(8)]
     assert any(told.endswith("all replicas hold: message 0") for told in ends)
 
