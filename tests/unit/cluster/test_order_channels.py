@@ -47,6 +47,30 @@ def test_orders_given_at_once_go_one_after_the_other_and_each_of_them_once() -> 
     play(story)
 
 
+def test_a_bug_while_an_order_is_delivered_does_not_keep_the_next_ones_back() -> None:
+    async def story(cluster: SimCluster) -> None:
+        await started(cluster, 0, 1)
+        term: Any = cluster.controller()._term
+        way: Any = cluster.controller()._peers(ONE, term.facts)
+        deliver = way._delivered
+
+        async def broken(_: Any) -> Any:
+            raise ZeroDivisionError
+
+        head = term.facts.controller_epoch, cluster.brokers[1].controller.applier.broker_epoch
+        stops = [Stop(TopicPartition(name, 0), bytes(16), LeaderEpoch(0), True) for name in "ab"]
+        way._delivered = broken
+        with pytest.raises(ApiError, match="not answered yet"):
+            await way.take(Orders(*head, stops[:1]))
+        way._delivered = deliver
+        with pytest.raises(ApiError, match="not answered yet"):  # it is behind the first one
+            await way.take(Orders(*head, stops[1:]))
+        await asyncio.sleep(1)
+        assert not way._queue
+
+    play(story)
+
+
 @pytest.mark.parametrize(("leaving", "level"), [(set(), "ERROR"), ({ONE}, "INFO")])
 def test_that_a_broker_takes_no_orders_is_an_error_unless_it_is_leaving(
     leaving: set[BrokerId], level: str, caplog: pytest.LogCaptureFixture

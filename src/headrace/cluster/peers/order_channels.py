@@ -109,16 +109,19 @@ class OrderChannel:
         self._client.close()
 
     async def _deliver(self) -> None:
-        while self._queue:
-            delivery = self._queue[0]
-            try:
-                outcome: Failed | ApiError = await self._delivered(delivery)
-            except ApiError as error:
-                outcome = error
-            self._queue.popleft()
-            self._end(delivery, outcome)
-        self._behind = False
-        self._work = None
+        try:
+            while self._queue:
+                delivery = self._queue[0]
+                try:
+                    outcome: Failed | ApiError = await self._delivered(delivery)
+                except ApiError as error:
+                    outcome = error
+                self._queue.popleft()
+                self._end(delivery, outcome)
+            self._behind = False
+        finally:
+            # After a bug too, which the loop logs: the next order has a way again.
+            self._work = None
 
     async def _delivered(self, delivery: _Delivery) -> Failed:
         failed: Failed = {}
