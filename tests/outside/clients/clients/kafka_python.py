@@ -10,6 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka import TopicPartition as Place
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.errors import IllegalStateError
 from kafka.structs import MemberState, OffsetAndMetadata
 
 from tests.outside.clients.clients.base import NEWER, Rec
@@ -97,13 +98,23 @@ class KafkaPythonTransactions:
         self._producer.begin_transaction()
 
     def send(self, topic: str, records: Sequence[Rec], partition: int = 0) -> None:
-        futures = [
-            self._producer.send(topic, value=each.value, key=each.key, partition=partition)
-            for each in records
-        ]
+        futures = [self._send(topic, each, partition) for each in records]
         self._producer.flush(30)
         for future in futures:
             future.get(30)
+
+    def _send(self, topic: str, record: Rec, partition: int) -> Any:
+        """Send once the client has asked for another epoch, where it is about to: it refuses."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                return self._producer.send(
+                    topic, value=record.value, key=record.key, partition=partition
+                )
+            except IllegalStateError as error:
+                if "BUMPING_PRODUCER_EPOCH" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def send_offsets(self, member: Any, topic: str, offsets: dict[int, int]) -> None:
         places = {
