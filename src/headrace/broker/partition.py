@@ -334,7 +334,9 @@ class Partition(Watched):
         if not latest < epoch <= self.leader_epoch:
             return log.end_offset_for_epoch(epoch)
         # Nothing was appended under our epoch yet: it begins, and the one before ends, at the end.
-        return (epoch if epoch == self.leader_epoch else latest), log.end_offset
+        # A log without any epoch knows of no other that it could end (Kafka's endOffsetFor).
+        known = latest if latest >= 0 and epoch < self.leader_epoch else epoch
+        return known, log.end_offset
 
     def delete_records(self, before: int) -> Offset:
         """Move the log's start up to `before` (-1: the high watermark); returns the new start.

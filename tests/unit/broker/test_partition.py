@@ -255,6 +255,14 @@ def test_epochs_end_where_the_next_begins_even_before_anything_was_appended_unde
         assert later.end_offset_for_epoch(LeaderEpoch(epoch)) == answer, epoch
 
 
+def test_an_empty_log_that_knows_of_no_epoch_ends_each_earlier_one_where_it_stands() -> None:
+    """Else who follows with an epoch of what was deleted would be out of range for ever."""
+    place = Place()
+    expected = {4: (4, 0), 5: (5, 0), 6: (-1, -1), -1: (-1, -1)}
+    for epoch, answer in expected.items():
+        assert place.partition.end_offset_for_epoch(LeaderEpoch(epoch)) == answer, epoch
+
+
 @pytest.mark.parametrize("offset", [-1, 3, 1 << 62])
 def test_reading_outside_the_log_is_out_of_range(offset: int) -> None:
     place = Place()
