@@ -60,21 +60,16 @@ def _more_partitions(
 
 def creation(facts: ClusterFacts, topic: StoredTopic) -> Change:
     """Return the change that creates a new topic, and those partitions that have a state."""
-    operations: list[Operation] = [
-        Create(znodes.topic_path(topic.name), znodes.encode_topic(topic.node)),
-        Create(znodes.partitions_path(topic.name), b""),
-    ]
-    for index, state in topic.states.items():
-        operations += _new_partition(facts, topic.name, index, state)
     path, config = znodes.topic_config_path(topic.name), znodes.encode_config(topic.config)
     left = facts.orphan_configs.get(topic.name)  # by a deletion that was cut short, or by a tool
-    operations.append(Create(path, config) if left is None else Set(path, config, left))
-    orders = [
-        pair
-        for index, state in topic.states.items()
-        for pair in orders_of(topic, index, state, 0, is_new=True)
-    ]
-    return Change(topic.name, tuple(operations), created=topic, orders=tuple(orders))
+    partitions = _more_partitions(facts, topic, tuple(topic.states.items()))
+    operations = (
+        Create(znodes.topic_path(topic.name), znodes.encode_topic(topic.node)),
+        Create(znodes.partitions_path(topic.name), b""),
+        *partitions.operations,
+        Create(path, config) if left is None else Set(path, config, left),
+    )
+    return Change(topic.name, operations, created=topic, orders=partitions.orders)
 
 
 def adoption(topic: StoredTopic, topic_id: bytes) -> Change:
