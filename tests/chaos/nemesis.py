@@ -32,21 +32,20 @@ class Nemesis(NamedTuple):
 
 
 @contextmanager
-def kill_broker(ground: Ground) -> Iterator[str]:
-    number = ground.draw_broker()
-    ground.brokers.brokers[number].kill()
+def _killed(ground: Ground, number: int) -> Iterator[str]:
+    broker = ground.brokers.brokers[number]
+    broker.kill()
     ground.hold(FAULT_SECONDS)
     yield f"broker {number}"
-    ground.brokers.brokers[number].start()
+    broker.start()
 
 
-@contextmanager
-def kill_controller(ground: Ground) -> Iterator[str]:
-    number = ground.controller()
-    ground.brokers.brokers[number].kill()
-    ground.hold(FAULT_SECONDS)
-    yield f"broker {number}"
-    ground.brokers.brokers[number].start()
+def kill_broker(ground: Ground) -> AbstractContextManager[str]:
+    return _killed(ground, ground.draw_broker())
+
+
+def kill_controller(ground: Ground) -> AbstractContextManager[str]:
+    return _killed(ground, ground.controller())
 
 
 @contextmanager
