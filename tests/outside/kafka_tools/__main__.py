@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,15 +123,22 @@ def _run(place: Path, sections: Sequence[str], *, raw: bool) -> int:
                     if not served.issuperset(step.needs):
                         verdicts.add("left out", step, details=": its APIs are not served")
                         continue
-                    printed = list(pool.map(lambda side, step=step: side.run(step), sides))
-                    judge(step, printed, verdicts)
-                    if raw:
-                        print(*(f"----\n{one.raw}" for one in printed), sep="")
+                    compare(step, sides, pool, verdicts, raw=raw)
         finally:
             for side in sides:
                 side.close()
     sum_up(verdicts, time.monotonic() - began, "Kafka 4.3.1's tools")
     return bool(verdicts.counts["DIFFERS"])
+
+
+def compare(
+    step: Step, sides: Sequence[Side], pool: Executor, verdicts: Verdicts, *, raw: bool
+) -> None:
+    """Run a step on all sides at once and judge what they printed; `raw` shows that too."""
+    printed = list(pool.map(lambda side: side.run(step), sides))
+    judge(step, printed, verdicts)
+    if raw:
+        print(*(f"----\n{one.raw}" for one in printed), sep="")
 
 
 def sum_up(verdicts: Verdicts, seconds: float, title: str) -> None:

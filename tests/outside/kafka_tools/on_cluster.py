@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.outside.kafka_reads_our_files.jvm import NoJvm
-from tests.outside.kafka_tools.__main__ import Verdicts, judge, sum_up
+from tests.outside.kafka_tools.__main__ import Verdicts, compare, sum_up
 from tests.outside.kafka_tools.clusters import ClusterSide, KafkaCluster, OurCluster
 from tests.outside.kafka_tools.steps_cluster import SECTIONS
 from tests.support.zookeeper import ZooKeeper
@@ -53,10 +53,7 @@ def _run(place: Path, *, raw: bool) -> int:
                 for name, steps in SECTIONS.items():
                     print(f"{name}, after {time.monotonic() - began:.0f} s", flush=True)
                     for step in steps():
-                        printed = list(pool.map(lambda side, step=step: side.run(step), sides))
-                        judge(step, printed, verdicts)
-                        if raw:
-                            print(*(f"----\n{found.raw}" for found in printed), sep="")
+                        compare(step, sides, pool, verdicts, raw=raw)
             finally:
                 for side in sides:
                     side.close()
