@@ -16,12 +16,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from headrace.broker.metadata_image import MetadataImage
+from headrace.broker.waiters import CommitWaiters
 from headrace.config.broker import load
 from headrace.coordination.groups import records
 from headrace.coordination.groups.committed_offsets import Committed
 from headrace.coordination.groups.group_coordinators import GroupCoordinators
 from headrace.coordination.runtime.shard import World
 from headrace.log.segment.batch_reader import ReadResult
+from headrace.model.errors import ErrorCode
 from headrace.model.nouns import Offset
 from headrace.posix.clock import RealClock, RealRandom
 from headrace.record.batch import build_pairs, stamp
@@ -38,7 +40,7 @@ class WarmLog:
     start_offset = Offset(0)
 
     def __init__(self, shard: int, count: int) -> None:
-        self.end_offset = Offset(count)
+        self.end_offset = self.high_watermark = Offset(count)
         self._bases = list(range(0, count, _BATCH_RECORDS))
         self._batches = [
             _batch(shard, base, min(base + _BATCH_RECORDS, count)) for base in self._bases
@@ -61,10 +63,14 @@ class WarmLog:
 
 
 class LedPartition:
-    """A partition of which only the log is asked for."""
+    """A partition that leads: its log, and who waits for its high watermark."""
 
     def __init__(self, log: WarmLog) -> None:
         self.log = log
+        led: Any = log
+        waiters = CommitWaiters(led, ErrorCode.NONE)
+        waiters.refusal = None
+        self.when_committed = waiters.when_committed
 
 
 def _batch(shard: int, first: int, end: int) -> bytes:

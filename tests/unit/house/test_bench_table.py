@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench import leadership, loading, truncations
 from bench.__main__ import Table
 from bench.checkouts import HERE, Checkout, NotThereError
 from bench.cluster_sections import cluster_sections
@@ -140,3 +141,9 @@ def test_a_checkout_measures_with_its_own_code_in_a_process_of_its_own(tmp_path:
 def test_a_directory_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no checkout that was set up"):
         Checkout.at("other", tmp_path)
+
+
+def test_what_is_measured_without_a_broker_still_runs(tmp_path: Path) -> None:
+    assert loading.measure(2, 300)["s"] > 0
+    assert truncations.measure(tmp_path, 3)
+    assert leadership.measure(6)
