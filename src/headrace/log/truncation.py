@@ -110,12 +110,14 @@ def take(cut: Cut, *, unclean: bool) -> None:
     log.unflushed.forget([*cut.kept[-1:], *cut.gone])
     if cut.anew:
         _logger.info("%s: begun anew at %d", log.topic_partition, cut.offset)
-        log.start_offset = log.end_offset = log.flushed_offset = log.high_watermark = Offset(0)
+        log.start_offset = log.end_offset = log.high_watermark = cut.offset
+        # What is written of it meanwhile is true of the files before they are cut and after it.
+        log.flushed_offset = _START
         cut.kept = [log.segments.make(cut.offset, log.config)]
     else:
         _logger.info("%s: truncated from %d to %d", log.topic_partition, log.end_offset, cut.end)
         _take_end(cut)
-    log.epochs.truncate_from_end(log.end_offset)
+    log.epochs.truncate_from_end(_START if cut.anew else log.end_offset)
     cut.epochs = text_files.write_epochs(log.epochs.entries)
     log.segments.replace(cut.kept)
 
@@ -203,7 +205,7 @@ def settle(cut: Cut) -> bool:
     log.producers, log.snapshot_offset = cut.producers, cut.snapshot_offset
     log.cutting = False
     if cut.anew:
-        log.start_offset = log.end_offset = log.flushed_offset = log.high_watermark = cut.offset
+        log.flushed_offset = log.end_offset
     elif cut.last < cut.end and log.segments.active.base_offset < cut.end:
         # Behind a gap a segment begins, so that a restart ends there too, which Kafka's does not:
         # no offset is given twice.
@@ -213,3 +215,11 @@ def settle(cut: Cut) -> bool:
             log.new_segment(log.end_offset)
         return True
     return log.flushed_offset < log.end_offset
+
+
+def abandon(cut: Cut) -> None:
+    """Let a log be that is not cut, or not to the end, for its disk has failed."""
+    log = cut.log
+    log.cutting = False
+    if cut.anew and cut.kept:
+        log.flushed_offset = log.end_offset  # it holds nothing

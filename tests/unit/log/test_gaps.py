@@ -17,6 +17,7 @@ from tests.support.log import (
     append,
     content,
     overwrite,
+    reset_to,
     truncate_to,
     values,
 )
@@ -105,6 +106,33 @@ def test_nothing_is_missing_where_retention_and_truncation_have_been() -> None:
         world.restart(clean=clean)
         assert not world.directory.quarantined
         world.close()
+
+
+@pytest.mark.parametrize("how", ["killed", "powered off"])
+@pytest.mark.parametrize(("cut", "start"), [(1, None), (4, None), (5, None), (3, 7)])
+def test_nothing_is_missing_of_a_log_that_was_cut_and_has_grown_other_segments(
+    cut: int, start: int | None, how: str
+) -> None:
+    """As a follower's, whose leader has other records there, or begins behind the cut."""
+    world = World(at_rest=True)
+    bases = filled(world)
+    world.restart(clean=True)
+    log = world.log()
+    truncate_to(log, Offset(cut))
+    if start is not None:
+        reset_to(log, Offset(start))
+    for number in range(12):
+        append(log, b"%02d" % number * 60, b"", b"")
+    world.flush(log)
+    now = [segment.base_offset for segment in log.segments]
+    assert set(bases[-3:]) - set(now), "some are gone that lie between"
+    assert now[-1] > bases[-1]
+    there = values(log)
+    stop(world, how)
+    world.start()
+    assert not world.directory.quarantined
+    assert values(world.log()) == there
+    world.close()
 
 
 # --- whole partitions ----------------------------------------------------------------------

@@ -7,6 +7,7 @@ from headrace.log.directory.truncate_logs import BelowHighWatermark
 from headrace.log.follower_append import UnexpectedBatch, append_as_follower
 from headrace.log.log import Log
 from headrace.log.segment.scan import BadBatch
+from headrace.log.text_files import read_file
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import Offset, TopicPartition
 from headrace.record import batch as wire
@@ -199,19 +200,47 @@ def test_a_log_reset_to_its_leaders_start_is_empty_there_and_copies_from_there_o
     world.close()
 
 
-def test_a_log_that_is_being_reset_holds_nothing_at_0_until_it_begins_anew() -> None:
-    """A checkpoint is written meanwhile, and Kafka reads no offset below 0 in one."""
-    world = World()
+def being_reset(world: World) -> tuple[Log, list[BaseException | None]]:
+    """A log of 6 records that is to begin anew at 1000."""
     log = world.log()
     append(log, *[b"old"] * 6)
     world.flush(log)
     done: list[BaseException | None] = []
     world.directory.reset_logs([(log, Offset(1000))], done.append)
-    seen = set()
+    return log, done
+
+
+def test_a_log_that_is_being_reset_is_at_its_start_and_the_disk_says_0_until_its_files_are() -> (
+    None
+):
+    """A start after a kill would else miss what was never here."""
+    world = World()
+    log, done = being_reset(world)
+    seen, checkpoints = set(), ["", ""]
     while not done:
         offsets = log.start_offset, log.high_watermark, log.flushed_offset, log.end_offset
         seen.add(tuple(map(int, offsets)))
+        for at, name in enumerate((file_names.RECOVERY_POINTS, file_names.HIGH_WATERMARKS)):
+            found = read_file(world.disk, f"/data/{name}")
+            checkpoints[at] = "" if found is None else found.decode()
         _ = world.disk.settle(steps=1) or world.clock.turn()
-    assert seen == {(0, 6, 6, 6), (0, 0, 0, 0)}
-    assert (log.start_offset, log.end_offset) == (1000, 1000)
+    assert seen == {(0, 6, 6, 6), (1000, 1000, 0, 1000)}
+    assert log.flushed_offset == 1000
+    assert ["t 0 0\n" in told for told in checkpoints] == [True, True]
     world.close()
+
+
+def test_a_disk_that_fills_up_while_a_log_is_reset_takes_no_high_watermark_back() -> None:
+    for writes in range(12):
+        world = World()
+        log, done = being_reset(world)
+        world.disk.fail_writes(writes)
+        marks = [log.high_watermark]
+        while not done:
+            _ = world.disk.settle(steps=1) or world.clock.turn()
+            marks.append(log.high_watermark)
+        assert marks == sorted(marks), writes
+        assert isinstance(done[0], StorageError) == world.directory.fenced
+        assert log.flushed_offset >= log.high_watermark
+        world.disk.heal()
+        world.close()

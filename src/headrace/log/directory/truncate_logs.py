@@ -227,7 +227,10 @@ class _Truncation:
 
     def _end(self, result: BaseException | None) -> None:
         for cut in self._cuts:
-            cut.log.cutting = False
+            if result is None:
+                cut.log.cutting = False
+            else:
+                truncation.abandon(cut)
         self._done(result)
 
 

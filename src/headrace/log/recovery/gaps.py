@@ -121,25 +121,48 @@ class Gaps:
 def check_whole(log: Log, known: Known) -> None:
     """Refuse a log that lacks a segment it had when it was last written down. CorruptLogError.
 
-    After a clean stop of ours that is all it had. Else the first and the last ones may have gone by
-    retention and truncation, and those between unless compaction has begun since.
+    After a clean stop of ours that is all it had. Else the first ones may have gone by retention,
+    all behind a cut by truncation, and those between unless compaction has begun since.
     """
-    uncompacted = known.gaps_known and known.seen_gaps == known.gaps_below
-    if not log.segments or not (known.seen_exact or uncompacted):
+    if not log.segments:
         return
+    if known.seen_exact:
+        _check_all_seen(log, known)
+    elif known.gaps_known and known.seen_gaps == known.gaps_below:
+        _check_seen_between(log, known)
+
+
+def _check_all_seen(log: Log, known: Known) -> None:
     present = {segment.base_offset: segment for segment in log.segments}
-    first, last = log.segments[0].base_offset, log.segments[-1].base_offset
-    ends = [base for base, _ in known.seen[1:]]
     for at, (base, size) in enumerate(known.seen):
         segment = present.get(Offset(base))
-        if segment is None and (known.seen_exact or first < base < last):
-            to = f"{ends[at] - 1}" if at < len(ends) else "the log's end"
-            raise missing(log, base, to, f"{_name(base)} is gone")
-        if segment is not None and segment.size < size and known.seen_exact:
+        if segment is None:
+            raise _gone(log, known, at)
+        if segment.size < size:
             raise CorruptLogError(
                 f"{segment.path(file_names.LOG)}: {segment.size} bytes long, it was {size};"
                 f" {WHAT_TO_DO}"
             )
+
+
+def _check_seen_between(log: Log, known: Known) -> None:
+    """Look at those seen as far as the log has not been cut since: it has grown others there."""
+    sizes = {segment.base_offset: segment.size for segment in log.segments}
+    first, last = log.segments[0].base_offset, log.segments[-1].base_offset
+    if first not in {base for base, _ in known.seen}:
+        return  # begun anew
+    for at, (base, size) in enumerate(known.seen):
+        if first < base < last and base not in sizes:
+            raise _gone(log, known, at)
+        if base >= first and sizes.get(Offset(base)) != size:
+            return  # cut here
+
+
+def _gone(log: Log, known: Known, at: int) -> CorruptLogError:
+    """Return the error for segment number `at` of those seen."""
+    base, ends = known.seen[at][0], known.seen[at + 1 :]
+    to = f"{ends[0][0] - 1}" if ends else "the log's end"
+    return missing(log, base, to, f"{_name(base)} is gone")
 
 
 def check_first(log: Log, known: Known, saved: list[tuple[LeaderEpoch, Offset]] | None) -> None:
