@@ -11,8 +11,7 @@ import sys
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,10 @@ COPIERS = 2
 AHEAD_MAX = 5_000
 """Records that the feeder may be ahead of the copiers."""
 DRAIN_SECONDS_MAX = 180
+COPY_SECONDS_MAX = 900.0
+"""How long the copiers may take for what is left in the end, as long as they get on."""
+STILL_SECONDS_MAX = 90.0
+"""How long they may get nowhere: many times what transactions and members are given up after."""
 ANY_BROKER: dict[str, Any] = {
     "group.min.session.timeout.ms": 500,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
@@ -201,6 +204,41 @@ class CopierProcess:
         self._errors.close()
 
 
+def until_copied(
+    counts: Mapping[int, int],
+    copied: Callable[[], Mapping[int, int]],
+    *,
+    seconds_max: float = COPY_SECONDS_MAX,
+    still_seconds_max: float = STILL_SECONDS_MAX,
+) -> str | None:
+    """Return when as much is copied of each partition as `counts` says; else what is to be said.
+
+    A loaded machine copies slowly for as long as it takes; one that stands still is at fault.
+    """
+    began = moved = time.monotonic()
+    most: Mapping[int, int] = {}
+    while True:
+        error = ""
+        try:
+            found = copied()
+        except KafkaException as problem:  # its coordinator may be about to move
+            found, error = most, f"; {problem}"
+        if all(count <= found.get(index, -1) for index, count in counts.items()):
+            return None
+        now = time.monotonic()
+        if any(offset > most.get(index, -1) for index, offset in found.items()):
+            most, moved = found, now
+        if now - moved > still_seconds_max or now - began > seconds_max:
+            places = ", ".join(
+                f"{index}: {most.get(index, -1)} of {count}" for index, count in counts.items()
+            )
+            return (
+                f"not all was copied {now - began:.0f} s after the end ({places}), the last of it"
+                f" {now - moved:.0f} s ago{error}"
+            )
+        time.sleep(0.1)
+
+
 class Load:
     """All of them at work on `bootstrap`, with `replicas` of each partition."""
 
@@ -275,20 +313,18 @@ class Load:
         return judge(self.history)
 
     def _drain(self) -> None:
-        """Until the group has come to the end of the source."""
+        """Until the group has come to the end of the source, or copies no more."""
         consumer = reader(self.bootstrap, GROUP)
         wanted = [Place(SOURCE, index) for index in range(SOURCES)]
         counts = {index: len(found) for index, found in self.history.acknowledged.items()}
-        deadline = time.monotonic() + DRAIN_SECONDS_MAX
-        while time.monotonic() < deadline:
-            with suppress(KafkaException):  # its coordinator may be about to move
-                found = consumer.committed(wanted, 30)
-                if all(counts.get(one.partition, 0) <= one.offset for one in found):
-                    break
+
+        def copied() -> dict[int, int]:
             self.tend()
-            time.sleep(0.1)
-        else:
-            self.problems.append(f"not all was copied within {DRAIN_SECONDS_MAX} s of the end")
+            return {one.partition: one.offset for one in consumer.committed(wanted, 30)}
+
+        problem = until_copied(counts, copied)
+        if problem is not None:
+            self.problems.append(problem)
         consumer.close()
 
     def _read_all(self, places: list[tuple[str, int]]) -> list[Message]:

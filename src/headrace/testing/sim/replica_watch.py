@@ -14,6 +14,7 @@ from typing import NamedTuple
 from headrace.broker.partition import Partition
 from headrace.cluster import znodes
 from headrace.log.log import Log
+from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.history import Broken
@@ -81,6 +82,7 @@ class ReplicaWatch:
         self._cuts: dict[Log, tuple[int, int]] = {}
         self._shown: dict[tuple[int, int], tuple[object, ...]] = {}
         self._stored = dict.fromkeys(range(count), NOT_STORED)
+        self._places = [(index, TopicPartition(topic, index)) for index in range(count)]
         self._paths = {znodes.state_path(topic, index): index for index in range(count)}
         self._committed = dict.fromkeys(range(count), 0)
         """By partition, the greatest high watermark of a leader."""
@@ -189,8 +191,12 @@ class ReplicaWatch:
     def look(self) -> None:
         """Look once, at what has changed. Broken."""
         for number in self._brokers:
-            for index in range(self.count):
-                partition = self._held(number, index)
+            broker = self._cluster.broker(number)
+            if broker is None:
+                continue
+            led, followed = broker.partitions, broker.followed
+            for index, at in self._places:
+                partition = led.get(at) or followed.get(at)
                 if partition is None:
                     continue
                 log, role = partition.log, partition.role
