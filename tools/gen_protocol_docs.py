@@ -47,15 +47,11 @@ _NOTES: Mapping[ApiKey, str] = {
     ApiKey.PUSH_TELEMETRY: "Advertised while there are subscriptions.",
 }
 
-_REPLICAS = "Replicas stay in the log directory that they were made in"
 _BROKERS = "Said among brokers of a cluster only. They come with replication"
 _QUORUM = "KRaft's own: metadata is kept in a store, not in a quorum of brokers"
 _LATER = "Come with later work"
 
 NOT_SERVED: Mapping[str, tuple[str, ...]] = {
-    _REPLICAS: (
-        "ALTER_REPLICA_LOG_DIRS",
-    ),
     _BROKERS: (
         "ENVELOPE", "BROKER_REGISTRATION", "BROKER_HEARTBEAT", "CONTROLLER_REGISTRATION",
         "ASSIGN_REPLICAS_TO_DIRS",

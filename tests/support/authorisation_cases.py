@@ -200,6 +200,10 @@ CASES: dict[ApiKey, list[Case]] = {
         ]
         for key, version in ((ApiKey.ALTER_CONFIGS, 2), (ApiKey.INCREMENTAL_ALTER_CONFIGS, 1))
     },
+    ApiKey.ALTER_REPLICA_LOG_DIRS: [
+        case(2, {"dirs": [{"path": "/data", "topics": [{"name": "t", "partitions": [0]}]}]},
+             auth.ALTER_CLUSTER, ("results.partitions.error_code", CLUSTER)),
+    ],
     ApiKey.DESCRIBE_LOG_DIRS: [
         case(5, {"topics": None}, auth.DESCRIBE_CLUSTER, ("error_code", CLUSTER)),
     ],

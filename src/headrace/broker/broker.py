@@ -34,6 +34,7 @@ from headrace.ports.disk import Disk
 from headrace.security.authorizer import AllowsAll, Authorizer
 
 if TYPE_CHECKING:
+    from headrace.broker.directory_moves import DirectoryMoves
     from headrace.broker.telemetry import Telemetry
 
 _logger = logging.getLogger(__name__)
@@ -95,6 +96,7 @@ class Broker:
         self.unfollowed: list[PartitionWatcher] = []
         """Called with every partition that follows no longer."""
         self._placement = LogPlacement(self.directories)
+        self.settle_doubles = self._placement.settle_doubles
         self.has_replica = self._placement.holds
         self.prepare_partitions = self._placement.prepare
         self.check_writable = self._placement.check_writable
@@ -111,6 +113,13 @@ class Broker:
 
         limits = self.config.telemetry_max_bytes, self.config.telemetry_series_max
         return Telemetry(self.metrics_subscriptions, self.clock, self.random, *limits)
+
+    @cached_property
+    def moves(self) -> "DirectoryMoves":
+        """Replicas that move between log directories."""
+        from headrace.broker.directory_moves import DirectoryMoves
+
+        return DirectoryMoves(self, self._placement)
 
     # --- partitions ----------------------------------------------------------------------------
 
@@ -256,10 +265,7 @@ class Broker:
         self.disk.run(sync, done)
 
     def checkpoint(self, done: Done[None]) -> None:
-        """Write every directory's checkpoints; `done(None)` when they are durable.
-
-        Not called where a directory fails meanwhile: then nothing is to be promised.
-        """
+        """Write all checkpoints; `done(None)` when durable, never where a directory fails."""
         writing = [directory for directory in self.directories if not directory.fenced]
         if not writing:
             return
@@ -355,6 +361,8 @@ class Broker:
         for directory in self.directories:
             directory.start()
         self._intervals.arm()
+        if any(directory.futures.left for directory in self.directories):
+            self.moves.resume()
 
     def stop(self) -> None:
         """End the periodic duties and close all logs cleanly. Blocks: shutdown only.
@@ -363,6 +371,8 @@ class Broker:
         StorageError where a directory could not be closed cleanly; the others are.
         """
         self._intervals.stop()
+        if "moves" in self.__dict__:
+            self.moves.close()
         for partition in tuple(self.partitions.values()):
             self._close(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.partitions.clear()

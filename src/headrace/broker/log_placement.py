@@ -1,5 +1,6 @@
 """Which log directory holds a partition's log, or is to."""
 
+import logging
 from collections.abc import Sequence
 
 from headrace.log.directory.log_directory import LogDirectory
@@ -10,12 +11,17 @@ from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import TopicPartition
 from headrace.ports.callbacks import Done, first_error
 
+_logger = logging.getLogger(__name__)
+ASKED_FOR_MAX = 10_000
+"""For so many logs that are not there yet a directory may be named."""
+
 
 class LogPlacement:
     """The logs of all log directories. All calls on the deciding thread."""
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         self._directories = directories
+        self._asked_for: dict[TopicPartition, LogDirectory] = {}
 
     def holds(self, key: TopicPartition) -> bool:
         """Tell whether a directory holds the partition, or should: damaged and lost ones count."""
@@ -24,6 +30,43 @@ class LogPlacement:
             for directory in self._directories
         )
 
+    def ask_for(self, key: TopicPartition, directory: LogDirectory) -> None:
+        """Have the partition's log, which is not there yet, be made in this directory.
+
+        Of ASKED_FOR_MAX partitions at most: those asked for first are forgotten.
+        """
+        self._asked_for.pop(key, None)
+        self._asked_for[key] = directory
+        if len(self._asked_for) > ASKED_FOR_MAX:
+            del self._asked_for[next(iter(self._asked_for))]
+
+    def directory_of(self, log: Log) -> LogDirectory | None:
+        """Return the directory that holds this log."""
+        key = log.topic_partition
+        return next((held for held in self._directories if held.logs.get(key) is log), None)
+
+    def settle_doubles(self) -> None:
+        """Keep one of two logs of a partition that a kill has left while it changed directories.
+
+        After the logs are loaded. The one that goes on further stays, the other is set aside with
+        all bytes: they were alike, and only what was the partition's has grown since. StorageError.
+        """
+        held: dict[TopicPartition, LogDirectory] = {}
+        for directory in self._directories:
+            for key, log in [*directory.logs.items()]:
+                other = held.setdefault(key, directory)
+                if other is directory or other.logs[key].topic_id != log.topic_id:
+                    continue
+                before = other.logs[key]
+                ends = [(each.epochs.latest, each.end_offset) for each in (before, log)]
+                stays, goes = (other, directory) if ends[0] >= ends[1] else (directory, other)
+                held[key] = stays
+                _logger.warning(
+                    "%s is in two log directories: the one in %s goes on, the one in %s is set"
+                    " aside as a -stray directory and may be deleted", key, stays.path, goes.path,
+                )  # fmt: skip
+                goes.set_aside(key)
+
     def prepare(self, wanted: Sequence[NewLog], done: Done[BaseException | None]) -> None:
         """Make the logs that will be needed and nobody has, off the deciding thread."""
         working = [directory for directory in self._directories if not directory.fenced]
@@ -31,7 +74,8 @@ class LogPlacement:
         shares: list[list[NewLog]] = [[] for _ in working]
         for new in wanted:
             if working and not self.holds(new.topic_partition):
-                at = held.index(min(held))
+                asked_for = self._asked_for.get(new.topic_partition)
+                at = working.index(asked_for) if asked_for in working else held.index(min(held))
                 held[at] += 1
                 shares[at].append(new)
         made = first_error(sum(bool(share) for share in shares), done)
@@ -64,7 +108,13 @@ class LogPlacement:
             for directory in self._directories
             if directory.prepared(key) and not directory.fenced
         ]
-        directory = prepared[0] if prepared else self._roomiest()
+        asked_for = self._asked_for.pop(key, None)
+        if prepared:
+            directory = prepared[0]
+        elif asked_for is not None and not asked_for.fenced:
+            directory = asked_for
+        else:
+            directory = self._roomiest()
         return directory, directory.create_log(key, topic_id, config)
 
     def _roomiest(self) -> LogDirectory:
@@ -91,6 +141,9 @@ class LogPlacement:
 
     def delete(self, key: TopicPartition) -> bool:
         """Delete the partition's log; False where it lies in a failed directory."""
+        self._asked_for.pop(key, None)
+        for directory in self._directories:
+            directory.futures.drop(key)
         return all(
             _delete(directory, key)
             for directory in self._directories

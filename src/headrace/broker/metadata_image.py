@@ -8,7 +8,7 @@ Two versions: `version` grows with every delta, `structure` only where topics, p
 come or go. A new leader or in-sync replica leaves `structure` as it is.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from types import MappingProxyType
@@ -217,6 +217,21 @@ class MetadataImage:
 def folded(name: str) -> str:
     """Return a topic's name as metrics show it: '.' and '_' are one there."""
     return name.replace(".", "_")
+
+
+def offline_replicas(
+    partition: PartitionInfo, brokers: Container[BrokerId]
+) -> tuple[BrokerId, ...]:
+    """Return the replicas that serve nothing now: their broker is gone, or their directory failed.
+
+    `brokers`: those that are alive. In the order of the assignment, as Kafka tells them.
+    """
+    failed = partition.offline
+    if not failed and all(replica in brokers for replica in partition.replicas):
+        return ()
+    return tuple(
+        replica for replica in partition.replicas if replica in failed or replica not in brokers
+    )
 
 
 def with_offline(

@@ -357,6 +357,13 @@ class Partition(Watched):
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
+    def move_to(self, log: Log, flusher: Flusher) -> None:
+        """Go on in a copy of the log, in another directory; the role is as it was."""
+        self.log = log
+        self._flush_soon, self._flush_later = flusher.flush_soon, flusher.flush_later
+        self.role.move_to(log, flusher)
+        self._look_into(log.config)
+
     def reconfigure(self, config: LogConfig) -> None:
         """Take new settings of the topic at once."""
         self.log.config = config

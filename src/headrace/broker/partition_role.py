@@ -80,6 +80,18 @@ class PartitionRole:
         self._announced_start = log.start_offset
         log.listen(self)
 
+    def move_to(self, log: Log, flusher: Flusher) -> None:
+        """Go on in a copy of the log, flushed to its end. Who listens to the log hears the copy."""
+        log.listeners, self.log.listeners = self.log.listeners, ()
+        self.log = log
+        self._flush_soon = flusher.flush_soon
+        self.waiters.move_to(log)
+        for listener in log.listeners:
+            listener.log_flushed(log.flushed_offset)
+        for listener in log.listeners:
+            listener.log_readable()
+        wake(self._watchers)
+
     def lead(
         self,
         leader_epoch: LeaderEpoch,

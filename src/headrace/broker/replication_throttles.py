@@ -107,7 +107,7 @@ class ReplicationThrottle(Watched):
 
 
 class ReplicationThrottles:
-    """Both sides' throttles of a broker, as its settings and its topics' say."""
+    """The throttles of a broker, as its settings and its topics' say."""
 
     def __init__(
         self, own: BrokerId, config: BrokerConfig, now: Callable[[], float], image: MetadataImage
@@ -120,6 +120,12 @@ class ReplicationThrottles:
         )
         self.leader = ReplicationThrottle(now, windows, seconds)
         self.follower = ReplicationThrottle(now, windows, seconds)
+        self.directories = ReplicationThrottle(
+            now,
+            config.alter_log_dirs_replication_quota_window_num,
+            config.alter_log_dirs_replication_quota_window_size_seconds,
+        )
+        """Of what is copied between this broker's log directories: all of it is throttled."""
         self.reconfigure(config)
         image.observers.append(self._picture_changed)
 
@@ -127,6 +133,7 @@ class ReplicationThrottles:
         """Take the broker's rates."""
         self.leader.set_bound(config.leader_replication_throttled_rate)
         self.follower.set_bound(config.follower_replication_throttled_rate)
+        self.directories.set_bound(config.replica_alter_log_dirs_io_max_bytes_per_second)
 
     def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
         """Take what topics name."""

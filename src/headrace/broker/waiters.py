@@ -20,6 +20,10 @@ class CommitWaiters:
         self.refusal: ErrorCode | None = refusal
         """Why nothing is served, or None while something is."""
 
+    def move_to(self, log: Log) -> None:
+        """Wait for a copy of the log in its place."""
+        self._log = log
+
     def when_committed(
         self,
         commit_offset: Offset,

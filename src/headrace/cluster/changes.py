@@ -1,6 +1,6 @@
 """Changes of topics as operations of the store and orders to brokers. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -81,16 +81,30 @@ def adoption(topic: StoredTopic, topic_id: bytes) -> Change:
     return Change(topic.name, (_put_node(topic, node),), created=named)
 
 
-def growth(
-    facts: ClusterFacts, topic: StoredTopic, added: Iterable[tuple[BrokerId, ...]]
-) -> Change:
-    """Return the change that adds partitions to a topic; `added` are their replicas."""
-    more = dict(enumerate(added, len(topic.node.partitions)))
+def growths(
+    facts: ClusterFacts, topic: StoredTopic, present: int, added: Sequence[tuple[BrokerId, ...]]
+) -> list[Change]:
+    """Return the changes that add partitions to a topic of `present`, many of them by and by.
+
+    `added` are their replicas. As `creations`: the first has the partitions exist, and where
+    the topic has them already, those that are left.
+    """
+    more = dict(enumerate(added, present))
     node = topic.node._replace(partitions={**topic.node.partitions, **more})
-    states = tuple((index, first_state(replicas)) for index, replicas in more.items())
-    more_of_it = _more_partitions(facts, replace(topic, node=node), states)
-    operations = (_put_node(topic, node), *more_of_it.operations)
-    return more_of_it._replace(operations=operations, node=node, grown=True)
+    states = [
+        (index, first_state(replicas))
+        for index, replicas in more.items()
+        if index not in topic.states
+    ]
+    whole = replace(topic, node=node)
+    found = [
+        _more_partitions(facts, whole, tuple(states[at : at + PARTITIONS_PER_CHANGE]))
+        for at in range(0, len(states), PARTITIONS_PER_CHANGE)
+    ]
+    if found and len(topic.node.partitions) == present:
+        operations = (_put_node(topic, node), *found[0].operations)
+        found[0] = found[0]._replace(operations=operations, node=node)
+    return [change._replace(grown=True) for change in found]
 
 
 def deletion(topic: StoredTopic, *, marked: bool = False) -> Change:

@@ -1,6 +1,7 @@
 """What the controller knows of the store: topics, the versions they were read at, who is alive."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -161,8 +162,8 @@ class ClusterFacts:
             elif topic is not None and change.topic not in self.deleting:
                 shown = partitions.setdefault(change.topic, {})
                 for index in (*change.shown, *(index for index, _ in change.states)):
-                    shown[index] = topic.shown_partition(index)
-        topics: list[TopicInfo] = [self.topics[name].shown() for name in whole]
+                    shown[index] = self._with_failed(topic.name, topic.shown_partition(index))
+        topics: list[TopicInfo] = [self._shown(self.topics[name]) for name in whole]
         return ImageDelta(
             topics,
             removed,
@@ -172,9 +173,24 @@ class ClusterFacts:
     def everything(self, controller: BrokerId) -> ImageDelta:
         """Return the whole cluster, for who knows nothing of it."""
         topics = [
-            topic.shown() for topic in self.topics.values() if topic.name not in self.deleting
+            self._shown(topic) for topic in self.topics.values() if topic.name not in self.deleting
         ]
         return ImageDelta(topics, brokers=list(self.brokers.values()), controller_id=controller)
+
+    def _shown(self, topic: StoredTopic) -> TopicInfo:
+        found = topic.shown()
+        if not self.failed:
+            return found
+        partitions = [self._with_failed(topic.name, each) for each in found.partitions]
+        return replace(found, partitions=tuple(partitions))
+
+    def _with_failed(self, name: str, partition: PartitionInfo) -> PartitionInfo:
+        """Mark the replicas whose directory has failed; who lost his broker, the brokers tell."""
+        if not self.failed:
+            return partition
+        key = TopicPartition(name, partition.index)
+        offline = tuple(broker for broker in partition.replicas if (broker, key) in self.failed)
+        return replace(partition, offline=offline)
 
 
 def with_epoch(told: BrokerInfo, registered: Mapping[BrokerId, BrokerInfo]) -> BrokerInfo:

@@ -115,9 +115,20 @@ def _(event: TopicGrown, facts: ClusterFacts) -> Decision:
     if topic is None or event.name in facts.deleting:
         refused = {TopicPartition(event.name, -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
         return Decision(refused=refused)
-    if len(topic.node.partitions) != event.present:  # grown meanwhile: by us, or somebody else
+    if len(topic.node.partitions) != event.present and not _is_begun(event, topic):
         return Decision(refused={TopicPartition(event.name, -1): ErrorCode.INVALID_PARTITIONS})
-    return Decision((changes.growth(facts, topic, event.added),))
+    return Decision(tuple(changes.growths(facts, topic, event.present, event.added)))
+
+
+def _is_begun(event: TopicGrown, topic: StoredTopic) -> bool:
+    """Tell whether a part of it is written: the partitions are there, and not all have a state."""
+    more = dict(enumerate(event.added, event.present))
+    held = topic.node.partitions
+    return (
+        len(held) == event.present + len(more)
+        and all(held.get(index) == replicas for index, replicas in more.items())
+        and any(index not in topic.states for index in more)
+    )
 
 
 @_decide.register

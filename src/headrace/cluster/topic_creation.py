@@ -101,7 +101,7 @@ class TopicPlanner:
         self._check_caps(count, added)
         factor = len(topic.partitions[0].replicas)
         if assignments is None:
-            return self.place(added, factor)
+            return self.place(added, factor, [each.replicas[0] for each in topic.partitions])
         if len(assignments) != added:
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -116,11 +116,16 @@ class TopicPlanner:
             )
         return replicas
 
-    def place(self, count: int, factor: int) -> tuple[tuple[BrokerId, ...], ...]:
-        """Return the replicas for `count` partitions: leaders go to the brokers that lead fewest.
+    def place(
+        self, count: int, factor: int, present: Sequence[BrokerId] = ()
+    ) -> tuple[tuple[BrokerId, ...], ...]:
+        """Return the replicas for `count` partitions of a topic.
 
-        Where brokers stand in racks, each replica is on another one, as long as there are racks.
-        INVALID_REPLICATION_FACTOR where there are not that many brokers.
+        Each broker comes first as often as any other, and those that lead fewest in all once more.
+        Followers are the next brokers, shifted by one each time that a broker comes first again (as
+        Kafka's): when it fails, its load goes to all others. Where brokers stand in racks, each
+        replica is on another one, as long as there are racks. `present`: who comes first of the
+        topic's other partitions. INVALID_REPLICATION_FACTOR where there are not that many brokers.
         """
         brokers = self._image.brokers
         if factor <= 0:
@@ -138,14 +143,18 @@ class TopicPlanner:
         leading = dict(self._leading)
         racks = {broker: info.rack for broker, info in brokers.items()}
         if any(rack is not None for rack in racks.values()):
-            return placed_on_racks(count, factor, leading, racks)
+            return placed_on_racks(count, factor, leading, racks, present)
         ring = list(leading)
+        first = Counter(present)
         placed = []
         for _ in range(count):
-            leader = min(ring, key=lambda broker: (leading[broker], broker))
-            leading[leader] += 1
+            leader = min(ring, key=lambda broker: (first[broker], leading[broker], broker))
             at = ring.index(leader)
-            placed.append(tuple(ring[(at + step) % len(ring)] for step in range(factor)))
+            others = ring[at + 1 :] + ring[:at]
+            shift = leading[leader] % max(len(others), 1)
+            placed.append((leader, *(others[shift:] + others[:shift])[: factor - 1]))
+            leading[leader] += 1
+            first[leader] += 1
         return tuple(placed)
 
     @cached_property
@@ -199,20 +208,29 @@ def placed_on_racks(
     factor: int,
     leading: Mapping[BrokerId, int],
     racks: Mapping[BrokerId, str | None],
+    present: Sequence[BrokerId] = (),
 ) -> tuple[tuple[BrokerId, ...], ...]:
     """Return the replicas for `count` partitions, each next one where the fewest of it are.
 
     That is on the rack that holds the fewest of the partition, there on the broker that was given
-    the fewest of all. `leading`: how many partitions each broker leads already. Brokers without a
-    rack stand on one of their own kind.
+    the fewest of all. `leading`: how many partitions each broker leads already; `present`: who
+    comes first of the topic's other partitions. Brokers without a rack stand on one of their own
+    kind.
     """
+    first = Counter(present)
     leading, holding = dict(leading), dict.fromkeys(leading, 0)
     ring = _racks_in_turn(racks)
     place_of = {broker: at for at, broker in enumerate(ring)}
     placed = []
     for _ in range(count):
-        leader = min(ring, key=lambda broker: (leading[broker], holding[broker], place_of[broker]))
+        leader = min(
+            ring,
+            key=lambda broker: (
+                first[broker], leading[broker], holding[broker], place_of[broker],
+            ),
+        )  # fmt: skip
         leading[leader] += 1
+        first[leader] += 1
         replicas = [leader]
         there = Counter([racks[leader]])
         while len(replicas) < factor:

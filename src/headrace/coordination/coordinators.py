@@ -80,6 +80,10 @@ class Coordinators:
 
         return GroupCoordinators.of(self._broker, self._world)
 
+    def groups_if_any(self) -> "GroupCoordinators | None":
+        """Return the group coordinators, None where nobody has needed them yet."""
+        return self.groups if "groups" in self.__dict__ else None
+
     @cached_property
     def transactions(self) -> "TransactionCoordinators":
         """Transactional ids."""

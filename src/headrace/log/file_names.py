@@ -50,6 +50,7 @@ KRAFT_METADATA = "__cluster_metadata-0"
 
 _DIRECTORY_CHARS_MAX = 255
 _PARTITION = re.compile(r"(.+)-(\d{1,10})")
+_FUTURE = re.compile(rf"(.+)\.[0-9a-f]{{32}}{FUTURE_SUFFIX}")
 _BASE = re.compile(r"(\d{20})(\..+)")
 
 
@@ -72,6 +73,25 @@ def parse_directory(name: str) -> TopicPartition | None:
     if str(int(match[2])) != match[2] or int(match[2]) >= 1 << 31:
         return None
     return TopicPartition(match[1], int(match[2]))
+
+
+def parse_future(name: str) -> TopicPartition | None:
+    """Return the partition whose copy in the making lies in a directory of that name, or None."""
+    match = _FUTURE.fullmatch(name)
+    return None if match is None else parse_directory(match[1])
+
+
+def future_directory(partition: TopicPartition, unique: bytes) -> str:
+    """Return a name `topic-0.<32 hex>-future`; `future_fits` says whether a file system takes it.
+
+    It is never cut: a start reads the partition from it.
+    """
+    return f"{partition}.{unique.hex()}{FUTURE_SUFFIX}"
+
+
+def future_fits(partition: TopicPartition) -> bool:
+    """Tell whether a copy of the partition's log can be named."""
+    return len(future_directory(partition, bytes(16))) <= _DIRECTORY_CHARS_MAX
 
 
 def deletion_stem(partition: TopicPartition) -> str:

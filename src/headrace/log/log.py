@@ -106,7 +106,7 @@ class Log:
         """Offset of the newest `.snapshot` there is."""
         self.last_flush_ms = 0
         self.cutting = False
-        """Whether it is being cut short by another thread: it takes nothing then."""
+        """Whether another thread has it, to cut it short or to move it: it takes nothing then."""
         self.truncations = 0
         """How often the log was cut short."""
         self.bound: Slot | None = None
@@ -214,7 +214,7 @@ class Log:
         if self.context.failure is not None:
             raise self.context.failure
         if self.cutting:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self!r} is being cut short")
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{self!r} takes nothing just now")
 
     def ends_at(self, following: int) -> None:
         """Move the log's end to `following`: what was appended is in the log."""

@@ -31,6 +31,13 @@ _REFUSED = frozenset(
     )
 )
 """Nothing was written."""
+_CAUSES = {
+    ErrorCode.INELIGIBLE_REPLICA: "one of them is stopping, has just been registered anew or is in"
+    " doubt; it is asked again until it may join",
+    ErrorCode.OPERATION_NOT_ATTEMPTED: "another change of the same request stood in the way; it is"
+    " asked again",
+    ErrorCode.INVALID_REQUEST: "the controller takes it for no ISR of this partition; see its log",
+}
 _OVER = frozenset(
     (
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -76,6 +83,8 @@ class IsrKeeper:
         """Whose pending change is to be asked for."""
         self._not_before: dict[Partition, float] = {}
         """When a partition may be asked for again, where the last time came to nothing."""
+        self._said: dict[Partition, ErrorCode] = {}
+        """Why the controller has refused a partition's ISR, where that was said."""
         self._failures = 0
         """Calls without an answer in a row."""
         self._asking = False
@@ -116,6 +125,9 @@ class IsrKeeper:
                 self._wanted[partition] = None
         self._not_before = {
             partition: until for partition, until in self._not_before.items() if until > now
+        }
+        self._said = {
+            partition: why for partition, why in self._said.items() if partition.role.term
         }
         self._schedule()
         self.start()
@@ -188,11 +200,8 @@ class IsrKeeper:
             return True  # orders have told better meanwhile
         if isinstance(answer, IsrAnswer):
             return self._committed(partition, term, answer)
-        if answer in _REFUSED:
-            _logger.info(
-                "%s: the ISR %s is refused: %s", partition.topic_partition,
-                [member for member, _ in change.in_sync], answer,
-            )  # fmt: skip
+        if isinstance(answer, ErrorCode) and answer in _REFUSED:
+            self._say_refused(partition, change, answer)
             instead = term.isr_refused()
             self._later(partition, REFUSED_SECONDS)
             if instead is not None:
@@ -206,6 +215,15 @@ class IsrKeeper:
             return True
         return False
 
+    def _say_refused(self, partition: Partition, change: IsrChange, code: ErrorCode) -> None:
+        """Say once for each partition and cause, until its ISR is changed, why it is not."""
+        level = logging.DEBUG if self._said.get(partition) is code else logging.INFO
+        self._said[partition] = code
+        _logger.log(
+            level, "%s: the ISR stays, %s is refused (%s): %s", partition.topic_partition,
+            [member for member, _ in change.in_sync], code.name, _CAUSES[code],
+        )  # fmt: skip
+
     def _committed(self, partition: Partition, term: LeaderTerm, answer: IsrAnswer) -> bool:
         if answer.leader_epoch != partition.leader_epoch:
             term.isr_answer_lost()
@@ -213,6 +231,7 @@ class IsrKeeper:
         before = term.in_sync
         partition.role.isr_committed(answer.isr, answer.partition_epoch)
         self._not_before.pop(partition, None)
+        self._said.pop(partition, None)
         if term.pending is not None:
             return False  # not newer than what we had: it says nothing about our change
         self.shrinks += bool(before - term.in_sync)

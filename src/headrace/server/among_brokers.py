@@ -1,6 +1,7 @@
 """What one broker of a cluster has to do with the others: the ways to them, and what they ask."""
 
 from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.client.client import Client
@@ -14,6 +15,7 @@ from headrace.cluster.peers.order_channels import OrderChannels
 from headrace.cluster.peers.order_messages import Teller
 from headrace.cluster.peers.peer_service import PeerService
 from headrace.config.broker import BrokerConfig
+from headrace.coordination.coordinators import Coordinators
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.ports.network import Network
@@ -21,6 +23,9 @@ from headrace.ports.store import SessionEvents, Store
 from headrace.ports.world import World
 from headrace.server.replicating import Replicating
 from headrace.server.store_session import StoreSession
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class AmongBrokers:
@@ -56,10 +61,19 @@ class AmongBrokers:
         )
         """What follows here, and keeps in sync who follows what is led here."""
         self._balance: LeaderBalance | None = None
+        self._mirror: asyncio.Task[None] | None = None
         if config.auto_leader_rebalance_enable:
             self._balance = LeaderBalance(controller, self.replicating.run)
         self.isr_keeper = self.replicating.keep_in_sync(self.link)
         controller.forward(self.link.create_topic, self.link.allocate_producer_ids)
+
+    def mirror_groups(self, coordinators: Coordinators) -> None:
+        """Show the groups coordinated here below /consumers from now on, where that is wanted."""
+        if self._broker.config.zookeeper_consumers_mirror_enable:
+            from headrace.cluster.group_mirror import GroupMirror
+
+            mirror = GroupMirror(self._broker, self._store, coordinators.groups_if_any)
+            self._mirror = self.replicating.run(mirror.keep_up())
 
     async def leave(self) -> None:
         """Have others lead what this broker leads, before it stops taking requests.
@@ -74,6 +88,8 @@ class AmongBrokers:
         """Ask and look for nothing any more."""
         if self._balance is not None:
             self._balance.close()
+        if self._mirror is not None:
+            self._mirror.cancel()
         self.link.close()
 
 

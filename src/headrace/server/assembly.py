@@ -243,6 +243,7 @@ class Server:
                     parallel=self.config.num_recovery_threads_per_data_dir,
                 )
             )
+        self.broker.settle_doubles()
 
     def _controller_of(self, broker: Broker, store: Store, session: SessionEvents) -> Controller:
         if not store.shared:
@@ -269,6 +270,8 @@ class Server:
         )
         await self.controller.start(self.endpoints())
         self.coordinators.begin()
+        if self.among_brokers is not None:
+            self.among_brokers.mirror_groups(self.coordinators)
 
     def endpoints(self) -> list[Endpoint]:
         """Return the endpoints that clients are told, listener by listener."""

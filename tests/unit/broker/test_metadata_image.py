@@ -9,6 +9,7 @@ from headrace.broker.metadata_image import (
     MetadataImage,
     PartitionInfo,
     TopicInfo,
+    offline_replicas,
     with_offline,
 )
 from headrace.model.nouns import BrokerId, LeaderEpoch
@@ -33,6 +34,16 @@ def picture(*topics: TopicInfo) -> MetadataImage:
     brokers = [BrokerInfo(one, (Endpoint("PLAINTEXT", "h", 1),)) for one in (ME, OTHER)]
     image.apply(ImageDelta(topics, brokers=brokers, controller_id=ME))
     return image
+
+
+def test_a_replica_is_offline_whose_broker_is_gone_or_whose_directory_failed() -> None:
+    held = (BrokerId(2), BrokerId(0), BrokerId(1))
+    partition = PartitionInfo(0, BrokerId(0), LeaderEpoch(0), held, held)
+    alive = {BrokerId(0): None, BrokerId(1): None}
+    assert offline_replicas(partition, alive) == (2,)
+    assert offline_replicas(partition, {**alive, BrokerId(2): None}) == ()
+    failed = replace(partition, offline=(BrokerId(1),))
+    assert offline_replicas(failed, alive) == (2, 1)
 
 
 def test_a_new_leader_is_no_change_of_structure_and_leaves_other_topics_as_they_are() -> None:

@@ -86,9 +86,27 @@ def test_a_topic_that_is_to_go_is_made_no_further() -> None:
     assert changes.creations(facts, made) == []
 
 
+def test_many_partitions_are_added_by_changes_that_fit() -> None:
+    most = changes.PARTITIONS_PER_CHANGE
+    name, count = "t" * 249, 2 * most + 1
+    held = StoredTopic.of_plan(Planned(name, ((ONE, TWO, THREE),), {}), ID)
+    facts = facts_of(held)
+    added = [(TWO, THREE, ONE)] * count
+    orders: list[int] = []
+    while left := changes.growths(facts, facts.topics[name], 1, added):  # as after another's change
+        change = left[0]
+        check_sizes(change.operations)
+        assert len(change.operations) <= OPERATIONS_PER_MULTI
+        orders.append(len(change.orders))
+        assert len(orders) <= 3, "it is never done"
+        facts.take(change)
+    assert orders == [3 * most, 3 * most, 3]
+    assert len(facts.topics[name].states) == len(facts.topics[name].node.partitions) == count + 1
+
+
 def test_a_grown_topic_is_its_node_and_those_of_its_new_partitions() -> None:
     held = topic(ONE, TWO)
-    change = changes.growth(facts_of(held), held, [(THREE, ONE)])
+    (change,) = changes.growths(facts_of(held), held, 1, [(THREE, ONE)])
     node = TopicNode({0: (ONE, TWO), 1: (THREE, ONE)}, ID)
     root = "/brokers/topics/t"
     assert change.operations == (
@@ -166,7 +184,7 @@ def test_a_replica_whose_directory_failed_inherits_nothing() -> None:
 def test_what_was_written_is_believed_with_the_versions_it_has_now() -> None:
     held = topic(ONE, TWO)
     facts = facts_of(held)
-    facts.take(changes.growth(facts, held, [(THREE,)]))
+    facts.take(*changes.growths(facts, held, 1, [(THREE,)]))
     assert (held.version, held.versions) == (4, {0: 8, 1: 0})
     facts.take(changes.state_change(facts, held, 0, state(TWO, TWO, epoch=6)))
     assert held.versions == {0: 9, 1: 0}
@@ -193,7 +211,7 @@ def test_what_clients_see_of_a_change_is_the_whole_topic_only_where_it_grew() ->
     ((name, (shown,)),) = delta.partitions.items()
     assert (name, shown) == ("t", held.shown_partition(0))
     assert (shown.leader, shown.leader_epoch, shown.isr) == (TWO, 6, (TWO,))
-    grown = changes.growth(facts, held, [(THREE,)])
+    (grown,) = changes.growths(facts, held, 1, [(THREE,)])
     facts.take(grown)
     delta = facts.delta([grown])
     assert [one.name for one in delta.topics] == ["t"]

@@ -52,12 +52,28 @@ def code(call: Any) -> ErrorCode:
     return caught.value.code
 
 
-def test_leaders_go_to_the_brokers_that_lead_fewest_and_replicas_follow_the_ring() -> None:
+def test_a_topics_leaders_are_on_all_brokers_in_turn_and_its_followers_shift() -> None:
     cluster = image(3, ("t", [0, 0, 1]))
     placed = planner(cluster).place(4, 2)
-    leaders = [one[0] for one in placed]
-    assert leaders == [2, 1, 2, 0]
-    assert placed == ((2, 0), (1, 2), (2, 0), (0, 1))
+    assert placed == ((2, 0), (1, 0), (0, 1), (2, 1))
+
+
+@pytest.mark.parametrize("racks", [(None, None, None), ("a", "b", "c")])
+def test_a_small_topic_has_as_many_leaders_as_partitions_whatever_else_is_led(
+    racks: tuple[str | None, ...],
+) -> None:
+    cluster = image(3, ("t", [0] * 9 + [1] * 4))
+    brokers = [info._replace(rack=racks[info.broker_id]) for info in cluster.brokers.values()]
+    cluster.apply(ImageDelta(brokers=brokers))
+    placed = planner(cluster).place(3, 2)
+    assert sorted(replicas[0] for replicas in placed) == [0, 1, 2]
+    grown = planner(cluster).place(2, 2, [BrokerId(2)])
+    assert sorted(replicas[0] for replicas in grown) == [0, 1]
+
+
+def test_the_followers_of_one_brokers_partitions_are_all_the_others() -> None:
+    placed = planner(image(4)).place(12, 2)
+    assert sorted(replicas[1] for replicas in placed if replicas[0] == 1) == [0, 2, 3]
 
 
 def test_eight_brokers_share_13_and_19_partitions_evenly() -> None:

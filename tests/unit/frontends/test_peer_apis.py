@@ -1,15 +1,18 @@
 """What brokers ask each other, each API: what is done, and how it is refused."""
 
+from struct import pack
 from typing import Any
 
 import pytest
 
+from headrace.cluster.peers.peer_call import PeerCall
 from headrace.cluster.topic_creation import NewTopic
 from headrace.frontends.kafka.connection.registry import PEER_APIS
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.peer_messages import PEER_MESSAGES
 from tests.support.peer_kit import (
     Asker,
     cut_off,
@@ -138,6 +141,36 @@ def test_clients_are_shown_what_the_controller_tells(version: int) -> None:
         assert not {"u", "v"} & image.topics.keys()
 
     play(story)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_broker_that_names_no_epoch_hands_over_what_it_leads(version: int) -> None:
+    async def story(cluster: SimCluster) -> None:
+        first, _ = await two(cluster)
+        await topic(cluster, 1, 0)
+        fields = {"brokerId": 1}
+        if version == 0:  # no client id: the frame is made by hand
+            answer = await first.call(NoClientId(1))
+        else:
+            answer = await first.ask(ApiKey.CONTROLLED_SHUTDOWN, fields, version)
+        assert answer == {"errorCode": ErrorCode.NONE, "remainingPartitions": []}
+        image = cluster.brokers[1].broker.image
+        assert image.topics["t"].partitions[0].leader != 1
+
+    play(story)
+
+
+class NoClientId(PeerCall[Any]):
+    """ControlledShutdown v0, whose header ends with the correlation id."""
+
+    def __init__(self, broker: int) -> None:
+        super().__init__(ApiKey.CONTROLLED_SHUTDOWN, {"brokerId": broker}, lambda fields: fields)
+        self.versions = 0, 0
+
+    def encode(self, version: int, correlation_id: int, client_id: str) -> list[bytes]:
+        """Return the whole frame."""
+        body = PEER_MESSAGES[self.key].request.encode(self._fields, version)
+        return [pack(">ihhi", 8 + len(body), self.key, version, correlation_id), body]
 
 
 @pytest.mark.parametrize("version", [2, 3])

@@ -1,5 +1,6 @@
 """How changes of ISRs get to the controller, and what comes of each kind of answer."""
 
+import logging
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -199,6 +200,23 @@ def test_a_refusal_ends_the_union_and_the_follower_is_not_asked_for_at_once() ->
     assert here.wait(REFUSED_SECONDS * 0.9) == 1
     here.fetch(A)
     assert here.wait(REFUSED_SECONDS * 0.2) == 2
+
+
+def test_why_an_isr_is_refused_is_said_once_until_it_changes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    here = Here()
+    here.fetch(A)
+    here.clock.turn()
+    here.answer_all(ErrorCode.INELIGIBLE_REPLICA)
+    here.fetch(A)
+    here.wait(REFUSED_SECONDS * 1.1)
+    here.answer_all(ErrorCode.INELIGIBLE_REPLICA)
+    said = [record for record in caplog.records if "is refused" in record.message]
+    assert [record.levelno for record in said] == [logging.INFO, logging.DEBUG]
+    assert "INELIGIBLE_REPLICA" in said[0].message
+    assert "may join" in said[0].message
 
 
 def test_a_refused_partition_does_not_hold_up_others() -> None:

@@ -77,3 +77,17 @@ class ThrottleKeys(Keys):
     replication_quota_window_size_seconds = key(
         Kind.INT, 1, "Seconds of each of those windows.", at_least=1
     )
+    replica_alter_log_dirs_io_max_bytes_per_second = key(
+        Kind.LONG,
+        LONG_MAX,
+        "Bytes a second that a broker copies of replicas that move between its log directories.",
+        at_least=0,
+        mode=Mode.CLUSTER_WIDE,
+        altered_only=True,
+    )
+    alter_log_dirs_replication_quota_window_num = key(
+        Kind.INT, 11, "Over how many windows that rate is taken.", at_least=1
+    )
+    alter_log_dirs_replication_quota_window_size_seconds = key(
+        Kind.INT, 1, "Seconds of each of those windows.", at_least=1
+    )

@@ -7,8 +7,7 @@ it has no effect.
 from headrace.config.value_types import Definition, Kind, Mode
 
 _SERVER = """
-alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name
+alter.config.policy.class.name authorizer.class.name
 auto.include.jmx.reporter background.threads
 broker.heartbeat.interval.ms broker.session.timeout.ms
 client.quota.callback.class
@@ -32,7 +31,7 @@ metrics.sample.window.ms num.io.threads num.network.threads
 num.replica.alter.log.dirs.threads num.replica.fetchers password.encoder.cipher.algorithm
 password.encoder.iterations password.encoder.key.length password.encoder.keyfactory.algorithm
 password.encoder.old.secret password.encoder.secret principal.builder.class process.roles
-queued.max.requests replica.alter.log.dirs.io.max.bytes.per.second
+queued.max.requests
 replica.socket.receive.buffer.bytes request.timeout.ms
 sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config sasl.kerberos.kinit.cmd
 sasl.kerberos.min.time.before.relogin sasl.kerberos.principal.to.local.rules
@@ -139,7 +138,7 @@ _CLUSTER_WIDE = """
 background.threads follower.fetch.last.tiered.offset.enable log.cleaner.threads
 log.local.retention.bytes log.local.retention.ms max.connections.per.ip.overrides metric.reporters
 num.io.threads num.network.threads num.replica.fetchers
-replica.alter.log.dirs.io.max.bytes.per.second remote.fetch.max.wait.ms
+remote.fetch.max.wait.ms
 remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes
 remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second
 remote.log.manager.expiration.thread.pool.size remote.log.manager.fetch.max.bytes.per.second

@@ -46,6 +46,28 @@ class ZooKeeperKeys(Keys):
         " network.",
         ours=True,
     )
+    zookeeper_consumers_mirror_enable = key(
+        Kind.BOOLEAN,
+        False,
+        "Whether groups' members, owners and offsets are shown below /consumers, as consumers of"
+        " Kafka before 0.9 kept them there. For tools that read them: what is written there is not"
+        " read, and is as old as zookeeper.consumers.mirror.interval.ms.",
+        ours=True,
+    )
+    zookeeper_consumers_mirror_interval_ms = key(
+        Kind.INT,
+        5000,
+        "How often /consumers is brought up to date.",
+        at_least=100,
+        ours=True,
+    )
+    zookeeper_consumers_mirror_writes_per_second_max = key(
+        Kind.INT,
+        100,
+        "How many znodes below /consumers a broker changes in a second at most.",
+        at_least=1,
+        ours=True,
+    )
     broker_id_generation_enable = key(
         Kind.BOOLEAN,
         True,

@@ -14,7 +14,7 @@ from headrace.log import file_names, text_files
 from headrace.log.directory.directory_parts import DirectoryParts
 from headrace.log.log import Log
 from headrace.log.recovery.known import Known
-from headrace.log.recovery.recover import open_log
+from headrace.log.recovery.recover import open_log, topic_id_in
 from headrace.log.text_files import read_file
 from headrace.model.errors import CorruptLogError
 from headrace.model.nouns import Offset, TopicPartition
@@ -92,6 +92,14 @@ class DirectoryLoader:
                 continue
             if name.endswith(file_names.DELETE_SUFFIX):
                 deleted.append(name)
+                continue
+            moving = file_names.parse_future(name)
+            if moving is not None:
+                _logger.warning(
+                    "%s: a copy that was in the making; it is left alone until its partition is"
+                    " here, and then made anew", path,
+                )  # fmt: skip
+                self._parts.futures_left[moving] = name, topic_id_in(self._disk, path)
                 continue
             partition = file_names.parse_directory(name)
             if partition is None:

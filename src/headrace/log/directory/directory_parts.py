@@ -22,8 +22,8 @@ class DirectoryParts:
     """The logs of one directory, the files beside them, and what they are worked with."""
 
     __slots__ = (
-        "at_rest", "bounds", "checkpoints", "clock", "context", "disk", "flusher", "gaps", "logs",
-        "missing", "path", "periods", "quarantined", "random",
+        "at_rest", "bounds", "checkpoints", "clock", "context", "disk", "flusher", "futures_left",
+        "gaps", "logs", "missing", "path", "periods", "quarantined", "random",
     )  # fmt: skip
 
     def __init__(
@@ -55,6 +55,8 @@ class DirectoryParts:
         """Partitions without a directory of which the checkpoints know flushed records, and where
         those ended; until the duties begin. Those still wanted by then were lost (`refused`), the
         others' topics are gone."""
+        self.futures_left: dict[TopicPartition, tuple[str, bytes]] = {}
+        """Names and topic ids of `-future` directories that this start has found."""
 
     @property
     def fenced(self) -> bool:

@@ -153,6 +153,8 @@ class ReadBounds:
             return None
         slot = log.bound
         if slot is None:
+            if log.directory.endswith(file_names.FUTURE_SUFFIX):
+                return None  # a copy in the making, which its readers do not know of
             slot = log.bound = self._slot((log.topic_id, log.topic_partition.partition))
         end = min(log.high_watermark, log.flushed_offset)
         said = slot.said

@@ -5,8 +5,8 @@ Life cycle: `open` (blocking: lock, `meta.properties`, checkpoints, clean-shutdo
 
 Any error of the disk below fences the directory for good: `failure` is set, every later append
 raises it, those who asked by `on_failure` are told. What lies in the directory and is none of ours
-stays untouched: plain files, a KRaft broker's `__cluster_metadata-0`, `-stray` and `-future`
-directories.
+stays untouched: plain files, a KRaft broker's `__cluster_metadata-0`, `-stray` directories, and
+`-future` ones until their move begins anew.
 """
 
 import logging
@@ -18,6 +18,7 @@ from headrace.config.log_config import LogConfig
 from headrace.log import file_names, text_files
 from headrace.log.directory.directory_loader import DirectoryLoader, make_durably
 from headrace.log.directory.directory_parts import DirectoryParts
+from headrace.log.directory.future_logs import FutureLogs
 from headrace.log.directory.housekeeping import Housekeeping
 from headrace.log.directory.leaving_logs import LeavingLogs
 from headrace.log.directory.meta_properties import Identity, read_identity
@@ -100,6 +101,8 @@ class LogDirectory:
         leaving = LeavingLogs(parts, self.checkpoint, self.remove_later)
         self.delete_log = leaving.delete_log
         self.set_aside = leaving.set_aside
+        self.futures = FutureLogs(parts, self.remove_later)
+        """Logs that are moving here from other directories of the broker."""
         self._listeners: tuple[LogDirectoryListener, ...] = ()
         self._failure_listeners: tuple[Callable[[OSError], None], ...] = ()
         self._prepared: dict[TopicPartition, Log] = {}
@@ -330,6 +333,7 @@ class LogDirectory:
             return
         self._closed = True
         self.flusher.close()
+        self.futures.close()
         self.end_duties()
         try:
             for log in self.logs.values():

@@ -54,7 +54,7 @@ def open_log(
     """Open the log in `directory`. CorruptLogError: it is damaged and stays as it is. OSError."""
     disk = context.disk
     present = interrupted_operations.settle(disk, directory)
-    log = Log(context, directory, topic_partition, _topic_id(disk, directory), config)
+    log = Log(context, directory, topic_partition, topic_id_in(disk, directory), config)
     try:
         _load(log, known, present)
     except (CorruptLogError, OSError):
@@ -105,7 +105,8 @@ def _believe(log: Log, known: Known) -> None:
     replay.load_producers(log, log.end_offset, known)
 
 
-def _topic_id(disk: Disk, directory: str) -> bytes:
+def topic_id_in(disk: Disk, directory: str) -> bytes:
+    """Return the id of the topic whose log lies there; NO_TOPIC_ID where no file says it."""
     path = f"{directory}/{file_names.PARTITION_METADATA}"
     content = text_files.read_file(disk, path)
     if content is None:

@@ -4,7 +4,7 @@ Every version there has been, with the fields' names of Kafka's message definiti
 read to dicts and written from them; what they mean is said where they are used. Keys 4-7 ended with
 Kafka 4.0: the newest versions here are those of Kafka 3.9 with ZooKeeper.
 
-ControlledShutdown v0 had a request header without a client id: only its body is known here.
+ControlledShutdown v0 has a request header without a client id: only its body is known here.
 """
 
 from typing import NamedTuple

@@ -1,18 +1,22 @@
 """DescribeLogDirs (key 35, v1-v5): what lies in which log directory, and how large it is.
 
+A log that moves between directories is in both, its copy as a future replica with how far it lags.
 A failed directory is named with KAFKA_STORAGE_ERROR and nothing in it. Sizes of the volume are -1
 where the system does not tell them.
 v2 flexible · v3 top-level error · v4 volume sizes · v5 cordoned directories: there are none
 """
 
 from collections.abc import Callable, Mapping
+from itertools import chain
 
 from headrace.broker.broker import Broker
 from headrace.frontends.kafka.connection.authorisation import DESCRIBE_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, Make, maker
 from headrace.log.directory.log_directory import LogDirectory
+from headrace.log.log import Log
 from headrace.model.errors import ErrorCode
+from headrace.model.nouns import Offset
 
 UNKNOWN_BYTES = -1
 
@@ -36,17 +40,19 @@ def handle(context: RequestContext, request: Entity) -> Entity:
 
 def _directory(make: Make, broker: Broker, directory: LogDirectory, wanted: _Wanted) -> Entity:
     topics: dict[str, list[Entity]] = {}
-    for key, size in () if directory.fenced else directory.sizes().items():
+    logs = () if directory.fenced else (directory.logs, directory.futures.logs)
+    for log in chain.from_iterable(each.values() for each in logs):
+        key = log.topic_partition
         if wanted is not None and key.partition not in wanted.get(key.topic, ()):
             continue
-        log = directory.logs[key]
+        is_future = directory.logs.get(key) is not log
         topics.setdefault(key.topic, []).append(
             make(
                 "DescribeLogDirsPartition",
                 partition_index=key.partition,
-                partition_size=size,
-                offset_lag=max(0, log.high_watermark - log.end_offset),
-                is_future_key=False,
+                partition_size=sum(segment.size for segment in log.segments),
+                offset_lag=max(0, _end_wanted(broker, log, is_future=is_future) - log.end_offset),
+                is_future_key=is_future,
             )
         )
     return make(
@@ -61,6 +67,16 @@ def _directory(make: Make, broker: Broker, directory: LogDirectory, wanted: _Wan
         usable_bytes=_told(broker.disk.free_bytes, directory),
         is_cordoned=False,
     )
+
+
+def _end_wanted(broker: Broker, log: Log, *, is_future: bool) -> Offset:
+    """Return where a log is to end at least: a copy where its original does."""
+    key = log.topic_partition
+    if is_future:
+        for directory in broker.directories:
+            if key in directory.logs:
+                return directory.logs[key].end_offset
+    return log.high_watermark
 
 
 def _told(ask: Callable[[str], int], directory: LogDirectory) -> int:

@@ -1,8 +1,8 @@
-"""ControlledShutdown (key 7, v2-v3): a broker that is about to stop hands over what it leads.
+"""ControlledShutdown (key 7, v0-v3): a broker that is about to stop hands over what it leads.
 
 * Told are the partitions that it leads still, of those with other replicas: it may ask again.
 * NOT_CONTROLLER, STALE_BROKER_EPOCH, BROKER_NOT_AVAILABLE where it is not registered.
-v2 broker epoch · v3 flexible
+v0 has no client id in its header · v2 broker epoch · v3 flexible
 """
 
 from typing import TYPE_CHECKING
@@ -16,14 +16,21 @@ from headrace.model.nouns import BrokerId
 if TYPE_CHECKING:
     from headrace.cluster.peers.peer_port import PeerPort
 
+ANY_EPOCH = -1
+"""Whichever registration the broker has."""
+
 
 def handle(context: RequestContext, body: memoryview) -> Answer:
     """Answer when others lead what they can."""
+    if context.version == 0:
+        # What was taken for the length of a client id is the upper half of the broker's id: 0.
+        body = memoryview(bytes(2) + body)
     return answered(context, body, "brokerId", _carried_out, _refused)
 
 
 async def _carried_out(peers: "PeerPort", request: Fields) -> Fields:
-    left = await peers.shut_down(BrokerId(request["brokerId"]), request["brokerEpoch"])
+    epoch = request.get("brokerEpoch", ANY_EPOCH)
+    left = await peers.shut_down(BrokerId(request["brokerId"]), epoch)
     remaining = [{"topicName": name, "partitionIndex": index} for name, index in left]
     return {"errorCode": ErrorCode.NONE, "remainingPartitions": remaining}
 

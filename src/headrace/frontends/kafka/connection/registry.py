@@ -99,6 +99,9 @@ APIS: tuple[Api, ...] = (
     Api(ApiKey.ALTER_CONFIGS, "admin", 0, 2, proof=
         "tests/unit/frontends/test_admin_settings.py"
         "::test_alter_configs_replaces_all"),
+    Api(ApiKey.ALTER_REPLICA_LOG_DIRS, "admin", 1, 2, proof=
+        "tests/unit/frontends/test_alter_replica_log_dirs.py"
+        "::test_a_replica_moves_to_another_directory_with_all_its_records"),
     Api(ApiKey.DESCRIBE_LOG_DIRS, "admin", 1, 5, proof=
         "tests/unit/frontends/test_admin_apis.py"
         "::test_describe_log_dirs_shows_sizes_and_names_failed_directories"),
@@ -213,7 +216,7 @@ PEER_APIS: tuple[Api, ...] = (
     Api(ApiKey.UPDATE_METADATA, "cluster", 7, 8, hot=True, in_turn=True, proof=
         "tests/unit/frontends/test_peer_apis.py"
         "::test_clients_are_shown_what_the_controller_tells"),
-    Api(ApiKey.CONTROLLED_SHUTDOWN, "cluster", 2, 3, hot=True, in_turn=True, proof=
+    Api(ApiKey.CONTROLLED_SHUTDOWN, "cluster", 0, 3, hot=True, in_turn=True, proof=
         "tests/unit/frontends/test_peer_apis.py"
         "::test_a_broker_that_stops_is_told_what_it_leads_still"),
     Api(ApiKey.ALTER_PARTITION, "cluster", 2, 3, hot=True, in_turn=True, proof=

@@ -7,10 +7,10 @@ that, and the store has no such thing. What may be done to a topic is told unask
 not there too.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from uuid import UUID
 
-from headrace.broker.metadata_image import PartitionInfo, TopicInfo
+from headrace.broker.metadata_image import PartitionInfo, TopicInfo, offline_replicas
 from headrace.frontends.kafka.connection.authorisation import DESCRIBE_TOPIC, operations, refused
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (
@@ -21,7 +21,7 @@ from headrace.frontends.kafka.connection.response_entities import (
     maker,
 )
 from headrace.model.errors import ErrorCode
-from headrace.model.nouns import topic_name_problem
+from headrace.model.nouns import BrokerId, topic_name_problem
 from headrace.security.authorizer import ResourceType
 
 
@@ -51,7 +51,7 @@ def handle(context: RequestContext, request: Entity) -> Entity:
             cursor = make("Cursor", topic_name=name, partition_index=begin)
             break
         page = topic.partitions[begin : begin + left]
-        topics.append(_topic(make, topic, page, may))
+        topics.append(_topic(make, topic, page, may, image.brokers))
         left -= len(page)
         if begin + len(page) < len(topic.partitions):
             cursor = make("Cursor", topic_name=name, partition_index=begin + len(page))
@@ -90,19 +90,25 @@ def _told(make: Make, name: str, code: ErrorCode, may: int = OPERATIONS_UNKNOWN)
     )
 
 
-def _topic(make: Make, topic: TopicInfo, page: Iterable[PartitionInfo], may: int) -> Entity:
+def _topic(
+    make: Make,
+    topic: TopicInfo,
+    page: Iterable[PartitionInfo],
+    may: int,
+    brokers: Container[BrokerId],
+) -> Entity:
     return make(
         "DescribeTopicPartitionsResponseTopic",
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=UUID(bytes=topic.topic_id),
         is_internal=topic.internal,
-        partitions=tuple(_partition(make, partition) for partition in page),
+        partitions=tuple(_partition(make, partition, brokers) for partition in page),
         topic_authorized_operations=may,
     )
 
 
-def _partition(make: Make, partition: PartitionInfo) -> Entity:
+def _partition(make: Make, partition: PartitionInfo, brokers: Container[BrokerId]) -> Entity:
     led = partition.leader >= 0
     return make(
         "DescribeTopicPartitionsResponsePartition",
@@ -114,5 +120,5 @@ def _partition(make: Make, partition: PartitionInfo) -> Entity:
         isr_nodes=partition.isr,
         eligible_leader_replicas=(),
         last_known_elr=(),
-        offline_replicas=partition.offline,
+        offline_replicas=offline_replicas(partition, brokers),
     )

@@ -11,11 +11,16 @@
 v4 allow creation · v8 authorized operations · v10 topic ids · v12 asked by id · v13 top-level error
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from headrace.broker.metadata_image import MetadataImage, PartitionInfo, TopicInfo
+from headrace.broker.metadata_image import (
+    MetadataImage,
+    PartitionInfo,
+    TopicInfo,
+    offline_replicas,
+)
 from headrace.frontends.kafka.connection.authorisation import (
     CREATE_CLUSTER,
     CREATE_TOPIC,
@@ -28,7 +33,7 @@ from headrace.frontends.kafka.connection.authorisation import (
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.connection.mutation_quota import mutations
 from headrace.model.errors import ErrorCode
-from headrace.model.nouns import INTERNAL_TOPICS, topic_name_problem
+from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, topic_name_problem
 from headrace.net.pending import Pending
 from headrace.security.authorizer import ResourceType
 from headrace.wire.kafka.hot.metadata import (
@@ -210,11 +215,12 @@ def _topic(context: RequestContext, request: MetadataRequest, topic: TopicInfo) 
     may = OPERATIONS_UNKNOWN
     if request.include_topic_authorized_operations:
         may = operations(context, ResourceType.TOPIC, topic.name)
-    partitions = [_partition(partition) for partition in topic.partitions]
+    brokers = context.broker.image.brokers
+    partitions = [_partition(partition, brokers) for partition in topic.partitions]
     return TopicResponse(0, topic.name, topic.topic_id, topic.internal, partitions, may)
 
 
-def _partition(partition: PartitionInfo) -> PartitionResponse:
+def _partition(partition: PartitionInfo, brokers: Container[BrokerId]) -> PartitionResponse:
     code = ErrorCode.NONE if partition.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE
     return PartitionResponse(
         code,
@@ -223,5 +229,5 @@ def _partition(partition: PartitionInfo) -> PartitionResponse:
         partition.leader_epoch,
         list(partition.replicas),
         list(partition.isr),
-        list(partition.offline),
+        list(offline_replicas(partition, brokers)),
     )

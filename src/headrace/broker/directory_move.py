@@ -1,0 +1,361 @@
+"""One replica on its way into another log directory: its log copied, then replaced by the copy."""
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headrace.broker.partition import Partition
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.log.directory.new_log import NewLog
+from headrace.log.follower_append import UnexpectedBatch
+from headrace.log.leader_epochs import LeaderEpochs
+from headrace.log.log import Log, ReadResult
+from headrace.model.errors import HeadraceError, StorageError
+from headrace.model.invariant import InvariantError
+from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.record.batch import parse_header
+from headrace.record.compression import CorruptBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from headrace.broker.broker import Broker
+    from headrace.broker.follower import Follower
+    from headrace.ports.clock import Timer
+
+_logger = logging.getLogger(__name__)
+PIECE_BYTES = 1 << 20
+"""How much is copied at once: read on a thread, appended in one turn, flushed."""
+LOOK_SECONDS = 0.02
+"""How soon a log that takes nothing, as it is cut short, is looked at again."""
+_EPOCH = LeaderEpoch(0)
+"""Of the role of a copy: it follows its original all the time."""
+
+
+class DirectoryMove:
+    """A partition's move. On the deciding thread. `log.LogListener` of the copy."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        partition: Partition,
+        source: LogDirectory,
+        target: LogDirectory,
+        has_copy: "Callable[[DirectoryMove], None]",
+        over: "Callable[[DirectoryMove], None]",
+    ) -> None:
+        """`has_copy` is told once `copy` may be called, `over` when all is done or called off."""
+        self.key = partition.topic_partition
+        self.target = target
+        self.ended = False
+        self._broker = broker
+        self._partition = partition
+        self._original = partition.log
+        self._source = source
+        self._has_copy = has_copy
+        self._over = over
+        self._throttle = broker.throttles.directories
+        self._copy: Partition | None = None
+        self._truncations = partition.log.truncations
+        self._holding = False
+        """Whether the original takes nothing, for the copy to get the rest."""
+        self._nearly = False
+        """Whether the copy had all of the original when that was read last."""
+        self._promoting = False
+        """Whether the copy is being put in the original's place, on a thread."""
+        self._timer: Timer | None = None
+
+    # --- from its begin to its end -------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Make the copy, empty."""
+        new = NewLog(self.key, self._original.topic_id, self._original.config)
+        self.target.futures.begin(new, self._begun)
+
+    def _begun(self, made: Log | BaseException) -> None:
+        if self.ended:
+            self.target.futures.drop(self.key)
+        elif not isinstance(made, Log):
+            self._give_up(made)
+        else:
+            copy = self._copy = Partition(made, flusher=self.target.flusher)
+            copy.role.follow(self._broker.broker_id, _EPOCH, unclean=True)
+            made.listen(self)
+            self._has_copy(self)
+
+    def copy(self) -> None:
+        """Begin to copy."""
+        self._step()
+
+    def call_off(self, why: str) -> None:
+        """End the move: the copy is removed, and the log stays where it is."""
+        if not self.ended:
+            _logger.info("%s stays in %s: %s", self.key, self._source.path, why)
+            self.stop()
+            if not self._promoting:
+                self._clear()
+
+    def _clear(self) -> None:
+        self._let_go()
+        self.target.futures.drop(self.key)
+        self._over(self)
+
+    def stop(self) -> None:
+        """Do nothing any more; the copy stays for the next start."""
+        self.ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def look(self) -> None:
+        """Call the move off if its partition is there no more."""
+        if not self.ended and not self._stands:
+            self.call_off("it is not held there as it was")
+
+    def _give_up(self, why: BaseException) -> None:
+        if not isinstance(why, HeadraceError | OSError):
+            raise why
+        _logger.error(
+            "%s stays in %s, it could not be moved to %s: %s",
+            self.key, self._source.path, self.target.path, why,
+        )  # fmt: skip
+        self.call_off("its copy is removed")
+
+    def _let_go(self) -> None:
+        """Have the original take records again."""
+        if self._holding and not self._original.closed:
+            self._original.cutting = self._holding = False
+            self._partition.role.flush()
+            for listener in self._original.listeners:
+                listener.log_readable()
+
+    @property
+    def _stands(self) -> bool:
+        """Whether the partition is there as it was when the move began."""
+        at = (self.key.topic, self.key.partition)
+        held = self._broker.partitions.get(at) or self._broker.followed.get(at)
+        partition = self._partition
+        return (
+            held is partition
+            and partition.log is self._original
+            and not (partition.role.closed or self._source.fenced or self.target.fenced)
+        )
+
+    # --- copying -------------------------------------------------------------------------------
+
+    def _soon(self, seconds: float = 0.0) -> None:
+        self._timer = self._broker.clock.call_later(seconds, self._step)
+
+    def _step(self) -> None:
+        """Do what is next: align, copy a piece, or take the original's place."""
+        self._timer = None
+        copy = self._copy
+        if self.ended or copy is None:
+            return
+        original = self._original
+        if not self._stands:
+            self.call_off("it is not held there as it was")
+        elif copy.log.cutting or (original.cutting and not self._holding):
+            self._soon(LOOK_SECONDS)
+        elif original.truncations != self._truncations:
+            self._align(copy)
+        elif copy.log.end_offset < original.start_offset and not _is_empty(copy.log):
+            self._begin_at(copy, original.start_offset)
+        elif copy.log.end_offset < original.end_offset:
+            self._read(copy)
+        elif copy.log.flushed_offset < copy.log.end_offset:
+            copy.role.flush()  # and on from there, when it is told
+        elif self._holding:
+            self._take_place(copy)
+        else:
+            self._hold()
+
+    def _read(self, copy: Partition) -> None:
+        if self._nearly and not self._holding:
+            self._hold()
+            return
+        throttle, original = self._throttle, self._original
+        if throttle.exceeded and not self._holding:
+            self._soon(throttle.hold_seconds())
+            return
+        end = original.end_offset
+        offset = max(copy.log.end_offset, original.start_offset)
+        size = max(throttle.bytes_max(PIECE_BYTES), 1)
+        self._source.disk.run(
+            partial(original.read_from_disk, offset, size, below=end),
+            partial(self._came, copy, end),
+        )
+
+    def _came(self, copy: Partition, end: Offset, read: ReadResult | BaseException) -> None:
+        """Append a piece that was read of the original, which ended at `end` then."""
+        if self.ended or copy.log.closed or self._original.truncations != self._truncations:
+            self._step()
+            return
+        if isinstance(read, FileNotFoundError):  # cleaned or deleted meanwhile: once more
+            self._soon(LOOK_SECONDS)
+            return
+        if isinstance(read, BaseException):
+            if copy.log.end_offset < self._original.start_offset:
+                self._soon()
+            else:
+                self._give_up(read)
+            return
+        data = memoryview(read.data)
+        self._nearly = read.next_offset >= end or not data
+        begins = self._begins(data, end) if _is_empty(copy.log) else copy.log.end_offset
+        if begins != copy.log.end_offset:
+            self._begin_at(copy, begins)
+            return
+        try:
+            self._append(copy, data)
+            if not data and copy.log.end_offset < end:
+                self._end_behind_gap(copy.log, end)
+        except (UnexpectedBatch, CorruptBatch, StorageError) as error:
+            self._give_up(error)
+        else:
+            self._step()
+
+    def _begins(self, data: memoryview, end: Offset) -> Offset:
+        """Return where a copy begins: inside of a batch no log can."""
+        start = self._original.start_offset
+        return Offset(min(start, parse_header(data).base_offset)) if data else end
+
+    def _append(self, copy: Partition, data: memoryview) -> None:
+        now_ms = self._broker.clock.wall_ms()
+        _follower(copy).append(data, self._original.high_watermark, now_ms)
+        self._throttle.count(len(data))
+
+    def _end_behind_gap(self, log: Log, end: Offset) -> None:
+        """Have the copy end where the original does, which has nothing more before that."""
+        log.context.events.gap_appended(log, end)
+        log.end_offset = end
+        if log.segments.active.size:
+            log.roll()
+        elif log.segments.active.base_offset < end:
+            log.new_segment(end)
+        self.target.flush_soon(log)
+
+    def log_flushed(self, upto: Offset) -> None:
+        """Do as `LogListener` says: what was copied is flushed."""
+        copy = self._copy
+        if copy is not None and not self.ended and upto >= copy.log.end_offset and not self._timer:
+            self._soon()
+
+    def log_readable(self) -> None:
+        """Do as `LogListener` says."""
+
+    # --- where the original was cut, or begins later ---------------------------------------------
+
+    def _align(self, copy: Partition) -> None:
+        """Cut what the original has no more."""
+        original, log = self._original, copy.log
+        self._truncations = original.truncations
+        self._nearly = False
+        epoch, end = original.end_offset_for_epoch(log.epochs.latest)
+        if epoch < 0 or _is_empty(log):
+            self._begin_at(copy, original.start_offset)
+            return
+        cut = _follower(copy).offset_to_cut(epoch, end)
+        if cut is None or cut >= log.end_offset:
+            self._soon()
+        else:
+            if epoch < log.epochs.latest:  # the next comparison may cut once more
+                self._truncations = -1
+            self.target.truncate_logs([(log, cut)], self._cut, unclean=True)
+
+    def _begin_at(self, copy: Partition, start: Offset) -> None:
+        self.target.reset_logs([(copy.log, start)], self._cut)
+
+    def _cut(self, result: BaseException | None) -> None:
+        if self.ended:
+            return
+        if result is not None:
+            self._give_up(result)
+        else:
+            self._soon()
+
+    # --- taking the original's place -------------------------------------------------------------
+
+    def _hold(self) -> None:
+        """Have the original take nothing, and nothing of it be flushed, until the move is over."""
+        self._holding = self._original.cutting = True
+        self._source.flusher.after_current(self._step)
+
+    def _take_place(self, copy: Partition) -> None:
+        original = self._original
+        copy.log.unlisten(self)
+        self._promoting = True
+        self.target.futures.promote(
+            self.key, original.start_offset, original.high_watermark, self._promoted
+        )
+
+    def _promoted(self, moved: Log | BaseException) -> None:
+        self._promoting = False
+        original = self._original
+        if not isinstance(moved, Log):
+            if self.ended:
+                self._clear()
+            else:
+                self._give_up(moved)
+            return
+        if self.ended or not self._stands:
+            self.target.futures.reject(moved)
+            self.stop()
+            self._clear()
+            return
+        if moved.end_offset != original.end_offset:
+            self.target.futures.reject(moved)
+            self._give_up(HeadraceError(f"{moved!r} is no copy of {original!r}"))
+            return
+        try:
+            self._complete(moved)
+        except (StorageError, OSError) as error:
+            self.target.futures.reject(moved)
+            self._give_up(error)
+            return
+        self.target.futures.accept(moved)
+        self._holding = False
+        self._partition.move_to(moved, self.target.flusher)
+        self._leave()
+        self.target.publish((moved,))
+        self.target.checkpoint()
+        self.target.flush_soon(moved)
+        _logger.info("%s has moved from %s to %s", self.key, self._source.path, self.target.path)
+        self.stop()
+        self._over(self)
+
+    def _complete(self, moved: Log) -> None:
+        """Give the copy what its batches do not say: compaction may have taken those that did.
+
+        Whoever is acknowledged from now on has been so after the original's name went for good.
+        """
+        original = self._original
+        moved.config = original.config
+        moved.producers = original.producers
+        if moved.epochs.entries != original.epochs.entries:
+            moved.epochs = LeaderEpochs(original.epochs.entries)
+            moved.save_epochs()
+        moved.unflushed.add_file(moved.write_snapshot())
+        moved.unflushed.add_directory(moved.directory)
+        moved.unflushed.add_directory(self._source.path)
+
+    def _leave(self) -> None:
+        """Delete the original."""
+        try:
+            self._source.delete_log(self.key)
+        except StorageError:
+            _logger.warning(
+                "%s: its directory has failed just now, %s has moved all the same",
+                self._source.path, self.key,
+            )  # fmt: skip
+
+
+def _is_empty(log: Log) -> bool:
+    return len(log.segments) == 1 and not log.segments.active.size
+
+
+def _follower(copy: Partition) -> "Follower":
+    follower = copy.role.follower
+    if follower is None:
+        raise InvariantError(f"{copy.log!r} follows its original no more")
+    return follower
