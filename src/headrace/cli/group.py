@@ -263,7 +263,7 @@ def _moved(
     partitions: Sequence[TopicPartition],
     current: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    return run(resolve_places(client, place, partitions, current))
+    return run(resolve_places(client, place, partitions, current, tell=note))
 
 
 def _refuse_members(client: Client, name: str) -> None:
