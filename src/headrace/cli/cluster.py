@@ -98,7 +98,7 @@ def _show_status(known: Metadata, *, json: bool) -> bool:
     """Show it; returns whether it is healthy."""
     health = health_of(known)
     if json:
-        print_json({"healthy": health.is_healthy, **health._asdict()})
+        print_json(health.as_json())
         return health.is_healthy
     print_line(f"cluster {health.cluster_id}: {'healthy' if health.is_healthy else 'not healthy'}")
     rows: list[tuple[str, str | int]] = [
@@ -125,7 +125,8 @@ def controller(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) 
     address = known.brokers.get(known.controller_id)
     if json:
         shown = None if address is None else f"{address.host}:{address.port}"
-        print_json({"controller": known.controller_id, "address": shown})
+        controller_id = None if address is None else known.controller_id
+        print_json({"controller": controller_id, "address": shown})
     elif address is None:
         note("no broker is the controller now")
     else:
@@ -164,7 +165,9 @@ def _show_brokers(client: Client, *, json: bool) -> None:
                     "address": f"{address.host}:{address.port}",
                     "rack": known.racks.get(broker),
                     "controller": broker == known.controller_id,
-                    **dict(zip(("leads", "replicas", "bytes"), counts[broker], strict=True)),
+                    **dict(
+                        zip(("leader_count", "replica_count", "bytes"), counts[broker], strict=True)
+                    ),
                 }
                 for broker, address in sorted(known.brokers.items())
             ]

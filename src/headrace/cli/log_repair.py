@@ -18,6 +18,7 @@ from headrace.posix.disk import RealDisk
 
 def repair(
     path: Annotated[Path, Parameter(help="A log directory, or a partition's directory in it.")],
+    *,
     truncate: Annotated[
         bool,
         Parameter(negative=(), help="End a log before its first bad batch; what goes is said."),

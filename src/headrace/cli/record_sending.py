@@ -121,14 +121,14 @@ class Sender:
         send, parse, now = self.producer.send, self.parser.parse, now_ms()
         for line in lines:
             self.number += 1
-            value, key, headers, timestamp, _ = parse(line.removesuffix(b"\r"), self.number)
+            value, key, headers, timestamp, partition = parse(line.removesuffix(b"\r"), self.number)
             await send(
                 self.topic,
                 value,
                 key,
                 timestamp=now if timestamp is None else timestamp,
                 headers=headers,
-                partition=self.partition,
+                partition=partition if self.partition is None else self.partition,
             )
 
 

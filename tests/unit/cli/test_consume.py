@@ -1,6 +1,5 @@
 """`headrace consume` where things go wrong: damage, a broker that restarts, places nobody has."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -126,14 +125,25 @@ def test_consume_rides_through_a_restart_of_its_broker(
     with BrokerThread(config, directory=str(tmp_path)) as broker:
         bootstrap = broker.bootstrap
         send(bootstrap, b"one")
-        words = ["consume", "t", "-b", bootstrap, "--from-beginning", "-n", "2", "--json", *group]
+        words = [
+            "consume",
+            "t",
+            "-b",
+            bootstrap,
+            "--from-beginning",
+            "-n",
+            "2",
+            "-f",
+            "%v\\n",
+            *group,
+        ]
         reading = subprocess.Popen(
             [sys.executable, "-m", "headrace", *words],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:
             assert reading.stdout is not None
-            assert json.loads(reading.stdout.readline())["value"] == "one"
+            assert reading.stdout.readline() == "one\n"
         except BaseException:
             reading.kill()
             raise
@@ -146,9 +156,7 @@ def test_consume_rides_through_a_restart_of_its_broker(
     finally:
         reading.kill()
         reading.wait()
-    assert (reading.returncode, [json.loads(line)["value"] for line in out.splitlines()]) == (
-        0, ["two"],
-    )  # fmt: skip
+    assert (reading.returncode, out) == (0, "two\n")
     assert "trying again until it answers" in err.splitlines()[0]
     assert err.splitlines()[-1] == "the brokers answer again"
 
