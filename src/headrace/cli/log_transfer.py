@@ -167,8 +167,10 @@ def _target(target: Path, source: Path) -> Iterator[Path]:
     into.mkdir(parents=True, exist_ok=True)
     try:
         unlock = RealDisk(None).lock(str(into / file_names.LOCK))
-    except BlockingIOError:
-        raise CommandError(f"{target}: a broker is running on it; stop it first") from None
+    except BlockingIOError as held:
+        raise CommandError(
+            f"{target}: a broker is running on it ({held.strerror}); stop it first"
+        ) from None
     try:
         yield into
     finally:
