@@ -82,7 +82,7 @@ def status(
 ) -> int:
     """Show how the cluster is: brokers, controller, partitions that are not well.
 
-    Ends with code 1 where it is not healthy.
+    Ends with code 1 where it is not healthy. For example: headrace cluster status --watch 2
     """
     healthy: list[bool] = []
 
@@ -119,7 +119,10 @@ def _show_status(known: Metadata, *, json: bool) -> bool:
 
 @app.command
 def controller(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> None:  # noqa: B008
-    """Show which broker decides for the cluster."""
+    """Show which broker decides for the cluster.
+
+    For example: headrace cluster controller --json
+    """
     with cluster.client() as client:
         known = run(client.metadata([]))
     address = known.brokers.get(known.controller_id)
@@ -140,7 +143,10 @@ def brokers(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Show the brokers that are there, what they lead and what they hold."""
+    """Show the brokers that are there, what they lead and what they hold.
+
+    For example: headrace cluster brokers --watch 2
+    """
     with cluster.client() as client:
         _shown(watch, lambda: _show_brokers(client, json=json), parted=not json)
 

@@ -70,7 +70,8 @@ class ConsumeOptions:
         ),
     ] = False
     isolation: Annotated[
-        Literal["read_committed", "read_uncommitted"], Parameter(name="--isolation-level")
+        Literal["read_committed", "read_uncommitted"],
+        Parameter(name="--isolation-level", help="As --read-committed, in Kafka's words."),
     ] = "read_uncommitted"
     read_committed: Annotated[
         bool, Parameter(name="--read-committed", negative=(), help="Only decided transactions.")

@@ -68,6 +68,7 @@ class TransferOptions:
 def import_(
     source: Source,
     target: Annotated[Path, Parameter(help="Headrace's log directory, made if missing.")],
+    *,
     options: TransferOptions = TransferOptions(),
     link: Annotated[
         bool,
@@ -110,6 +111,7 @@ def export(
             "and are still empty take the records."
         ),
     ],
+    *,
     options: TransferOptions = TransferOptions(),
 ) -> int | None:
     """Bring the partitions of a stopped Headrace into the log directory of a Kafka (3.x, 4.x).
