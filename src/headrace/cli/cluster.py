@@ -82,7 +82,7 @@ def status(
 ) -> int:
     """Show how the cluster is: brokers, controller, partitions that are not well.
 
-    Ends with code 1 where it is not healthy.
+    Ends with code 1 where it is not healthy. For example: headrace cluster status --watch 2
     """
     healthy: list[bool] = []
 
@@ -98,7 +98,7 @@ def _show_status(known: Metadata, *, json: bool) -> bool:
     """Show it; returns whether it is healthy."""
     health = health_of(known)
     if json:
-        print_json({"healthy": health.is_healthy, **health._asdict()})
+        print_json(health.as_json())
         return health.is_healthy
     print_line(f"cluster {health.cluster_id}: {'healthy' if health.is_healthy else 'not healthy'}")
     rows: list[tuple[str, str | int]] = [
@@ -119,13 +119,17 @@ def _show_status(known: Metadata, *, json: bool) -> bool:
 
 @app.command
 def controller(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> None:  # noqa: B008
-    """Show which broker decides for the cluster."""
+    """Show which broker decides for the cluster.
+
+    For example: headrace cluster controller --json
+    """
     with cluster.client() as client:
         known = run(client.metadata([]))
     address = known.brokers.get(known.controller_id)
     if json:
         shown = None if address is None else f"{address.host}:{address.port}"
-        print_json({"controller": known.controller_id, "address": shown})
+        controller_id = None if address is None else known.controller_id
+        print_json({"controller": controller_id, "address": shown})
     elif address is None:
         note("no broker is the controller now")
     else:
@@ -139,7 +143,10 @@ def brokers(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Show the brokers that are there, what they lead and what they hold."""
+    """Show the brokers that are there, what they lead and what they hold.
+
+    For example: headrace cluster brokers --watch 2
+    """
     with cluster.client() as client:
         _shown(watch, lambda: _show_brokers(client, json=json), parted=not json)
 
@@ -164,7 +171,9 @@ def _show_brokers(client: Client, *, json: bool) -> None:
                     "address": f"{address.host}:{address.port}",
                     "rack": known.racks.get(broker),
                     "controller": broker == known.controller_id,
-                    **dict(zip(("leads", "replicas", "bytes"), counts[broker], strict=True)),
+                    **dict(
+                        zip(("leader_count", "replica_count", "bytes"), counts[broker], strict=True)
+                    ),
                 }
                 for broker, address in sorted(known.brokers.items())
             ]

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from headrace.cli.broker_options import BrokerOptions, Json
 from headrace.cli.cluster_view import check_topic, listed
-from headrace.cli.failure import EXIT_FAILED, UsageError, line_of
+from headrace.cli.failure import EXIT_FAILED, UsageError, error_json, line_of
 from headrace.cli.output import counted, note, print_json, print_line, print_table
 from headrace.client import replica_throttles, replicas
 from headrace.client.client import Client
@@ -193,8 +193,7 @@ def _tell(
                 {
                     "topic": partition.topic,
                     "partition": partition.partition,
-                    "error": None if error is None else error.code.name,
-                    "message": None if error is None else error.message,
+                    "error": None if error is None else error_json(error),
                 }
                 for partition, error in outcome.items()
             ]

@@ -57,7 +57,7 @@ class PartitionRow(NamedTuple):
         return {
             "topic": self.topic,
             "partition": found.partition,
-            "leader": found.leader,
+            "leader": None if self.is_offline else found.leader,
             "leader_epoch": found.leader_epoch,
             "replicas": list(found.replicas),
             "isr": list(found.isr),
@@ -65,8 +65,8 @@ class PartitionRow(NamedTuple):
             "offline": self.is_offline,
             "under_replicated": self.is_under_replicated,
             "preferred_leader": not self.is_elsewhere and not self.is_offline,
-            "size": self.size,
-            "lag": {str(broker): lag for broker, lag in self.lags.items()},
+            "bytes": self.size,
+            "lags": [{"broker": broker, "lag": lag} for broker, lag in self.lags.items()],
         }
 
 
@@ -103,6 +103,22 @@ class Health(NamedTuple):
     offline: int
     under_replicated: int
     not_preferred: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the numbers for scripts."""
+        return {
+            "cluster_id": self.cluster_id,
+            "healthy": self.is_healthy,
+            "controller": self.controller if self.controller >= 0 else None,
+            "broker_count": self.brokers,
+            "missing_brokers": list(self.missing),
+            "topic_count": self.topics,
+            "partition_count": self.partitions,
+            "replica_count": self.replicas,
+            "offline_partitions": self.offline,
+            "under_replicated_partitions": self.under_replicated,
+            "not_preferred_partitions": self.not_preferred,
+        }
 
     @property
     def is_healthy(self) -> bool:

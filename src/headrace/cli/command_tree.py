@@ -19,22 +19,37 @@ app.command(
     "headrace.cli.serve:serve",
     help="Run a broker until SIGTERM or Ctrl-C.\n\nSettings are Kafka's; flags win over HEADRACE_…"
     " variables (HEADRACE_LOG_DIRS for log.dirs), those over the file. All of them are in"
-    " docs/configuration.md.",
+    " docs/configuration.md.\n\nFor example: headrace serve --port 9092 --data ./headrace-data"
+    " --metrics 127.0.0.1:9464; headrace serve server.properties --daemon",
 )
 app.command(
     "headrace.cli.dev:dev",
     help="Run a cluster for trying out, all brokers in this process, until Ctrl-C.\n\nOn this"
     " machine only, without ZooKeeper. For example: headrace dev --brokers 3 --data ./trial",
 )
-app.command("headrace.cli.stop:stop", help="Stop a broker that runs here.")
+app.command(
+    "headrace.cli.stop:stop",
+    help="Stop a broker of this machine cleanly and wait for its end.\n\nFor example: headrace stop"
+    " --data ./headrace-data",
+)
 app.command(
     "headrace.cli.topic:app",
     name="topic",
     alias="topics",
     help="Create, list, describe, alter and delete topics.",
 )
-app.command("headrace.cli.produce:produce", help="Send lines, or a growing file, to a topic.")
-app.command("headrace.cli.consume:consume", help="Print records of topics.")
+app.command(
+    "headrace.cli.produce:produce",
+    help="Send lines, or a growing file, to a topic.\n\nFor example: headrace produce orders"
+    " orders.txt -K , -z zstd; headrace consume orders --json -e -o start | headrace produce copies"
+    " -f json; headrace produce access -F /var/log/nginx/access.log",
+)
+app.command(
+    "headrace.cli.consume:consume",
+    help="Print records of topics, new ones as they come.\n\nFor example: headrace consume orders"
+    " --from-beginning --until-end; headrace consume orders -o -10 -f '%p@%o %k=%v\\n'; headrace"
+    " consume orders -g billing --json",
+)
 app.command(
     "headrace.cli.group:app",
     name="group",
@@ -58,11 +73,18 @@ app.command(
     name="log",
     help="Look into a broker's files, check them, mend them, bring them in and out.",
 )
-app.command("headrace.cli.completion:completion", help="Print a shell's completion script.")
+app.command(
+    "headrace.cli.completion:completion",
+    help="Print a shell's completion script.\n\nFor example: source <(headrace completion bash);"
+    " for good: headrace --install-completion",
+)
 app.register_install_completion_command(add_to_startup=True)
 
 
 @app.command
 def version() -> None:
-    """Print the version."""
+    """Print the version.
+
+    For example: headrace version
+    """
     print(f"headrace {__version__}")

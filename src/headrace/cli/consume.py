@@ -3,30 +3,27 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from headrace.cli.broker_options import BrokerOptions, Json, check_seconds, pairs
+from headrace.cli.consume_reader import Reader, ReadOptions
 from headrace.cli.failure import UsageError, not_found
 from headrace.cli.formats import Formatter, json_formatter, text_formatter
-from headrace.cli.offset_positions import Place, parse_place, resolve_places
-from headrace.cli.output import note
-from headrace.client import groups
+from headrace.cli.offset_positions import Place, parse_place
 from headrace.client.client import Client
-from headrace.client.consumer import Chunk, Consumer
-from headrace.client.groups import Committed
-from headrace.client.member import Member
+from headrace.client.consumer import Chunk
 from headrace.client.offsets import EARLIEST, LATEST
 from headrace.client.sync import run
+from headrace.model.errors import CorruptLogError, HeadraceError
 from headrace.model.nouns import TopicPartition
+from headrace.record.compression import CorruptBatch
 
 if TYPE_CHECKING:
-    from headrace.model.errors import ErrorCode
+    from collections.abc import Callable
 
-COMMIT_SECONDS = 5.0
 _DEFAULT_FORMAT = "%v\\n"
 
 
@@ -73,10 +70,20 @@ class ConsumeOptions:
         ),
     ] = False
     isolation: Annotated[
-        Literal["read_committed", "read_uncommitted"], Parameter(name="--isolation-level")
+        Literal["read_committed", "read_uncommitted"],
+        Parameter(name="--isolation-level", help="As --read-committed, in Kafka's words."),
     ] = "read_uncommitted"
     read_committed: Annotated[
         bool, Parameter(name="--read-committed", negative=(), help="Only decided transactions.")
+    ] = False
+
+    skip_damaged: Annotated[
+        bool,
+        Parameter(
+            name="--skip-damaged",
+            negative=(),
+            help="Go on behind records that are damaged on the broker's disk, and say which.",
+        ),
     ] = False
 
     @property
@@ -94,6 +101,16 @@ class ConsumeOptions:
             check_seconds("--timeout", self.seconds)
         if self.max_messages is not None and self.max_messages < 1:
             raise UsageError(f"--max-messages {self.max_messages}: must be at least 1")
+
+    def outage_seconds(self) -> float | None:
+        """Return how long to wait for brokers that are gone; None: as long as for an answer."""
+        if self.until_end:
+            return None
+        return float("inf") if self.seconds is None else self.seconds
+
+    def chosen(self) -> frozenset[int]:
+        """Return the partitions to read; none: all of them. UsageError."""
+        return frozenset(_number(digits) for text in self.partitions for digits in text.split(","))
 
     def place(self) -> Place:
         """Return where to begin."""
@@ -165,9 +182,19 @@ def consume(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with cluster.client() as client:
         _check_topics(client, names)
-        reader = _Reader(client, names, options)
+        reader = Reader(
+            client,
+            names,
+            ReadOptions(
+                options.place(),
+                options.chosen(),
+                options.group,
+                read_committed=options.read_committed or options.isolation == "read_committed",
+                skip_damaged=options.skip_damaged,
+            ),
+        )
         try:
-            reader.begin()
+            reader.begin(options.outage_seconds())
             _print_all(reader, printer, options)
         finally:
             reader.close(printer.printed)
@@ -192,118 +219,51 @@ class Printer:
         """The offset after the last record printed of each partition."""
 
     def print(self, chunk: Chunk) -> bool:
-        """Print a chunk's records; False when enough have been printed."""
+        """Print a chunk's records; False when enough have been printed.
+
+        DamagedBytes where they end before the chunk does.
+        """
         out, partition = sys.stdout.buffer, chunk.partition
+        following = chunk.position
         try:
             for record in chunk.records():
                 out.write(self._formatter(partition, record))
-                self.printed[partition] = record.offset + 1
+                self.printed[partition] = following = record.offset + 1
                 if self._left is not None:
                     self._left -= 1
                     if self._left == 0:
                         return False
             self.printed[partition] = chunk.next_position
+        except (CorruptLogError, CorruptBatch) as error:
+            raise DamagedBytes(partition, following, error) from None
         finally:
             out.flush()
         return True
 
 
-class _Reader:
-    """Chunks of topics, with a group or without."""
+class DamagedBytes(Exception):
+    """A chunk holds bytes that are not what was written."""
 
-    def __init__(self, client: Client, topics: tuple[str, ...], options: ConsumeOptions) -> None:
-        self.client = client
-        self.topics = topics
-        self.options = options
-        self.member = Member(client, options.group, topics) if options.group else None
-        committed = options.read_committed or options.isolation == "read_committed"
-        reset = LATEST if options.place() == Place("time", LATEST) else EARLIEST
-        self.consumer = Consumer(client, {}, read_committed=committed, reset=reset)
-        self._committed_at = time.monotonic()
-        self._told: dict[TopicPartition, ErrorCode] = {}
-
-    def begin(self) -> None:
-        """Find where to begin, or join the group."""
-        if self.member is None:
-            self.consumer.positions = self._start(self._wanted())
-        else:
-            self._join(self.member)
-
-    def _wanted(self) -> list[TopicPartition]:
-        known = run(self.client.leaders(list(self.topics)))
-        chosen = {_number(digits) for text in self.options.partitions for digits in text.split(",")}
-        wanted = []
-        for topic in self.topics:
-            there = [partition.partition for partition in known.topics[topic].partitions]
-            if missing := sorted(chosen - set(there)):
-                raise UsageError(
-                    f"--partition {missing[0]}: {topic} has partitions 0 to {max(there)}"
-                )
-            wanted += [
-                TopicPartition(topic, number) for number in there if not chosen or number in chosen
-            ]
-        return wanted
-
-    def _start(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return run(resolve_places(self.client, self.options.place(), partitions))
-
-    def _join(self, member: Member) -> None:
-        """Take part in the group; go on where it left off, else where the flags say."""
-        assigned = list(run(member.join()))
-        left = run(groups.committed(self.client, member.group, assigned, require_stable=True))
-        positions = {
-            partition: left[partition].offset for partition in assigned if partition in left
-        }
-        positions.update(
-            self._start([partition for partition in assigned if partition not in positions])
-        )
-        self.consumer.positions = positions
-        self.consumer.high_watermarks.clear()
-
-    def poll(self, printed: dict[TopicPartition, int]) -> list[Chunk]:
-        """Fetch the next chunks; commit and rejoin as a member must."""
-        if self.member is not None:
-            if time.monotonic() - self._committed_at >= COMMIT_SECONDS:
-                self._commit(printed)
-            if not run(self.member.heartbeat()):
-                self._commit(printed)
-                printed.clear()
-                self._join(self.member)
-        return run(self.consumer.poll())
-
-    def tell_failing(self) -> None:
-        """Say once of which partitions nothing can be read, and why."""
-        failing = self.consumer.failing
-        for partition, code in failing.items():
-            if self._told.get(partition) is not code:
-                note(
-                    f"{partition} cannot be read at offset {self.consumer.positions[partition]}"
-                    f" [{code.name}]; trying again for {self.client.retry_seconds:g} s"
-                )
-        self._told = dict(failing)
-
-    def _commit(self, printed: Mapping[TopicPartition, int]) -> None:
-        self._committed_at = time.monotonic()
-        offsets = {partition: Committed(offset) for partition, offset in printed.items()}
-        if self.member is not None and offsets:
-            run(self.member.commit(offsets))
-
-    def close(self, printed: Mapping[TopicPartition, int]) -> None:
-        """Leave the offsets of what was printed, and the group."""
-        if self.member is not None and self.member.member_id:
-            self._commit(printed)
-            run(self.member.leave())
+    def __init__(self, partition: TopicPartition, offset: int, error: HeadraceError) -> None:
+        super().__init__(str(error))
+        self.partition = partition
+        self.offset = offset
+        """The first that was not printed."""
+        self.error = error
 
 
-def _print_all(reader: _Reader, printer: Printer, options: ConsumeOptions) -> None:
+def _print_all(reader: Reader, printer: Printer, options: ConsumeOptions) -> None:
     last = time.monotonic()
     while True:
         chunks = reader.poll(printer.printed)
-        reader.tell_failing()
         for chunk in chunks:
             last = time.monotonic()
-            if not printer.print(chunk):
-                return
+            try:
+                if not printer.print(chunk):
+                    return
+            except DamagedBytes as met:
+                reader.met_damage(met.partition, met.offset, met.error)
+        reader.look_at_failures()
         if options.until_end and reader.consumer.caught_up():
             return
         if options.seconds is not None and time.monotonic() - last >= options.seconds:

@@ -160,9 +160,9 @@ def _lock(place: Path, undo: ExitStack) -> None:
     place.mkdir(parents=True, exist_ok=True)
     try:
         undo.callback(RealDisk(None).lock(f"{place}/{file_names.LOCK}"))
-    except BlockingIOError:
+    except BlockingIOError as held:
         raise CommandError(
-            f"--data {place}: in use by another process: stop that headrace dev, or name another"
+            f"--data {place}: in use by {held.strerror}: stop that headrace dev, or name another"
             " directory",
             EXIT_FAILED,
         ) from None

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from headrace.cli.broker_options import Json
 from headrace.cli.failure import EXIT_FAILED, CommandError, UsageError
-from headrace.cli.formats import jsonable_line
+from headrace.cli.formats import headers_json, jsonable_line, put_bytes
 from headrace.cli.output import note, print_line
 from headrace.logtools.dump import KafkaDump, KafkaOptions, Row, UnknownFile, kind_of
 from headrace.logtools.dump import dump as dump_file
@@ -237,11 +237,26 @@ class _Printer:
             )
             for row in rows:
                 if self._json:
-                    print_line(jsonable_line({"file": str(path), **row}))
+                    print_line(jsonable_line({"file": str(path), **_for_scripts(row)}))
                 else:
                     _print_row(row)
         finally:
             os.close(descriptor)
+
+
+def _for_scripts(row: Row) -> Row:
+    """Return a row with a record's bytes and headers as every command's JSON has them."""
+    if "headers" not in row:
+        return row
+    shown: dict[str, object] = {}
+    for name, value in row.items():
+        if name == "headers" and isinstance(value, Iterable):
+            shown[name] = headers_json(value)
+        elif name in {"key", "value"} and isinstance(value, bytes | None):
+            put_bytes(shown, name, value)
+        else:
+            shown[name] = value
+    return shown
 
 
 def _print_row(row: Row) -> None:

@@ -16,6 +16,13 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 """128 + SIGPIPE, as if the reader's going had ended the process."""
 
+_KINDS = {
+    EXIT_USAGE: "USAGE",
+    EXIT_UNREACHABLE: "UNREACHABLE",
+    EXIT_NOT_FOUND: "NOT_FOUND",
+}
+"""Codes of errors that are no broker's answer; FAILED for the others."""
+
 _NOT_FOUND = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -71,7 +78,7 @@ def line_of(error: HeadraceError) -> tuple[str, int]:
     if isinstance(error, CommandError):
         return str(error), error.code
     if isinstance(error, ApiError):
-        text = error.message or error.code.name.lower().replace("_", " ")
+        text = (error.message or error.code.name.lower().replace("_", " ")).rstrip(".")
         advice = _ADVICE.get(error.code)
         name = error.code.name
         return (
@@ -83,6 +90,20 @@ def line_of(error: HeadraceError) -> tuple[str, int]:
     if isinstance(error, CorruptLogError):
         return f"damaged data: {error}", EXIT_FAILED
     return _client_line(error)
+
+
+def error_json(error: HeadraceError) -> dict[str, str | int]:
+    """Return an error as every command's JSON has it.
+
+    `code` is Kafka's name where a broker refused, else what kind of failure it is.
+    """
+    message, exit_code = line_of(error)
+    if isinstance(error, ApiError):
+        code = error.code.name
+        message = message.replace(f" [{code}]", "", 1)
+    else:
+        code = _KINDS.get(exit_code, "FAILED")
+    return {"code": code, "message": message, "exit_code": exit_code}
 
 
 def _client_line(error: HeadraceError) -> tuple[str, int]:

@@ -72,6 +72,9 @@ class Shipper:
     ) -> None:
         self.stopping = False
         self._topic = topic
+        self._file = file
+        self._waiting = False
+        """Whether it was said that the file is not there yet."""
         self._records = records
         self._place = place
         self._client = cluster.client(patient=True, retry_seconds=float("inf"))
@@ -107,6 +110,9 @@ class Shipper:
             self._client.close()
 
     def _turn(self) -> None:
+        if self._tail.mark() is None and not self._waiting:
+            self._waiting = True
+            note(f"{self._file}: is not there yet; waiting for it")
         if self._saved is None:
             # Which file was begun must be known even if it is renamed before its first record
             # is acknowledged.

@@ -3,13 +3,13 @@
 import base64
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from headrace.cli.failure import UsageError
 from headrace.cli.record_lines import unescape
 from headrace.model.nouns import TopicPartition
-from headrace.record.record import Record
+from headrace.record.record import Header, Record
 
 Formatter = Callable[[TopicPartition, Record], bytes]
 _Part = Callable[[TopicPartition, Record], bytes]
@@ -70,40 +70,54 @@ def _time(timestamp: int) -> str:
 
 
 def json_formatter() -> Formatter:
-    """Return a formatter of one JSON object a line.
+    """Return a formatter of one JSON object a line (docs/schemas/consume.json).
 
-    Bytes that are not UTF-8 go under `key_base64` and `value_base64`.
+    Bytes that are not UTF-8 are in base64, and `key_encoding` or `value_encoding` says so.
     """
 
     def format_(where: TopicPartition, record: Record) -> bytes:
-        row: dict[str, object] = {
-            "topic": where.topic,
-            "partition": where.partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-        }
-        _put(row, "key", record.key)
-        _put(row, "value", record.value)
-        if record.headers:
-            headers: list[dict[str, object]] = []
-            for name, value in record.headers:
-                header: dict[str, object] = {"key": name}
-                _put(header, "value", value)
-                headers.append(header)
-            row["headers"] = headers
-        return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        return _dumps(record_json(where, record)).encode() + b"\n"
 
     return format_
 
 
-def _put(row: "dict[str, object]", name: str, data: bytes | None) -> None:
+_dumps = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
+
+
+def record_json(where: TopicPartition, record: Record) -> dict[str, object]:
+    """Return a record as all commands show it to scripts; `headers` is there without any, too."""
+    row: dict[str, object] = {
+        "topic": where.topic,
+        "partition": where.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+    }
+    put_bytes(row, "key", record.key)
+    put_bytes(row, "value", record.value)
+    row["headers"] = headers_json(record.headers) if record.headers else []
+    return row
+
+
+def headers_json(headers: Iterable[Header]) -> list[dict[str, object]]:
+    """Return headers as a list of objects: names may be there twice."""
+    found: list[dict[str, object]] = []
+    for name, value in headers:
+        header: dict[str, object] = {"key": name}
+        put_bytes(header, "value", value)
+        found.append(header)
+    return found
+
+
+def put_bytes(row: "dict[str, object]", name: str, data: bytes | None) -> None:
+    """Put bytes into a row as text, or as base64 with `NAME_encoding` beside it."""
     if data is None:
         row[name] = None
         return
     try:
         row[name] = data.decode()
     except UnicodeDecodeError:
-        row[f"{name}_base64"] = base64.b64encode(data).decode()
+        row[name] = base64.b64encode(data).decode()
+        row[f"{name}_encoding"] = "base64"
 
 
 def jsonable_line(row: object) -> str:

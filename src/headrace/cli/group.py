@@ -10,6 +10,7 @@ from headrace.cli.broker_options import BrokerOptions, Json
 from headrace.cli.failure import CommandError, UsageError, not_found
 from headrace.cli.offset_positions import Place, parse_place, resolve_places
 from headrace.cli.output import counted, note, print_json, print_line, print_table
+from headrace.cli.several import describe_each, do_to_each
 from headrace.client import groups
 from headrace.client.client import Client
 from headrace.client.groups import Committed, DescribedGroup, GroupMember
@@ -29,11 +30,24 @@ GroupFlag = Annotated[tuple[str, ...], Parameter(name="--group", show=False, neg
 
 @app.command(name="list", alias="ls")
 def list_(*, json: Json = False, cluster: BrokerOptions = BrokerOptions()) -> None:  # noqa: B008
-    """List groups."""
+    """List groups.
+
+    For example: headrace group list --json
+    """
     with cluster.client() as client:
         listed = run(groups.list_groups(client))
     if json:
-        print_json([group._asdict() for group in listed])
+        print_json(
+            [
+                {
+                    "group": group.group,
+                    "state": group.state,
+                    "protocol_type": group.protocol_type,
+                    "type": group.type or None,
+                }
+                for group in listed
+            ]
+        )
     elif not listed:
         note("no groups")
     else:
@@ -70,23 +84,24 @@ def describe(
     group: GroupFlag = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """Show groups' partitions: committed offset, end, lag, member."""
+) -> int:
+    """Show groups' partitions: committed offset, end, lag, member.
+
+    The lag of a partition without a committed offset is not known (-): where the group would begin
+    is for its members to say. For example: headrace group describe billing --members
+    """
+    wanted = names + group
+    if not wanted:
+        raise UsageError("name at least one group")
     with cluster.client() as client:
-        wanted = names + group
-        if not wanted:
-            raise UsageError("name at least one group")
-        answers = []
-        for at, name in enumerate(wanted):
-            described, rows = _describe(client, name)
-            if json:
-                answers.append(_json(described, rows))
-            else:
-                if at:
-                    print_line("")
-                _print_group(described, rows, members=members)
-    if json:
-        print_json(answers)
+        return describe_each(
+            "group",
+            wanted,
+            lambda name: _describe(client, name),
+            lambda found: _print_group(*found, members=members),
+            lambda found: _json(*found),
+            json=json,
+        )
 
 
 def _describe(client: Client, name: str) -> tuple[DescribedGroup, list[_Row]]:
@@ -139,17 +154,17 @@ def _json(described: DescribedGroup, rows: list[_Row]) -> dict[str, object]:
                 "instance_id": member.instance_id,
                 "client_id": member.client_id,
                 "host": member.host,
-                "partitions": [list(part) for part in member.assignment],
+                "partitions": [part._asdict() for part in member.assignment],
             }
             for member in described.members
         ],
-        "lag": sum(row.lag or 0 for row in rows),
+        "lag": _lag(rows),
         "partitions": [
             {
                 "topic": row.partition.topic,
                 "partition": row.partition.partition,
-                "committed": row.committed,
-                "end": row.end,
+                "committed_offset": row.committed,
+                "end_offset": row.end,
                 "lag": row.lag,
                 "member_id": row.member and row.member.member_id,
             }
@@ -158,12 +173,26 @@ def _json(described: DescribedGroup, rows: list[_Row]) -> dict[str, object]:
     }
 
 
+def _lag(rows: Sequence[_Row]) -> int | None:
+    """Return how much is waiting in all; None where that is not known of every partition."""
+    lags = [row.lag for row in rows]
+    return None if None in lags else sum(lag for lag in lags if lag is not None)
+
+
+def _lag_words(rows: Sequence[_Row]) -> str:
+    unknown = sum(row.lag is None for row in rows)
+    if not unknown:
+        return f"lag {_lag(rows)}"
+    known = sum(row.lag for row in rows if row.lag is not None)
+    of = counted(unknown, "partition")
+    return "lag unknown" if unknown == len(rows) else f"lag {known}, unknown of {of}"
+
+
 def _print_group(described: DescribedGroup, rows: list[_Row], *, members: bool) -> None:
-    lag = sum(row.lag or 0 for row in rows)
     protocol = f", {described.protocol}" if described.protocol else ""
     print_line(
         f"{described.group}: {described.state}{protocol},"
-        f" {counted(len(described.members), 'member')}, lag {lag}"
+        f" {counted(len(described.members), 'member')}, {_lag_words(rows)}"
     )
     if members:
         print_table(
@@ -224,7 +253,10 @@ def seek(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """Move a group's offsets; it must have no members."""
+    """Move a group's offsets; it must have no members.
+
+    For example: headrace group seek billing --to @2026-11-20T12:00 --topics orders:0,1 --dry-run
+    """
     place = parse_place(to, "--to")
     with cluster.client() as client:
         offsets = run(groups.committed(client, name))
@@ -243,7 +275,7 @@ def seek(
                 "group": name,
                 "dry_run": dry_run,
                 "partitions": [
-                    dict(zip(("topic", "partition", "from", "to"), row, strict=True))
+                    dict(zip(("topic", "partition", "from_offset", "to_offset"), row, strict=True))
                     for row in rows
                 ],
             }
@@ -263,7 +295,7 @@ def _moved(
     partitions: Sequence[TopicPartition],
     current: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    return run(resolve_places(client, place, partitions, current))
+    return run(resolve_places(client, place, partitions, current, tell=note))
 
 
 def _refuse_members(client: Client, name: str) -> None:
@@ -316,18 +348,21 @@ def delete(
     group: GroupFlag = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """Delete groups without members, and their offsets."""
+) -> int:
+    """Delete groups without members, and their offsets.
+
+    For example: headrace group delete billing
+    """
     wanted = names + group
     if not wanted:
         raise UsageError("name at least one group")
     with cluster.client() as client:
         known = [listed.group for listed in run(groups.list_groups(client))]
-        for name in wanted:
+
+        def act(name: str) -> tuple[bool, str]:
             if name not in known:
                 raise not_found("group", name, known)
             run(groups.delete_group(client, name))
-            if not json:
-                print_line(f"deleted {name}")
-    if json:
-        print_json([{"group": name, "deleted": True} for name in wanted])
+            return True, f"deleted {name}"
+
+        return do_to_each("group", wanted, "deleted", act, json=json)

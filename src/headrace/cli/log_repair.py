@@ -18,6 +18,7 @@ from headrace.posix.disk import RealDisk
 
 def repair(
     path: Annotated[Path, Parameter(help="A log directory, or a partition's directory in it.")],
+    *,
     truncate: Annotated[
         bool,
         Parameter(negative=(), help="End a log before its first bad batch; what goes is said."),
@@ -44,8 +45,10 @@ def repair(
     mending = Mending(disk, truncate=truncate, dry_run=dry_run, say=print_line)
     try:
         unlock = disk.lock(str(directory / file_names.LOCK))
-    except BlockingIOError:
-        raise CommandError(f"{directory}: a broker is running on it; stop it first") from None
+    except BlockingIOError as held:
+        raise CommandError(
+            f"{directory}: a broker is running on it ({held.strerror}); stop it first"
+        ) from None
     try:
         report = Report()
         with progress("checking", bytes_in(disk, str(where))) as told:

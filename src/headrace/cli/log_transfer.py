@@ -68,6 +68,7 @@ class TransferOptions:
 def import_(
     source: Source,
     target: Annotated[Path, Parameter(help="Headrace's log directory, made if missing.")],
+    *,
     options: TransferOptions = TransferOptions(),
     link: Annotated[
         bool,
@@ -110,6 +111,7 @@ def export(
             "and are still empty take the records."
         ),
     ],
+    *,
     options: TransferOptions = TransferOptions(),
 ) -> int | None:
     """Bring the partitions of a stopped Headrace into the log directory of a Kafka (3.x, 4.x).
@@ -167,8 +169,10 @@ def _target(target: Path, source: Path) -> Iterator[Path]:
     into.mkdir(parents=True, exist_ok=True)
     try:
         unlock = RealDisk(None).lock(str(into / file_names.LOCK))
-    except BlockingIOError:
-        raise CommandError(f"{target}: a broker is running on it; stop it first") from None
+    except BlockingIOError as held:
+        raise CommandError(
+            f"{target}: a broker is running on it ({held.strerror}); stop it first"
+        ) from None
     try:
         yield into
     finally:

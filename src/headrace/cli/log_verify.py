@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headrace.cli.broker_options import Json
-from headrace.cli.failure import EXIT_FAILED, EXIT_USAGE, CommandError
+from headrace.cli.failure import EXIT_FAILED, EXIT_USAGE, CommandError, UsageError
 from headrace.cli.log_tools import broker_runs_on, existing, progress, sums
 from headrace.cli.output import note, print_json, print_line
 from headrace.logtools.dump import UnknownFile
@@ -21,24 +21,29 @@ _LIVE = (
 
 
 def verify(
-    path: Annotated[
-        Path, Parameter(help="A log directory, a partition's directory in it, or a file.")
+    *paths: Annotated[
+        Path, Parameter(help="Log directories, partitions' directories in them, or files.")
     ],
     json: Json = False,
-) -> int | None:
+) -> int:
     """Read everything to the last byte and say what is wrong.
 
     Checksums, offsets, every record unpacked; indexes, aborted transactions, producer snapshots,
     epochs and checkpoints against the log. Nothing is written. Works beside a running broker.
-    Ends with 0 (sound), 1 (damaged) or 2 (there is nothing to check).
+    Ends with 0 (sound), 1 (damaged) or 2 (there is nothing to check). For example:
+    headrace log verify headrace-data
     """
-    where = existing(path, "file or directory")
-    report = verified(where)
-    if json:
-        _print_json(where, report)
-    else:
-        _print(path, report)
-    return None if report.sound else EXIT_FAILED
+    if not paths:
+        raise UsageError("name at least one log directory or file")
+    code = 0
+    for path, where in [(path, existing(path, "file or directory")) for path in paths]:
+        report = verified(where)
+        if json:
+            _print_json(where, report)
+        else:
+            _print(path, report)
+        code = code if report.sound else EXIT_FAILED
+    return code
 
 
 def verified(where: Path) -> Report:

@@ -14,6 +14,8 @@ from headrace.cli.failure import (
     EXIT_FAILED,
     EXIT_INTERRUPTED,
     EXIT_USAGE,
+    CommandError,
+    error_json,
     line_of,
 )
 from headrace.model.errors import HeadraceError
@@ -34,7 +36,7 @@ def run(arguments: Sequence[str]) -> int:
         code = _served(arguments) if arguments[:1] == ["serve"] else _commanded(arguments)
         sys.stdout.flush()
     except HeadraceError as error:
-        return _complain(*line_of(error))
+        return _tell(error)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
@@ -42,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
         return EXIT_BROKEN_PIPE
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _complain(f"{where}{(error.strerror or str(error)).lower()}", EXIT_FAILED)
+        return _fail(f"{where}{(error.strerror or str(error)).lower()}", EXIT_FAILED)
     return code
 
 
@@ -57,25 +59,36 @@ def _commanded(arguments: Sequence[str]) -> int:
     from cyclopts import CycloptsError
 
     from headrace.cli.command_tree import app
+    from headrace.cli.output import speak_json
 
+    speak_json("--json" in arguments)
     try:
         result = app(
             list(arguments), exit_on_error=False, print_error=False, result_action="return_value"
         )
     except CycloptsError as error:
-        return _complain(_usage_line(error), EXIT_USAGE)
+        return _fail(_usage_line(error), EXIT_USAGE)
     return result if isinstance(result, int) else 0
 
 
-def _complain(text: str, code: int) -> int:
-    for line in text.splitlines() or [""]:
-        print(f"headrace: {line}", file=sys.stderr)
+def _fail(text: str, code: int) -> int:
+    return _tell(CommandError(text, code))
+
+
+def _tell(error: HeadraceError) -> int:
+    from headrace.cli.output import note_error  # a start of the broker does without
+
+    text, code = line_of(error)
+    note_error(text, error_json(error))
     return code
 
 
 def _usage_line(error: "CycloptsError") -> str:
     """Return Cyclopts' complaint on one line, with the way to the help."""
     text = " ".join(str(error).split())
+    unused = getattr(error, "unused_tokens", None)
+    if unused:
+        text = f"too many words: {' '.join(unused)}"
     command = " ".join(["headrace", *(error.command_chain or ())])
     return f"{text.rstrip('.')}; see: {command} --help"
 

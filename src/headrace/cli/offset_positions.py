@@ -1,6 +1,6 @@
 """Places in partitions as people write them: start, end, 42, -10, +5, @2026-11-20T12:00, @1732…"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
 
@@ -60,8 +60,12 @@ async def resolve_places(
     place: Place,
     partitions: Sequence[TopicPartition],
     current: Mapping[TopicPartition, int] | None = None,
+    *,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> dict[TopicPartition, int]:
     """Return the offset in each partition, kept between its start and its end.
+
+    `tell` is told of each partition that does not have the offset that was asked for.
 
     `ahead` counts from `current`, or from the start where that has none; so does `before_end` where
     `current` is given: it goes back.
@@ -90,5 +94,10 @@ async def resolve_places(
             case "time":
                 # No record so late: the end, as Kafka's own tools do.
                 offset = timed[partition].offset if timed[partition].offset >= 0 else end
-        offsets[partition] = min(max(offset, start), end)
+        offsets[partition] = kept = min(max(offset, start), end)
+        # The last so many of a partition that has fewer are all of them: nothing to tell.
+        if kept != offset and not (place.kind == "before_end" and current is None):
+            tell(f"{partition}: there is no offset {offset}, it holds {start} to {end}: at {kept}")
+        elif place.kind == "time" and place.number >= 0 and timed[partition].offset < 0:
+            tell(f"{partition}: no record is so late: at its end, {end}")
     return offsets

@@ -2,9 +2,20 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 Cell = str | int | float | None
+
+
+class _Form:
+    """How remarks are printed: as text, or as JSON where the answer is JSON."""
+
+    json = False
+
+
+def speak_json(on: bool) -> None:
+    """Have remarks and errors printed as JSON from now on, or as text."""
+    _Form.json = on
 
 
 def is_terminal() -> bool:
@@ -14,7 +25,11 @@ def is_terminal() -> bool:
 
 def print_json(value: object) -> None:
     """Print one JSON value on one line."""
-    print(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+    print(_compact(value))
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def print_line(text: str) -> None:
@@ -29,7 +44,16 @@ def counted(number: int, noun: str) -> str:
 
 def note(text: str) -> None:
     """Print a remark that is no part of the answer, to standard error."""
-    print(text, file=sys.stderr)
+    print(_compact({"note": text}) if _Form.json else text, file=sys.stderr)
+
+
+def note_error(text: str, as_json: Mapping[str, object] | None = None) -> None:
+    """Print what went wrong, to standard error; `as_json`: the same for scripts."""
+    if _Form.json and as_json is not None:
+        print(_compact({"error": as_json}), file=sys.stderr)
+        return
+    for line in text.splitlines() or [""]:
+        print(f"headrace: {line}", file=sys.stderr)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:

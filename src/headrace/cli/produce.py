@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from headrace.cli.broker_options import BrokerOptions, Json
-from headrace.cli.failure import UsageError
+from headrace.cli.failure import UsageError, error_json
 from headrace.cli.output import counted, note, print_json
 from headrace.cli.record_lines import LineParser
 from headrace.cli.record_sending import CHUNK_BYTES, Progress, Records, Sender, now_ms
@@ -77,8 +77,11 @@ def produce(
                 run(_tombstone(producer, topic, parser, records.partition))
             else:
                 _produce_files(producer, topic, files, parser, records.partition)
-        except HeadraceError:
+        except HeadraceError as error:
             # Which input to send again is for its owner to find out: this is where to begin.
+            if json:
+                _report(producer, topic, time.monotonic() - began, json=True, error=error)
+                raise
             note(f"acknowledged: {counted(producer.acknowledged, 'record')}{_places(producer)}")
             raise
     _report(producer, topic, time.monotonic() - began, json=json)
@@ -140,18 +143,26 @@ def _progress(whole: int | None) -> Iterator[Progress]:
         yield lambda size: bar.advance(task, size)
 
 
-def _report(producer: Producer, topic: str, seconds: float, *, json: bool) -> None:
+def _report(
+    producer: Producer,
+    topic: str,
+    seconds: float,
+    *,
+    json: bool,
+    error: HeadraceError | None = None,
+) -> None:
     if json:
-        offsets = {
-            partition.partition: offset for partition, offset in sorted(producer.offsets.items())
-        }
         print_json(
             {
                 "topic": topic,
                 "records": producer.acknowledged,
                 "bytes": producer.acknowledged_bytes,
                 "seconds": round(seconds, 3),
-                "last_offsets": {str(number): offset for number, offset in offsets.items()},
+                "partitions": [
+                    {"partition": partition.partition, "last_offset": offset}
+                    for partition, offset in sorted(producer.offsets.items())
+                ],
+                "error": None if error is None else error_json(error),
             }
         )
         return

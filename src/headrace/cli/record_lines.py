@@ -52,29 +52,63 @@ class LineParser:
             fields = json.loads(line)
             if not isinstance(fields, dict):
                 raise TypeError("not an object")
-            headers = [
-                (str(header["key"]), _bytes_of(header, "value"))
-                for header in fields.get("headers") or ()
-            ]
+            _check_names(fields, _RECORD_FIELDS, "")
+            if "value" not in fields and "value_base64" not in fields:
+                raise ValueError('no "value"; null stands for none')
+            given = fields.get("headers")
+            if not isinstance(given, list | None):
+                raise TypeError("headers: must be a list of objects with key and value")
             return Line(
                 _bytes_of(fields, "value"),
                 self.key if self.key is not None else _bytes_of(fields, "key"),
-                [*self.headers, *headers],
+                [*self.headers, *map(_header, given or ())],
                 _number(fields, "timestamp"),
-                None,
+                _number(fields, "partition"),
             )
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError) as error:
             raise CommandError(f"line {number}: no record in JSON: {error}") from None
 
 
+_BYTES_FIELDS = frozenset({"key", "key_encoding", "key_base64"})
+_HEADER_FIELDS = frozenset({"key", "value", "value_encoding", "value_base64"})
+_RECORD_FIELDS = (
+    _BYTES_FIELDS | _HEADER_FIELDS | {"topic", "partition", "offset", "timestamp", "headers"}
+)
+"""What `headrace consume --json` prints. A record's topic and offset are those of its source."""
+
+
+def _check_names(fields: "dict[str, Any]", known: frozenset[str], what: str) -> None:
+    for name in fields:
+        if name not in known:
+            shown = ", ".join(sorted(field for field in known if not field.endswith("_base64")))
+            raise ValueError(f"{what}there is no field {name!r}; known are {shown}")
+
+
+def _header(header: object) -> Header:
+    if not isinstance(header, dict):
+        raise TypeError("headers: must be a list of objects with key and value")
+    _check_names(header, _HEADER_FIELDS, "headers: ")
+    name = header.get("key")
+    if not isinstance(name, str):
+        raise TypeError("headers: key must be a text")
+    return name, _bytes_of(header, "value")
+
+
 def _bytes_of(fields: "dict[str, Any]", name: str) -> bytes | None:
-    encoded = fields.get(f"{name}_base64")
-    if isinstance(encoded, str):
+    value, encoding = fields.get(name), fields.get(f"{name}_encoding")
+    if f"{name}_base64" in fields:
+        if name in fields or encoding is not None:
+            raise ValueError(f"{name} and {name}_base64: give one of them")
+        value, encoding = fields[f"{name}_base64"], "base64"
+    if encoding == "base64":
+        if not isinstance(value, str):
+            raise TypeError(f"{name}: must be a text in base64")
         try:
-            return base64.b64decode(encoded, validate=True)
+            return base64.b64decode(value, validate=True)
         except binascii.Error as error:
-            raise ValueError(f"{name}_base64: {error}") from None
-    value = fields.get(name)
+            raise ValueError(f"{name}: no base64: {error}") from None
+    if encoding is not None:
+        raise ValueError(f"{name}_encoding: only base64 is known")
     if value is None:
         return None
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
@@ -82,8 +116,13 @@ def _bytes_of(fields: "dict[str, Any]", name: str) -> bytes | None:
 
 
 def _number(fields: "dict[str, Any]", name: str) -> int | None:
+    """Return a number not below 0; None for null and -1, as records without a time have."""
     value = fields.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    if value is None or value == -1:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{name}: must be a number, 0 or more")
+    return value
 
 
 def parse_headers(texts: Sequence[str]) -> list[Header]:

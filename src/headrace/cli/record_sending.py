@@ -29,7 +29,8 @@ class Records:
         str | None,
         Parameter(
             name=["--key-separator", "-K"],
-            help="What parts key from value in a line, \\t for a tab; without it lines are values.",
+            help="What stands between key and value in a line, \\t for a tab; without it a line is"
+            " a value.",
         ),
     ] = None
     headers: Annotated[
@@ -46,17 +47,27 @@ class Records:
     ] = False
     format: Annotated[
         Literal["lines", "json"],
-        Parameter(name=["-f", "--format"], help="json: as `headrace consume --json` prints them."),
+        Parameter(
+            name=["-f", "--format"],
+            help="json: as headrace consume --json prints them; partition and timestamp are kept.",
+        ),
     ] = "lines"
     partition: Annotated[
         int | None,
         Parameter(name=["-p", "--partition"], help="Where to, instead of by key."),
     ] = None
     compression: Annotated[
-        Compression, Parameter(name=["-z", "--compression", "--compression-codec"])
+        Compression,
+        Parameter(
+            name=["-z", "--compression", "--compression-codec"], help="How batches are compressed."
+        ),
     ] = "none"
     acks: Annotated[
-        Acks, Parameter(name=["--acks", "--request-required-acks"], help="Who must have it.")
+        Acks,
+        Parameter(
+            name=["--acks", "--request-required-acks"],
+            help="Who must have it: all replicas in sync, the leader (1), nobody (0).",
+        ),
     ] = "all"
 
     def parser(self) -> LineParser:
@@ -121,14 +132,14 @@ class Sender:
         send, parse, now = self.producer.send, self.parser.parse, now_ms()
         for line in lines:
             self.number += 1
-            value, key, headers, timestamp, _ = parse(line.removesuffix(b"\r"), self.number)
+            value, key, headers, timestamp, partition = parse(line.removesuffix(b"\r"), self.number)
             await send(
                 self.topic,
                 value,
                 key,
                 timestamp=now if timestamp is None else timestamp,
                 headers=headers,
-                partition=self.partition,
+                partition=partition if self.partition is None else self.partition,
             )
 
 

@@ -6,7 +6,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.start import PAIR_FLAGS, flags_of, parse_pairs, start
+from headrace.cli.failure import UsageError
+from headrace.cli.start import (
+    PAIR_FLAGS,
+    PORT_MAX,
+    flags_of,
+    is_port,
+    listener_on,
+    parse_pairs,
+    start,
+)
 
 
 @Parameter(name="*")
@@ -29,6 +38,10 @@ class ServeOptions:
     listeners: Annotated[
         str | None,
         Parameter(name=flags_of("listeners"), help="Where to listen: PLAINTEXT://host:port."),
+    ] = None
+    port: Annotated[
+        int | None,
+        Parameter(name="--port", help="Listen at this port of this machine, 0: a free one."),
     ] = None
     advertised: Annotated[
         str | None,
@@ -62,6 +75,12 @@ class ServeOptions:
     def by_key(self) -> dict[str, str]:
         """Return what was given, by configuration key. UsageError."""
         flags = parse_pairs(self.pairs)
+        if self.port is not None:
+            if self.listeners is not None:
+                raise UsageError("--port and --listeners: give one of them")
+            if not is_port(str(self.port)):
+                raise UsageError(f"--port {self.port}: must be 0 to {PORT_MAX}")
+            flags["listeners"] = listener_on(self.port)
         given = {
             "listeners": self.listeners,
             "advertised.listeners": self.advertised,
@@ -99,6 +118,7 @@ def serve(
     """Run a broker until SIGTERM or Ctrl-C.
 
     Settings are Kafka's; flags win over HEADRACE_… variables (HEADRACE_LOG_DIRS for log.dirs),
-    those over the file. All of them: docs/configuration.md.
+    those over the file. All of them: docs/configuration.md. For example:
+    headrace serve --port 9092 --data ./headrace-data --metrics 127.0.0.1:9464
     """
     return start(properties, options.by_key(), daemon=daemon, log_file=log_file, pid_file=pid_file)

@@ -14,6 +14,7 @@ from headrace.model.errors import ConfigError
 from headrace.observe import logs
 
 if TYPE_CHECKING:
+    from headrace.broker.metadata_image import Endpoint
     from headrace.server.assembly import Server
 
 KEYS = {
@@ -62,6 +63,12 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
                 return None
             properties = Path(word)
             continue
+        if word == "--port" or word.startswith("--port="):
+            text = word.partition("=")[2] if "=" in word else next(words, "")
+            if "listeners" in flags or not is_port(text):
+                return None
+            flags["listeners"] = listener_on(text)
+            continue
         if word == "--insecure":
             flags["insecure.listeners"] = "true"
             continue
@@ -77,6 +84,19 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
         else:
             return None
     return Plain(properties, {**parse_pairs(pairs), **flags})
+
+
+PORT_MAX = 65_535
+
+
+def is_port(text: str) -> bool:
+    """Tell whether `text` is the number of a port, or 0 for a free one."""
+    return text.isascii() and text.isdigit() and int(text) <= PORT_MAX
+
+
+def listener_on(port: object) -> str:
+    """Return the listener that --port stands for: this machine only."""
+    return f"PLAINTEXT://127.0.0.1:{port}"
 
 
 def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
@@ -101,11 +121,15 @@ def start(
     """Run a broker until it is told to stop; returns the exit code. ConfigError, CommandError."""
     config, warnings = load_config(properties, flags)
     pid_path = pid_file or default_pid_path(config.log_dirs)
+    log_path = None
     if daemon:
         from headrace.cli.daemon import detach
 
-        detach(log_file or Path(config.log_dirs[0]) / "headrace.log")
-    return _run(config, warnings, pid_path, daemon=daemon)
+        log_path = log_file or Path(config.log_dirs[0]) / "headrace.log"
+        detach(log_path)
+    elif log_file is not None:
+        raise UsageError("--log-file goes with --daemon; else: headrace serve … 2> FILE")
+    return _run(config, warnings, pid_path, log_path)
 
 
 def load_config(
@@ -123,7 +147,7 @@ def load_config(
     return load(text, os.environ, flags)
 
 
-def _run(config: BrokerConfig, warnings: list[str], pid_path: Path, *, daemon: bool) -> int:
+def _run(config: BrokerConfig, warnings: list[str], pid_path: Path, log_path: Path | None) -> int:
     logs.set_up(config.log_level)
     for warning in warnings:
         print(f"headrace: warning: {warning}", file=sys.stderr)
@@ -133,9 +157,12 @@ def _run(config: BrokerConfig, warnings: list[str], pid_path: Path, *, daemon: b
 
     pid = PidFile(pid_path)
 
-    def started(_: "Server") -> None:
+    def started(server: "Server") -> None:
         pid.take()
-        if daemon:
+        for line in _told(config, server.endpoints(), pid_path, log_path):
+            sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+        if log_path is not None:
             from headrace.cli.daemon import release_parent
 
             release_parent()
@@ -148,3 +175,28 @@ def _run(config: BrokerConfig, warnings: list[str], pid_path: Path, *, daemon: b
         raise CommandError(f"cannot start: {where}{reason}", EXIT_FAILED) from None
     finally:
         pid.give_up()
+
+
+def _told(
+    config: BrokerConfig, endpoints: "Sequence[Endpoint]", pid_path: Path, log_path: Path | None
+) -> list[str]:
+    """Return what somebody who started a broker wants to know once it listens."""
+    told = [f"{endpoint.listener}://{endpoint.host}:{endpoint.port}" for endpoint in endpoints]
+    stop = f"headrace stop --pid-file {pid_path}" if log_path is not None else "Ctrl-C"
+    lines = [
+        f"  clients are told {', '.join(told)}",
+        f"  data in {', '.join(map(os.path.abspath, config.log_dirs))}",
+        f"  process {os.getpid()}, noted in {pid_path}",
+        f"  log on {'standard error' if log_path is None else log_path}; end it with: {stop}",
+    ]
+    own = [
+        endpoint.host
+        for endpoint, advertised in zip(endpoints, config.advertised_listeners, strict=True)
+        if not advertised.host
+    ]
+    if own:
+        lines.append(
+            f"  {own[0]} is this machine's own name: clients that do not know it need another, by"
+            " --advertised-listeners PLAINTEXT://HOST:PORT"
+        )
+    return lines

@@ -6,15 +6,22 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from headrace.cli.broker_options import BrokerOptions, Json, pairs
-from headrace.cli.failure import UsageError, not_found
+from headrace.cli.failure import CommandError, UsageError, not_found
 from headrace.cli.output import counted, note, print_json, print_line, print_table
+from headrace.cli.several import describe_each, do_to_each
 from headrace.client import admin
 from headrace.client.client import Client
 from headrace.client.metadata import Metadata, TopicMetadata
 from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.sync import run
+from headrace.log.text_files import encode_uuid
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import TopicPartition
+from headrace.model.nouns import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    TopicPartition,
+)
 
 app = App(
     name="topic",
@@ -25,6 +32,15 @@ app = App(
 Partitions = Annotated[
     int | None, Parameter(name=["-p", "--partitions"], help="How many partitions.")
 ]
+Force = Annotated[
+    bool, Parameter(name="--force", negative=(), help="Internal topics too: see what it warns of.")
+]
+_LOST_WITH = {
+    OFFSETS_TOPIC: "the committed offsets of all groups",
+    TRANSACTIONS_TOPIC: "the state of all transactions",
+    SHARE_STATE_TOPIC: "the state of all share groups",
+}
+"""What goes with an internal topic."""
 Configs = Annotated[
     tuple[str, ...],
     Parameter(
@@ -50,35 +66,35 @@ def create(
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008 - a frozen value
-) -> None:
-    """Create topics."""
+) -> int:
+    """Create topics.
+
+    For example: headrace topic create orders -p 6 -r 3 -c retention.ms=86400000
+    """
     configs = pairs("-c", config)
     for flag, number in (("-p", partitions), ("-r", replicas)):
         if number is not None and number < 1:
             raise UsageError(f"{flag} {number}: must be at least 1")
+    wanted = _needed(names + topic)
     with cluster.client() as client:
-        answers = []
-        for name in _needed(names + topic):
-            created = True
+
+        def act(name: str) -> tuple[bool, str]:
+            call = admin.create_topic(
+                client,
+                name,
+                partitions=partitions or -1,
+                replication_factor=replicas or -1,
+                configs=configs,
+            )
             try:
-                run(
-                    admin.create_topic(
-                        client,
-                        name,
-                        partitions=partitions or -1,
-                        replication_factor=replicas or -1,
-                        configs=configs,
-                    )
-                )
+                run(call)
             except ApiError as error:
                 if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS or not if_not_exists:
                     raise _named(error, name) from None
-                created = False
-            answers.append({"topic": name, "created": created})
-            if not json:
-                print_line(f"created {name}" if created else f"{name} exists already")
-        if json:
-            print_json(answers)
+                return False, f"{name} exists already"
+            return True, f"created {name}"
+
+        return do_to_each("topic", wanted, "created", act, json=json)
 
 
 @app.command(name="list", alias="ls")
@@ -90,7 +106,10 @@ def list_(
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> None:
-    """List topics."""
+    """List topics.
+
+    For example: headrace topic list --internal --json
+    """
     with cluster.client() as client:
         topics = run(client.metadata()).topics
     shown = [topics[name] for name in sorted(topics) if internal or not topics[name].internal]
@@ -99,8 +118,9 @@ def list_(
             [
                 {
                     "topic": topic.name,
-                    "partitions": len(topic.partitions),
-                    "replicas": _replicas(topic),
+                    "topic_id": encode_uuid(topic.topic_id),
+                    "partition_count": len(topic.partitions),
+                    "replication_factor": _replicas(topic),
                     "internal": topic.internal,
                 }
                 for topic in shown
@@ -133,25 +153,22 @@ def describe(
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """Show topics' partitions, offsets and settings."""
+) -> int:
+    """Show topics' partitions, offsets and settings.
+
+    For example: headrace topic describe orders --all
+    """
+    wanted = _needed(names + topic)
     with cluster.client() as client:
         known = run(client.metadata())
-        descriptions = [
-            _describe(client, _existing(known, name)) for name in _needed(names + topic)
-        ]
-    if json:
-        print_json(
-            [
-                _description_json(description, all_configs=all_configs)
-                for description in descriptions
-            ]
+        return describe_each(
+            "topic",
+            wanted,
+            lambda name: _describe(client, _existing(known, name)),
+            lambda description: _print_description(description, all_configs=all_configs),
+            lambda description: _description_json(description, all_configs=all_configs),
+            json=json,
         )
-        return
-    for at, description in enumerate(descriptions):
-        if at:
-            print_line("")
-        _print_description(description, all_configs=all_configs)
 
 
 def _describe(client: Client, topic: TopicMetadata) -> _Description:
@@ -175,9 +192,10 @@ def _description_json(description: _Description, *, all_configs: bool) -> dict[s
     topic = description.topic
     return {
         "topic": topic.name,
-        "topic_id": topic.topic_id.hex(),
+        "topic_id": encode_uuid(topic.topic_id),
         "internal": topic.internal,
-        "replicas": _replicas(topic),
+        "partition_count": len(topic.partitions),
+        "replication_factor": _replicas(topic),
         "configs": {
             entry.name: {"value": entry.value, "source": entry.source}
             for entry in description.configs
@@ -186,11 +204,11 @@ def _description_json(description: _Description, *, all_configs: bool) -> dict[s
         "partitions": [
             {
                 "partition": part.partition,
-                "leader": part.leader,
+                "leader": part.leader if part.leader >= 0 else None,
                 "leader_epoch": part.leader_epoch,
                 "replicas": list(part.replicas),
                 "isr": list(part.isr),
-                "offline": list(part.offline),
+                "offline_replicas": list(part.offline),
                 "start_offset": description.starts.get(part.partition),
                 "end_offset": description.ends.get(part.partition),
             }
@@ -245,29 +263,40 @@ def alter(
         ),
     ] = (),
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
+    force: Force = False,
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """Grow topics, change their settings."""
+) -> int:
+    """Grow topics, change their settings.
+
+    For example: headrace topic alter orders -p 12 -c retention.ms=3600000 -d cleanup.policy
+    """
     configs = pairs("-c", config)
     deleted = [name for text in delete_config for name in text.split(",") if name]
     if partitions is None and not configs and not deleted:
         raise UsageError("nothing to alter: give -p, -c key=value or -d key")
+    wanted = _needed(names + topic)
     with cluster.client() as client:
         known = run(client.metadata())
-        wanted = [_existing(known, name) for name in _needed(names + topic)]
-        for described in wanted:
+
+        def act(name: str) -> tuple[bool, str]:
+            described = _existing(known, name)
+            grows = partitions is not None and partitions != len(described.partitions)
+            if grows and described.internal and not force:
+                raise CommandError(
+                    f"{name} is internal: with another number of partitions its coordinators look"
+                    " for groups and transactions where they are not; say --force if you mean it"
+                )
             if configs or deleted:
                 change = admin.alter_configs(
-                    client, admin.TOPIC_RESOURCE, described.name, set_=configs, delete=deleted
+                    client, admin.TOPIC_RESOURCE, name, set_=configs, delete=deleted
                 )
                 run(change)
-            if partitions is not None and partitions != len(described.partitions):
-                run(admin.create_partitions(client, described.name, partitions))
-            if not json:
-                print_line(f"altered {described.name}")
-        if json:
-            print_json([{"topic": described.name, "altered": True} for described in wanted])
+            if grows and partitions is not None:
+                run(admin.create_partitions(client, name, partitions))
+            return True, f"altered {name}"
+
+        return do_to_each("topic", wanted, "altered", act, json=json)
 
 
 @app.command(alias="rm")
@@ -276,25 +305,31 @@ def delete(
     if_exists: Annotated[
         bool, Parameter(negative=(), help="No error where it is missing.")
     ] = False,
+    force: Force = False,
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """Delete topics with all their records."""
+) -> int:
+    """Delete topics with all their records.
+
+    For example: headrace topic delete orders orders-retry --if-exists
+    """
+    wanted = _needed(names + topic)
     with cluster.client() as client:
         known = run(client.metadata())
-        answers = []
-        for name in _needed(names + topic):
+
+        def act(name: str) -> tuple[bool, str]:
             if if_exists and name not in known.topics:
-                answers.append({"topic": name, "deleted": False})
-                continue
-            _existing(known, name)
+                return False, f"there is no topic {name}"
+            if _existing(known, name).internal and not force:
+                raise CommandError(
+                    f"{name} is internal: with it {_LOST_WITH.get(name, 'what it keeps')} of the"
+                    " whole cluster would be lost; say --force if you mean it"
+                )
             run(admin.delete_topic(client, name))
-            answers.append({"topic": name, "deleted": True})
-            if not json:
-                print_line(f"deleted {name}")
-        if json:
-            print_json(answers)
+            return True, f"deleted {name}"
+
+        return do_to_each("topic", wanted, "deleted", act, json=json)
 
 
 def _needed(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -147,8 +147,20 @@ def _tell(
 ) -> None:
     now = time.time()
     if json:
-        shown = {"topic": partition.topic, "partition": partition.partition, **state._asdict()}
-        print_json({"time": round(now, 3), **shown, "what_happened": list(words)})
+        print_json(
+            {
+                "timestamp": int(now * 1000),
+                "topic": partition.topic,
+                "partition": partition.partition,
+                "leader": state.leader if state.leader >= 0 else None,
+                "leader_epoch": state.epoch,
+                "isr": list(state.isr),
+                "high_watermark": state.high_watermark,
+                "end_offset": state.log_end,
+                "lags": [{"broker": broker, "lag": lag} for broker, lag in state.lags.items()],
+                "events": list(words),
+            }
+        )
         return
     clock = time.strftime("%H:%M:%S", time.localtime(now)) + f".{int(now * 1000) % 1000:03}"
     line = f"{clock}  {partition}  {state.as_words()}"

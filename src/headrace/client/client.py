@@ -19,7 +19,7 @@ from headrace.client.transport import (
     TimedOut,
     Transport,
 )
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ApiError, ErrorCode, HeadraceError
 from headrace.wire.kafka.frame import parse_response
 
 T = TypeVar("T")
@@ -42,13 +42,20 @@ class Client:
         retry_seconds: float = 30.0,
         patient: bool = False,
     ) -> None:
-        """`patient`: also wait for brokers that cannot be connected to, as long as retries last."""
+        """`patient`: also wait for brokers that cannot be connected to, as long as retries last.
+
+        `outage_seconds` may be set for that, apart from the time for errors that brokers answer.
+        """
         self.transport = transport
         self.bootstrap = list(bootstrap)
         self.client_id = client_id
         self.request_timeout_seconds = request_timeout_seconds
         self.retry_seconds = retry_seconds
         self.patient = patient
+        self.outage_seconds: float | None = None
+        """How long to wait for brokers that are gone; None: `retry_seconds`."""
+        self.on_retry: Callable[[HeadraceError], None] = lambda error: None
+        """Told of each failure that is tried again."""
         self.known: Metadata | None = None
         """The metadata fetched last, of the topics asked for then."""
         self._links: dict[Address, Link] = {}
@@ -137,25 +144,34 @@ class Client:
 
         Whatever was cached of the cluster is forgotten between tries.
         """
-        began = self.transport.now()
+        began = outage_began = self.transport.now()
         backoff = BACKOFF_SECONDS_MIN
 
-        def over() -> bool:
-            # Read anew each time: whoever wants to stop sets retry_seconds to 0.
-            return self.transport.now() + backoff > began + self.retry_seconds
+        def over(since: float, seconds: float) -> bool:
+            # Read anew each time: whoever wants to stop sets the seconds to 0.
+            return self.transport.now() + backoff > since + seconds
+
+        def outage_over() -> bool:
+            seconds = self.outage_seconds
+            return over(outage_began, self.retry_seconds if seconds is None else seconds)
 
         while True:
             try:
                 return await attempt()
             except ApiError as error:
-                if error.code not in RETRIABLE or over():
+                if error.code not in RETRIABLE or over(began, self.retry_seconds):
                     raise
-            except CannotConnect:
-                if not self.patient or over():
+                failure: HeadraceError = error
+                outage_began = self.transport.now()
+            except (CannotConnect, ConnectionLost, TimedOut) as error:
+                if isinstance(error, CannotConnect) and not self.patient:
                     raise
-            except (ConnectionLost, TimedOut):
-                if over():
+                if outage_over():
                     raise
+                failure = error
+                if self.outage_seconds is not None:  # what brokers answer has its time afterwards
+                    began = self.transport.now()
+            self.on_retry(failure)
             self.known = None
             self._coordinators.clear()
             await self.transport.sleep(backoff)

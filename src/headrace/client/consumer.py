@@ -1,6 +1,7 @@
 """Reading partitions in order: positions, whole batches, decoded records."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from headrace.client.calls import RETRIABLE, error_code
@@ -58,10 +59,14 @@ class Chunk(NamedTuple):
 
     @property
     def next_position(self) -> int:
-        """The offset to ask for next; the same where no whole batch came."""
+        """The offset to ask for next; the same where no whole batch came.
+
+        Behind bytes that are no batch nothing is known: `batches` raises there.
+        """
         following = self.position
-        for _, header in batches.iterate(self.fetched.records):
-            following = header.base_offset + header.last_offset_delta + 1
+        with suppress(ApiError):
+            for _, header in batches.iterate(self.fetched.records):
+                following = header.base_offset + header.last_offset_delta + 1
         return max(following, self.position)
 
 
@@ -93,6 +98,8 @@ class Consumer:
         self.partition_max_bytes = partition_max_bytes
         self.failing: dict[TopicPartition, ErrorCode] = {}
         """Partitions whose last answer was an error that may pass."""
+        self.on_reset: Callable[[TopicPartition, int, int], None] = lambda *_: None
+        """Told of a partition, the offset that is gone and the one read on from."""
         self._failing_since: dict[TopicPartition, float] = {}
         self._failure: ApiError | None = None
         """What the next `poll` raises: this one's chunks come first."""
@@ -161,8 +168,6 @@ class Consumer:
             if fetched.error_code:
                 await self._mend(partition, fetched)
                 continue
-            self._failing_since.pop(partition, None)
-            self.failing.pop(partition, None)
             self.high_watermarks[partition] = (
                 fetched.last_stable_offset if self.read_committed else fetched.high_watermark
             )
@@ -171,22 +176,37 @@ class Consumer:
             if following > chunk.position:
                 self.positions[partition] = following
                 chunks.append(chunk)
+            elif fetched.records:
+                # Bytes, and no batch that goes on: asked for again at once they would come again.
+                self._note_failure(partition, ErrorCode.CORRUPT_MESSAGE)
+                continue
+            self.forget_failure(partition)
         return chunks
+
+    def forget_failure(self, partition: TopicPartition) -> None:
+        """Take a partition for sound: it was read, or is to be read at another offset."""
+        self._failing_since.pop(partition, None)
+        self.failing.pop(partition, None)
 
     async def _mend(self, partition: TopicPartition, fetched: Fetched) -> None:
         """Do what a partition's error asks for, or raise it."""
         code = error_code(fetched.error_code)
         if code is ErrorCode.OFFSET_OUT_OF_RANGE and self.reset is not None:
             at = await list_offsets(self.client, {partition: self.reset})
-            self.positions[partition] = at[partition].offset
+            gone, self.positions[partition] = self.positions[partition], at[partition].offset
+            self.on_reset(partition, gone, at[partition].offset)
         elif code in RETRIABLE:
             self.client.known = None
-            self.failing[partition] = code
-            now = self.client.transport.now()
-            if now - self._failing_since.setdefault(partition, now) >= self.client.retry_seconds:
-                self._failure = self._refused(partition, code)
+            self._note_failure(partition, code)
         else:
             raise self._refused(partition, code)
+
+    def _note_failure(self, partition: TopicPartition, code: ErrorCode) -> None:
+        """Remember an error that may pass; raised in the end where it does not."""
+        self.failing[partition] = code
+        now = self.client.transport.now()
+        if now - self._failing_since.setdefault(partition, now) >= self.client.retry_seconds:
+            self._failure = self._refused(partition, code)
 
     def _refused(self, partition: TopicPartition, code: ErrorCode) -> ApiError:
         return ApiError(code, f"fetching {partition} at offset {self.positions[partition]}")

@@ -27,6 +27,8 @@ class ReplicaLog(NamedTuple):
     """In bytes."""
     lag: int
     """How many offsets it ends below the high watermark."""
+    directory: str = ""
+    """The log directory, by its path on that broker."""
 
 
 class Reassigning(NamedTuple):
@@ -45,7 +47,7 @@ async def log_dirs(client: Client, broker: int) -> dict[TopicPartition, ReplicaL
         check(getattr(response, "error_code", 0))
         return {
             TopicPartition(topic.name, partition.partition_index): ReplicaLog(
-                partition.partition_size, partition.offset_lag
+                partition.partition_size, partition.offset_lag, str(directory.log_dir)
             )
             for directory in response.results
             if not directory.error_code

@@ -10,9 +10,11 @@ from headrace.config.listeners import (
     INTER_BROKER,
     INTER_BROKER_PROTOCOL,
     LISTENER_KEYS,
+    Listener,
     among_brokers,
     configured,
     parse_address,
+    refusal_of_plain,
 )
 from headrace.config.value_types import Value
 
@@ -175,9 +177,15 @@ def _listeners(values: Mapping[str, Value], combined: Combined) -> None:
 def _metrics(values: Mapping[str, Value], combined: Combined) -> None:
     text = str(values["metrics.listener"])
     try:
-        combined.attributes["metrics_address"] = parse_address(text) if text else None
+        address = parse_address(text) if text else None
+        combined.attributes["metrics_address"] = address
     except ValueError as error:
         combined.problems.append(problem_line("metrics.listener", text, str(error)))
+        return
+    if address is not None and not values["insecure.listeners"]:
+        problem = refusal_of_plain(Listener("", address[0], address[1], "PLAINTEXT"))
+        if problem:
+            combined.problems.append(problem_line("metrics.listener", text, problem))
 
 
 def _words(value: Value) -> tuple[str, ...]:

@@ -108,7 +108,12 @@ def _refusal(listener: Listener, *, insecure: bool) -> str | None:
     """Tell why `listener` must not be opened, or None."""
     if listener.protocol != "PLAINTEXT":
         return f"{listener.protocol} is not served yet; only PLAINTEXT is"
-    if insecure or listener.loopback:
+    return None if insecure else refusal_of_plain(listener)
+
+
+def refusal_of_plain(listener: Listener) -> str | None:
+    """Tell why `listener` needs leave to be opened, or None where only this machine reaches it."""
+    if listener.loopback:
         return None
     return (
         "open to other machines without encryption and authentication; to allow that, start with"

@@ -11,6 +11,7 @@
 
 import fcntl
 import os
+import struct
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from time import perf_counter
@@ -30,6 +31,29 @@ T = TypeVar("T")
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _DIRECTORIES_FEW = 8
 """More than so many directories are made durable by what flushes the whole file system."""
+
+
+_RECORD_LOCK = struct.Struct("hhqqi4x")
+"""`struct flock` of 64-bit Linux: kind, from where, start, length, process."""
+
+
+def _holder(fd: int) -> int | None:
+    """Return the process that keeps us from locking the file; None where the kernel knows none."""
+    asked = _RECORD_LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    found = _RECORD_LOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    return None if found[0] == fcntl.F_UNLCK or found[4] <= 0 else int(found[4])
+
+
+def lock_holder(path: str) -> int | None:
+    """Return the process that holds the lock file, ours or a Kafka; None where none is known."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _holder(fd)
+    finally:
+        os.close(fd)
 
 
 def in_use(path: str) -> bool:
@@ -191,12 +215,17 @@ class RealDisk(LookUps):
         self.sync_directory(os.path.dirname(path) or ".")
 
     def lock(self, path: str) -> Callable[[], None]:
-        """Lock the file exclusively; BlockingIOError where another holds it."""
+        """Lock the file exclusively; BlockingIOError names the process that holds it."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Java locks with fcntl records: taking both keeps a Kafka out as well.
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as held:
+            holder = _holder(fd)
+            os.close(fd)
+            who = "another process" if holder is None else f"process {holder}"
+            raise BlockingIOError(held.errno, who, path) from None
         except OSError:
             os.close(fd)
             raise

@@ -391,5 +391,5 @@ class Server:
         if isinstance(self.compaction, ProcessWorker):
             await self.compaction.ended()
         for directory in self.directories:
-            directory.close(clean=False)
+            directory.close(clean=False, withdrawn=True)
         self.world.close()

@@ -176,7 +176,7 @@ def test_a_broker_goes_to_the_background_and_is_stopped(tmp_path: Path) -> None:
     words = ["serve", "--data", data, "--listeners", "PLAINTEXT://127.0.0.1:0"]
     said = command(*words, "--daemon")
     assert "listens on PLAINTEXT://127.0.0.1:" in said
-    port = said.rsplit(":", 1)[1].strip()
+    port = said.splitlines()[0].rsplit(":", 1)[1]
     try:
         assert command("topic", "create", "t", "-b", f"127.0.0.1:{port}") == "created t\n"
         again = subprocess.run([str(HEADRACE), *words], capture_output=True, text=True, check=False)

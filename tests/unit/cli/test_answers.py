@@ -62,13 +62,16 @@ def test_topics_are_made_described_altered_and_deleted_each_with_its_line(says: 
     assert [len(one["partitions"]) for one in described] == [3]
     assert "retention.ms" in json.dumps(described)
     assert says("topic", "alter", "a", "-d", "retention.ms", "--json") == (
-        0, '[{"topic":"a","altered":true}]\n', "",
+        0, '[{"topic":"a","altered":true,"error":null}]\n', "",
     )  # fmt: skip
     assert "retention.ms" not in says("topic", "describe", "a", "--json")[1]
     assert "retention.ms" in says("topic", "describe", "a", "--json", "--all")[1]
-    assert says("topic", "delete", "a", "c", "--if-exists") == (0, "deleted a\n", "")
+    assert says("topic", "delete", "a", "c", "--if-exists") == (
+        0, "deleted a\nthere is no topic c\n", "",
+    )  # fmt: skip
     assert says("topic", "rm", "b", "c", "--if-exists", "--json") == (
-        0, '[{"topic":"b","deleted":true},{"topic":"c","deleted":false}]\n', "",
+        0, '[{"topic":"b","deleted":true,"error":null},'
+        '{"topic":"c","deleted":false,"error":null}]\n', "",
     )  # fmt: skip
 
 
@@ -117,15 +120,49 @@ def test_a_group_is_moved_within_the_partitions_that_are_named(
     assert says("group", "seek", "g", "--to", "end")[0] == 4, "there is no such group"
     assert says("group", "seek", "g", "--to", "4", "--topics", "t")[0] == 0
     (moved,) = json.loads(says("group", "describe", "g", "--json")[1])
-    assert [one["committed"] for one in moved["partitions"]] == [4, 0]
+    assert [one["committed_offset"] for one in moved["partitions"]] == [4, 0]
     assert says("group", "seek", "g", "--to", "end", "--topics", "t:0", "-n")[0] == 0
     assert json.loads(says("group", "describe", "g", "--json")[1]) == [moved]
     assert says("group", "seek", "g", "--to", "end")[0] == 0
     (moved,) = json.loads(says("group", "describe", "g", "--json")[1])
-    assert [one["committed"] for one in moved["partitions"]] == [10, 0]
+    assert [one["committed_offset"] for one in moved["partitions"]] == [10, 0]
     for topics, line in (
         ("t:2", "--topics t:2: there is no partition 2"),
         ("t:x", "--topics t:x: must be topic or topic:0,1"),
     ):
         said = says("group", "seek", "g", "--to", "end", "--topics", topics)
         assert (said[0], line in said[2]) == (2, True), said
+
+
+@pytest.mark.parametrize("verb", ["delete", "alter"])
+def test_what_coordinators_keep_is_lost_only_by_who_says_force(verb: str, says: Says) -> None:
+    says("topic", "create", "t")
+    says("group", "seek", "g", "--to", "start", "--topics", "t")
+    name = "__consumer_offsets"
+    words = ("topic", verb, name, *(("-p", "3") if verb == "alter" else ()))
+    code, out, err = says(*words)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"headrace: {name} is internal: with ")
+    assert err.endswith("; say --force if you mean it\n")
+    assert says("group", "describe", "g")[0] == 0, "nothing is lost"
+    assert says("topic", "alter", name, "-c", "segment.bytes=1048576")[0] == 0
+    done = {"delete": "deleted", "alter": "altered"}[verb]
+    assert says(*words, "--force") == (0, f"{done} {name}\n", "")
+
+
+def test_a_lag_that_nobody_can_know_is_no_zero(says: Says, broker: BrokerThread) -> None:
+    says("topic", "create", "t", "-p", "2")
+    send(broker, "t", 10)
+    with connect(broker.bootstrap) as client:
+        member = Member(client, "g", ["t"])
+        run(member.join())
+        lines = says("group", "describe", "g")[1].splitlines()
+        assert lines[0].endswith(", lag unknown")
+        assert [line.split()[2:5] for line in lines[2:]] == [["-", "10", "-"], ["-", "0", "-"]]
+        run(member.commit({TopicPartition("t", 0): Committed(4)}))
+        lines = says("group", "describe", "g")[1].splitlines()
+        assert lines[0].endswith(", lag 6, unknown of 1 partition")
+        ((described,),) = [json.loads(says("group", "describe", "g", "--json")[1])]
+        assert described["lag"] is None
+        assert [row["lag"] for row in described["partitions"]] == [6, None]
+        run(member.leave())

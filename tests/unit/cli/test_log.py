@@ -141,7 +141,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
     out, err = capsys.readouterr()
     assert out == ""
     assert len(err.splitlines()) == 1
-    assert err.startswith("headrace: ")
+    assert err.startswith('{"error":' if "--json" in words else "headrace: ")
 
 
 def test_dump_prints_in_kafkas_words(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:

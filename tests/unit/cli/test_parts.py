@@ -10,8 +10,10 @@ import pytest
 
 from headrace.cli import produce as producing
 from headrace.cli.copying import Copier
+from headrace.cli.failure import CommandError
 from headrace.cli.offset_positions import Place, resolve_places
 from headrace.cli.record_lines import LineParser
+from headrace.cli.record_sending import Sender
 from headrace.client.producer import Producer
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
@@ -26,10 +28,48 @@ def test_a_key_and_headers_of_the_flags_go_before_those_of_a_json_line() -> None
     assert (line.key, list(line.headers)) == (b"flag", [("a", b"1"), ("b", b"2")])
 
 
-@pytest.mark.parametrize(("said", "read"), [("0", 0), ("-1", None), ("true", None), ('"5"', None)])
+@pytest.mark.parametrize(("said", "read"), [("0", 0), ("-1", None), ("null", None), ("5", 5)])
 def test_a_time_in_json_is_a_number_not_below_zero(said: str, read: int | None) -> None:
     line = LineParser(json=True).parse(f'{{"value":"v","timestamp":{said}}}'.encode(), 1)
     assert line.timestamp == read
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('{"foo":"a"}', "there is no field 'foo'; known are headers, key, "),
+        ('{"key":"k"}', 'no "value"; null stands for none'),
+        ('{"value":"v","partition":"1"}', "partition: must be a number, 0 or more"),
+        ('{"value":"v","partition":-2}', "partition: must be a number, 0 or more"),
+        ('{"value":"v","timestamp":true}', "timestamp: must be a number, 0 or more"),
+        ('{"value":"v","headers":{"a":"b"}}', "headers: must be a list of objects"),
+        ('{"value":"v","headers":[{"name":"b"}]}', "headers: there is no field 'name'"),
+        ('{"value":"v","value_base64":"eA=="}', "value and value_base64: give one of them"),
+        ('{"value":"?","value_encoding":"base64"}', "value: no base64"),
+        ('{"value":"x","value_encoding":"hex"}', "value_encoding: only base64 is known"),
+    ],
+)
+def test_a_json_line_that_would_not_be_stored_as_it_says_is_refused(line: str, why: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        LineParser(json=True).parse(line.encode(), 7)
+    assert str(refused.value).startswith(f"line 7: no record in JSON: {why}")
+
+
+def test_a_json_lines_partition_is_where_it_goes_and_the_flags_wins() -> None:
+    class Taken(Producer):
+        to: list[int | None]
+
+        async def send(self, *_: Any, partition: int | None = None, **__: Any) -> TopicPartition:
+            self.to.append(partition)
+            return WHERE
+
+    with connect("127.0.0.1:1") as client:
+        for flag, expected in ((None, 5), (2, 2)):
+            producer = Taken(client)
+            producer.to = []
+            sender = Sender(producer, "t", LineParser(json=True), flag)
+            run(sender.send([b'{"value":"v","partition":5}']))
+            assert producer.to == [expected]
 
 
 def test_a_place_beyond_a_partition_is_its_start_or_its_end() -> None:

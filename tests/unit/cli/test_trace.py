@@ -45,7 +45,7 @@ def test_the_same_seed_shows_the_same_steps_and_another_others(
     assert shown(7) == shown(7) != shown(8)
     steps = json.loads(shown(7))["steps"]
     assert {tuple(step["isr"]) for step in steps} == {("A", "B", "C"), ("A", "B")}
-    assert steps[0]["replicas"]["C"] == {"high_watermark": 0, "log_end": 0}
+    assert steps[0]["replicas"]["C"] == {"high_watermark": 0, "end_offset": 0}
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,9 @@ def test_json_stays_json(capsys: pytest.CaptureFixture[str]) -> None:
         "offset": 0,
         "timestamp": -1,
         "key": None,
-        "value_base64": "/w==",
+        "value": "/w==",
+        "value_encoding": "base64",
+        "headers": [],
     }
 
 

@@ -107,6 +107,8 @@ class LogDirectory:
         self._failure_listeners: tuple[Callable[[OSError], None], ...] = ()
         self._prepared: dict[TopicPartition, Log] = {}
         self._unlock: Callable[[], None] | None = None
+        self._is_new = False
+        """Whether it was made when it was opened."""
         self._closed = False
         self._checkpoints = 0
 
@@ -129,11 +131,16 @@ class LogDirectory:
         CorruptLogError: a checkpoint file that is none. OSError.
         """
         self = cls(disk, clock, random, path, periods=periods or Periods(), strategy=strategy)
+        self._is_new = not disk.exists(path)
         make_durably(disk, path)
         try:
             self._unlock = disk.lock(f"{path}/{file_names.LOCK}")
-        except BlockingIOError:
-            raise ConfigError(f"log.dirs={path}: in use by another process, stop it") from None
+        except BlockingIOError as held:
+            holder = held.strerror or "another process"
+            raise ConfigError(
+                f"log.dirs={path}: in use by {holder}: stop that, as by headrace stop --data"
+                f" {path}, or name another directory"
+            ) from None
         try:
             self.identity = Identity.claim(disk, path, broker_id, cluster_id)
             marker = f"{path}/{file_names.CLEAN_SHUTDOWN}"
@@ -324,10 +331,11 @@ class LogDirectory:
         """Return the bytes of each partition's segments (DescribeLogDirs)."""
         return {at: sum(segment.size for segment in log.segments) for at, log in self.logs.items()}
 
-    def close(self, clean: bool = True) -> None:
+    def close(self, clean: bool = True, *, withdrawn: bool = False) -> None:
         """Close all logs, write all checkpoints and, if all went well, the clean-shutdown marker.
 
-        Blocking: for shutdown. With `clean` False, as a kill would leave it.
+        Blocking: for shutdown. With `clean` False, as a kill would leave it. `withdrawn`: after a
+        start that failed, which leaves no directory that it made.
         """
         if self._closed:
             return
@@ -354,5 +362,8 @@ class LogDirectory:
             self.bounds.close(remove=False)
             if clean and self.context.unflushed:
                 self.loader.doubt()
+            if withdrawn and self._is_new:
+                with suppress(OSError):  # what cannot be removed stays: nobody was told of it
+                    self.disk.remove_tree(self.path)
             if self._unlock is not None:
                 self._unlock()

@@ -92,7 +92,7 @@ def _rewrite(mending: Mending, segment: SegmentFacts, limit: int) -> bool:
         kept = sum(size for _, size, _, _ in stretches)
         text = (
             f"moved aside, {kept} of {file.size()} bytes written anew; "
-            f"lost are {_holes(stretches, segment.base, limit)}"
+            f"lost are {_holes(stretches, segment.base, limit, file.size())}"
         )
         if not mending.step(path, text):
             return False
@@ -119,7 +119,7 @@ def _copy(source: DiskFile, position: int, size: int, target: DiskFile, at: int)
     return at
 
 
-def _holes(stretches: list[Stretch], first: int, limit: int) -> str:
+def _holes(stretches: list[Stretch], first: int, limit: int, size: int) -> str:
     """Return the offsets between the sound stretches, in words."""
     holes, expected = [], first
     for _, _, begin, end in stretches:
@@ -129,7 +129,8 @@ def _holes(stretches: list[Stretch], first: int, limit: int) -> str:
     if limit < 1 << 62:
         if expected < limit:
             holes.append(f"{expected} to {limit - 1}")
-    else:
+    elif sum(stretches[-1][:2] if stretches else (0,)) < size:
+        # Bytes behind the last sound batch: of records that nobody can count.
         holes.append(f"all from {expected} on (new records will be given these offsets again)")
     return "offsets " + ", ".join(holes) if holes else "no offsets"
 

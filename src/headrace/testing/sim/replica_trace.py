@@ -131,11 +131,13 @@ class ReplicaTrace:
                 "leader_epoch": seen.epoch,
                 "isr": list(seen.isr),
                 "replicas": {
-                    name: None if state is None else state._asdict()
+                    name: None
+                    if state is None
+                    else {"high_watermark": state.high_watermark, "end_offset": state.log_end}
                     for name, state in zip(names, seen.replicas, strict=True)
                 },
-                "remote_log_ends": dict(seen.remote),
-                "what_happened": told,
+                "remote_end_offsets": dict(seen.remote),
+                "event": told,
             }
             for seconds, seen, told in self.steps
         ]

@@ -26,6 +26,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import Offset
 from headrace.net.pending import Pending
 from headrace.security.authorizer import Operation, Resource, ResourceType
+from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot.fetch import FetchPartition, FetchRequest
 from headrace.wire.kafka.hot.fetch_response import (
     AbortedTransaction,
@@ -140,7 +141,7 @@ class FetchInHand:
                 result = self._read(entry, partition)
             except ApiError as error:
                 self.failed = True
-                results[entry] = FetchedPartition(entry.asked.partition, error.code)
+                results[entry] = self._refused(entry, error)
                 entry.unwatch()
                 continue
             results[entry] = result
@@ -278,10 +279,14 @@ class FetchInHand:
             outcome = [ApiError(ErrorCode.KAFKA_STORAGE_ERROR)] * len(self.cold)
         for (entry, partition), found in zip(self.cold, outcome, strict=True):
             if isinstance(found, ApiError):
-                self.results[entry] = FetchedPartition(entry.asked.partition, found.code)
+                self.results[entry] = self._refused(entry, found)
             else:
                 self.results[entry] = self._result(partition, entry.asked, found.data, found)
         pending.resolve(self._encode())
+
+    def _refused(self, entry: WantedPartition, error: ApiError) -> FetchedPartition:
+        self.broker.metrics.api(ApiKey.FETCH).failed(error.code)
+        return FetchedPartition(entry.asked.partition, error.code)
 
     # waiting
 

@@ -17,6 +17,7 @@ from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import LeaderEpoch
 from headrace.net.pending import Pending
+from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets as wire
 from headrace.wire.kafka.hot.list_offsets import (
     ListOffsetsRequest,
@@ -63,6 +64,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
                 else:
                     answer = _end_of_log(version, partition, asked, committed)
             except ApiError as error:
+                context.broker.metrics.api(ApiKey.LIST_OFFSETS).failed(error.code)
                 answer = _refusal(version, asked.partition, error.code)
             if answer is None:
                 lookups.append((len(answers) - 1, len(answers[-1]), partition, asked.timestamp))

@@ -1,0 +1,209 @@
+"""`headrace consume` where things go wrong: damage, a broker that restarts, places nobody has."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.cli.main import run as command
+from headrace.client.producer import Producer
+from headrace.client.sync import connect, run
+from headrace.record import batch as batches
+from headrace.testing import BrokerThread
+from tests.support.process import free_port
+
+WAIT_SECONDS_MAX = 60.0
+
+
+def send(bootstrap: str, *values: bytes, batches_apart: bool = True) -> None:
+    """Produce records to partition 0 of t, each in a batch of its own."""
+    with connect(bootstrap) as client:
+        producer = Producer(client)
+
+        async def story() -> None:
+            for value in values:
+                await producer.send("t", value, timestamp=1, partition=0)
+                if batches_apart:
+                    await producer.flush()
+            await producer.flush()
+
+        run(story())
+
+
+def segment(broker: BrokerThread) -> Path:
+    return Path(broker.directory) / "t-0" / f"{0:020}.log"
+
+
+def damage(broker: BrokerThread, value: bytes) -> None:
+    """Turn one bit of a record's value over, in the file."""
+    path = segment(broker)
+    data = bytearray(path.read_bytes())
+    data[data.index(value)] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.fixture
+def broker() -> Iterator[BrokerThread]:
+    with BrokerThread() as started:
+        yield started
+
+
+def consumed(
+    broker: BrokerThread, capfd: pytest.CaptureFixture[str], *words: str
+) -> tuple[int, list[str], str]:
+    """The exit code of a `consume t`, the lines it printed, and what it said beside."""
+    code = command(["consume", "t", "-b", broker.bootstrap, "--request-timeout", "20", *words])
+    said = capfd.readouterr()
+    return code, said.out.splitlines(), said.err
+
+
+def test_damaged_records_end_consume_with_their_place_and_the_way_on(
+    broker: BrokerThread, capfd: pytest.CaptureFixture[str]
+) -> None:
+    send(broker.bootstrap, b"one", b"two", b"three")
+    damage(broker, b"two")
+    began = time.monotonic()
+    code, lines, said = consumed(broker, capfd, "--from-beginning", "-e")
+    assert (code, lines) == (1, ["one"])
+    last = said.splitlines()[-1]
+    for word in ("t-0", "offset 1 ", str(segment(broker)), "restore", "--skip-damaged"):
+        assert word in last
+    assert time.monotonic() - began < 15, "what is damaged stays so: nobody waits for it"
+    fetch = broker.call(lambda server: server.metrics.api(1))
+    assert fetch.errors.get(56, 0) >= 1, "counted by error, as headrace_errors_total has it"
+    assert fetch.requests < 50
+
+
+def test_damaged_records_are_passed_over_where_that_is_asked_and_said_by_their_offsets(
+    broker: BrokerThread, capfd: pytest.CaptureFixture[str]
+) -> None:
+    send(broker.bootstrap, b"one", b"two", b"three", b"four", b"five")
+    damage(broker, b"two")
+    damage(broker, b"four")
+    code, lines, said = consumed(broker, capfd, "--from-beginning", "-e", "--skip-damaged")
+    assert (code, lines) == (0, ["one", "three", "five"])
+    assert "t-0: passed over offsets 1 to 1, " in said
+    assert "t-0: passed over offsets 3 to 3, " in said
+
+
+def test_a_partition_that_is_damaged_to_its_end_is_read_on_from_there(
+    broker: BrokerThread, capfd: pytest.CaptureFixture[str]
+) -> None:
+    send(broker.bootstrap, *(b"value %d" % at for at in range(1200)), batches_apart=False)
+    damage(broker, b"value 7")
+    code, lines, said = consumed(broker, capfd, "--from-beginning", "-e", "--skip-damaged")
+    assert (code, lines) == (0, [])
+    assert "t-0: passed over offsets 0 to 1199, " in said
+
+
+def test_bytes_that_arrive_damaged_are_told_as_those_that_lie_so(
+    broker: BrokerThread, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(broker.bootstrap, b"one", b"two", b"three")
+    sound = batches.crc_ok
+
+    def wrong(view: batches.Bytes, header: batches.BatchHeader) -> bool:
+        return header.base_offset != 1 and sound(view, header)
+
+    monkeypatch.setattr("headrace.client.consumer.batches.crc_ok", wrong)
+    code, lines, said = consumed(broker, capfd, "--from-beginning", "-e")
+    assert (code, lines) == (1, ["one"])
+    assert "t-0: the records at offset 1 are damaged" in said
+    code, lines, said = consumed(broker, capfd, "--from-beginning", "-e", "--skip-damaged")
+    assert (code, lines) == (0, ["one", "three"])
+
+
+@pytest.mark.parametrize("group", [(), ("-g", "readers")])
+def test_consume_rides_through_a_restart_of_its_broker(
+    group: tuple[str, ...], tmp_path: Path
+) -> None:
+    config = {"listeners": f"PLAINTEXT://127.0.0.1:{free_port()}"}
+    with BrokerThread(config, directory=str(tmp_path)) as broker:
+        bootstrap = broker.bootstrap
+        send(bootstrap, b"one")
+        words = [
+            "consume",
+            "t",
+            "-b",
+            bootstrap,
+            "--from-beginning",
+            "-n",
+            "2",
+            "-f",
+            "%v\\n",
+            *group,
+        ]
+        reading = subprocess.Popen(
+            [sys.executable, "-m", "headrace", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            assert reading.stdout is not None
+            assert reading.stdout.readline() == "one\n"
+        except BaseException:
+            reading.kill()
+            raise
+    try:
+        time.sleep(0.5)
+        assert reading.poll() is None, "it waits for the broker"
+        with BrokerThread(config, directory=str(tmp_path)) as broker:
+            send(bootstrap, b"two")
+            out, err = reading.communicate(timeout=WAIT_SECONDS_MAX)
+    finally:
+        reading.kill()
+        reading.wait()
+    assert (reading.returncode, out) == (0, "two\n")
+    assert "trying again until it answers" in err.splitlines()[0]
+    assert err.splitlines()[-1] == "the brokers answer again"
+
+
+def test_consume_that_is_to_end_does_not_wait_for_a_broker_for_ever() -> None:
+    with BrokerThread() as broker:
+        send(broker.bootstrap, b"one")
+        words = ["consume", "t", "-b", broker.bootstrap, "--from-beginning", "--timeout", "3"]
+        reading = subprocess.Popen(
+            [sys.executable, "-m", "headrace", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert reading.stdout is not None
+        assert reading.stdout.readline() == "one\n"
+    _, err = reading.communicate(timeout=WAIT_SECONDS_MAX)
+    assert reading.returncode == 3
+    assert "trying again for 3 s" in err
+
+
+def test_ctrl_c_ends_a_member_at_once_while_its_broker_is_gone() -> None:
+    with BrokerThread() as broker:
+        send(broker.bootstrap, b"one")
+        words = ["consume", "t", "-b", broker.bootstrap, "--from-beginning", "-g", "readers"]
+        reading = subprocess.Popen(
+            [sys.executable, "-m", "headrace", *words],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert reading.stdout is not None
+        assert reading.stdout.readline() == "one\n"
+    assert reading.stderr is not None
+    assert "trying again" in reading.stderr.readline()
+    began = time.monotonic()
+    reading.send_signal(signal.SIGINT)
+    _, err = reading.communicate(timeout=WAIT_SECONDS_MAX)
+    assert time.monotonic() - began < 20
+    assert "Traceback" not in err
+
+
+def test_a_place_that_a_partition_does_not_have_is_said(
+    broker: BrokerThread, capfd: pytest.CaptureFixture[str]
+) -> None:
+    send(broker.bootstrap, b"one", b"two")
+    code, lines, said = consumed(broker, capfd, "-o", "500", "-e")
+    assert (code, lines) == (0, [])
+    assert said == "t-0: there is no offset 500, it holds 0 to 2: at 2\n"
+    assert consumed(broker, capfd, "-o", "-5", "-e") == (0, ["one", "two"], "")
+    said = consumed(broker, capfd, "-o", "@2099-01-01", "-e")[2]
+    assert said == "t-0: no record is so late: at its end, 2\n"
+    command(["group", "seek", "g", "--to", "100", "--topics", "t", "-b", broker.bootstrap])
+    assert "t-0: there is no offset 100, it holds 0 to 2: at 2\n" in capfd.readouterr().err

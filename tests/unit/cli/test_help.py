@@ -1,0 +1,60 @@
+"""What `--help` says, and what flags are: for all verbs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headrace.cli.command_tree import app
+from headrace.cli.main import run as command
+
+
+def verbs(of: Any = app, before: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """All verbs with the words that call them."""
+    for name in of:
+        if name.startswith("-"):
+            continue
+        found = of[name]
+        words = (*before, found.name[0])
+        if found.default_command is None:
+            yield from verbs(found, words)
+        else:
+            yield words, found
+
+
+VERBS = dict(verbs())
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_every_verb_has_an_example_and_a_text_for_each_flag(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command([*words, "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"headrace {' '.join(words)} " in said.split("For example: ")[1] or words == ("version",)
+    first = VERBS[words].help.split("\n\n")[0]
+    assert first.rstrip().endswith("."), "a sentence, not the first line of one"
+    for argument in VERBS[words].assemble_argument_collection():
+        flags = [name for name in argument.names if name.startswith("-")]
+        if flags and argument.show and argument.parameter.help is not None:
+            assert argument.parameter.help.rstrip().endswith((".", ")")), flags
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_what_is_no_name_of_a_thing_is_a_flag(words: tuple[str, ...]) -> None:
+    for argument in VERBS[words].assemble_argument_collection():
+        if argument.index is not None and argument.hint in {bool, int, float}:
+            pytest.fail(f"{argument.names} can be given by its place")
+
+
+@pytest.mark.parametrize(
+    "words", [words for words in VERBS if words != ("completion",)], ids=" ".join
+)
+def test_a_wrong_flag_is_one_line_with_the_way_to_the_help(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command([*words, "--nonsense"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "--nonsense" in said
+    assert said.endswith(f"see: headrace {' '.join(words)} --help\n")
