@@ -161,6 +161,20 @@ class NetworkKeys(Keys):
         "host:port of the HTTP endpoint: /metrics for Prometheus, /healthz, /ready; empty: none.",
         ours=True,
     )
+    metrics_topics_max = key(
+        Kind.INT,
+        500,
+        "Topics of which /metrics shows numbers of their own, at most: the first that were opened.",
+        at_least=0,
+        ours=True,
+    )
+    metrics_group_lags_max = key(
+        Kind.INT,
+        1000,
+        "Pairs of a group and a topic whose lag /metrics shows at most.",
+        at_least=0,
+        ours=True,
+    )
     telemetry_series_max = key(
         Kind.INT,
         1000,

@@ -162,6 +162,7 @@ class CommitGroup(Pending):
         route = self._route
         if route is None:
             return b""
+        route.stats.failed(error.code)
         (correlation_id,) = _CORRELATION_ID.unpack_from(self.answers[at])
         topic, index = partition.topic_partition
         result = PartitionResponse(index, error.code, error_message=error.message)

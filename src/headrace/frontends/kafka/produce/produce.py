@@ -45,6 +45,7 @@ from headrace.net.session import CloseConnection
 from headrace.record.batch import TRANSACTIONAL, check_produced, parse_header
 from headrace.record.batch_layout import ATTRIBUTES, RECORD_COUNT
 from headrace.security.authorizer import ResourceType
+from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot.produce import (
     TOPIC_IDS_FROM,
     PartitionData,
@@ -155,12 +156,13 @@ def _refused(context: RequestContext, request: ProduceRequest, error: ApiError) 
         error = authorization_failed(ResourceType.TRANSACTIONAL_ID)
     if request.acks == ACKS_NONE:
         raise CloseConnection(f"a batch with acks=0 was not taken: {error}")
-    result = _result_of(data.partition, _named(context, request.topics[0], data, error))
+    result = _result_of(context, data.partition, _named(context, request.topics[0], data, error))
     response = ProduceResponse([TopicResponse(name, topic_id, [result])])
     return encode_response(context.version, response)
 
 
-def _result_of(index: int, error: ApiError) -> PartitionResponse:
+def _result_of(context: RequestContext, index: int, error: ApiError) -> PartitionResponse:
+    context.broker.metrics.api(ApiKey.PRODUCE).failed(error.code)
     named = error.record_errors if isinstance(error, record_validation.RecordsRefused) else ()
     return PartitionResponse(index, error.code, record_errors=named, error_message=error.message)
 
@@ -299,7 +301,7 @@ def _several(
                 result, partition, commit_offset = _append(context, request, topic_at, data, begins)
             except ApiError as error:
                 failed = error
-                result = _result_of(data.partition, _named(context, topic, data, error))
+                result = _result_of(context, data.partition, _named(context, topic, data, error))
             else:
                 waits.append((partition, commit_offset, topic_at, len(results)))
             results.append(result)
