@@ -47,6 +47,8 @@ class Endpoint:
         self._awaited = awaited
         self._process = process
         self._scrape: asyncio.Task[bytes] | None = None
+        self.address = ("", 0)
+        """Host and port that it listens on."""
         self._server: asyncio.Server | None = None
         self._open = 0
 
@@ -64,8 +66,8 @@ class Endpoint:
             number = error.errno or 0
             reason = os.strerror(number) if number > 0 else str(error.strerror or error)
             raise ConfigError(f"metrics.listener={host}:{port}: {reason.lower()}") from None
-        address: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
-        return address
+        self.address = self._server.sockets[0].getsockname()[:2]
+        return self.address
 
     async def close(self) -> None:
         """Listen no longer."""

@@ -47,11 +47,13 @@ class ReplicaSurvey:
                 yield
             else:
                 found.replica_lag_max = max(found.replica_lag_max, _lag(partition))
-        for topic in sliced(self._broker.image.topics.values()):
-            if topic is None:
+        looked = 0
+        for topic in list(self._broker.image.topics.values()):
+            found.offline += sum(there.leader == NO_LEADER for there in topic.partitions)
+            looked += len(topic.partitions)
+            if looked >= SLICE_PARTITIONS:
+                looked = 0
                 yield
-            else:
-                found.offline += sum(there.leader == NO_LEADER for there in topic.partitions)
         self.__dict__.update(found.__dict__)
 
     def _add_led(self, partition: "Partition") -> None:
