@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.start import PAIR_FLAGS, flags_of, parse_pairs, start
+from headrace.cli.start import PAIR_FLAGS, QUIET_FLAGS, flags_of, parse_pairs, start
 
 
 @Parameter(name="*")
@@ -58,6 +58,10 @@ class ServeOptions:
     log_level: Annotated[
         str | None, Parameter(name=flags_of("log.level"), help="debug, info, warning or error.")
     ] = None
+    log_format: Annotated[
+        str | None,
+        Parameter(name=flags_of("log.format"), help="text or json, a line or an object each."),
+    ] = None
 
     def by_key(self) -> dict[str, str]:
         """Return what was given, by configuration key. UsageError."""
@@ -70,6 +74,7 @@ class ServeOptions:
             "zookeeper.connect": self.zookeeper,
             "metrics.listener": self.metrics,
             "log.level": self.log_level,
+            "log.format": self.log_format,
             "insecure.listeners": "true" if self.insecure else None,
         }
         flags.update((name, text) for name, text in given.items() if text is not None)
@@ -81,6 +86,9 @@ def serve(
     /,
     *,
     options: ServeOptions = ServeOptions(),
+    quiet: Annotated[
+        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Say nothing of its start.")
+    ] = False,
     daemon: Annotated[
         bool,
         Parameter(
@@ -101,4 +109,11 @@ def serve(
     Settings are Kafka's; flags win over HEADRACE_… variables (HEADRACE_LOG_DIRS for log.dirs),
     those over the file. All of them: docs/configuration.md.
     """
-    return start(properties, options.by_key(), daemon=daemon, log_file=log_file, pid_file=pid_file)
+    return start(
+        properties,
+        options.by_key(),
+        quiet=quiet,
+        daemon=daemon,
+        log_file=log_file,
+        pid_file=pid_file,
+    )

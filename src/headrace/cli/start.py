@@ -1,12 +1,14 @@
 """`headrace serve` once its words are understood; and its plain words, understood fast."""
 
 import gc
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.cli import banner
 from headrace.cli.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.cli.pidfile import PidFile, default_pid_path
 from headrace.config.broker import BrokerConfig, load
@@ -15,6 +17,8 @@ from headrace.observe import logs
 
 if TYPE_CHECKING:
     from headrace.server.assembly import Server
+
+log = logging.getLogger(__name__)
 
 KEYS = {
     "--listeners": "listeners",
@@ -27,8 +31,11 @@ KEYS = {
     "--zookeeper": "zookeeper.connect",
     "--metrics": "metrics.listener",
     "--log-level": "log.level",
+    "--log-format": "log.format",
 }
 """Flags that stand for a key of the configuration."""
+QUIET_FLAGS = ("--quiet", "-q")
+"""Flags that have nothing said at the start."""
 PAIR_FLAGS = ("--set", "--override")
 """Flags whose value is key=value."""
 
@@ -43,6 +50,7 @@ class Plain(NamedTuple):
 
     properties: Path | None
     flags: dict[str, str]
+    quiet: bool
 
 
 def plain_words(arguments: Sequence[str]) -> Plain | None:
@@ -55,6 +63,7 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
     properties: Path | None = None
     pairs: list[str] = []
     flags: dict[str, str] = {}
+    quiet = False
     words = iter(arguments[1:])
     for word in words:
         if not word.startswith("-"):
@@ -64,6 +73,9 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
             continue
         if word == "--insecure":
             flags["insecure.listeners"] = "true"
+            continue
+        if word in QUIET_FLAGS:
+            quiet = True
             continue
         flag, equals, value = word.partition("=")
         if not equals:
@@ -76,7 +88,7 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
             flags[KEYS[flag]] = value
         else:
             return None
-    return Plain(properties, {**parse_pairs(pairs), **flags})
+    return Plain(properties, {**parse_pairs(pairs), **flags}, quiet)
 
 
 def parse_pairs(pairs: Sequence[str]) -> dict[str, str]:
@@ -94,18 +106,22 @@ def start(
     properties: Path | None,
     flags: Mapping[str, str],
     *,
+    quiet: bool = False,
     daemon: bool = False,
     log_file: Path | None = None,
     pid_file: Path | None = None,
 ) -> int:
-    """Run a broker until it is told to stop; returns the exit code. ConfigError, CommandError."""
+    """Run a broker until it is told to stop; returns the exit code. ConfigError, CommandError.
+
+    `quiet`: nothing is said of its start.
+    """
     config, warnings = load_config(properties, flags)
     pid_path = pid_file or default_pid_path(config.log_dirs)
     if daemon:
         from headrace.cli.daemon import detach
 
         detach(log_file or Path(config.log_dirs[0]) / "headrace.log")
-    return _run(config, warnings, pid_path, daemon=daemon)
+    return _run(config, warnings, pid_path, daemon=daemon, quiet=quiet)
 
 
 def load_config(
@@ -123,25 +139,35 @@ def load_config(
     return load(text, os.environ, flags)
 
 
-def _run(config: BrokerConfig, warnings: list[str], pid_path: Path, *, daemon: bool) -> int:
-    logs.set_up(config.log_level)
+def _run(
+    config: BrokerConfig, warnings: list[str], pid_path: Path, *, daemon: bool, quiet: bool
+) -> int:
+    logs.set_up(config.log_level, form=config.log_format)
     for warning in warnings:
-        print(f"headrace: warning: {warning}", file=sys.stderr)
+        if config.log_format == "json":
+            log.warning("%s", warning)
+        else:
+            print(f"headrace: warning: {warning}", file=sys.stderr)
     # Until it runs, all that is made stays: nothing is to be found by looking for garbage.
     gc.disable()
     from headrace.server.main import serve as run_broker
 
     pid = PidFile(pid_path)
 
-    def started(_: "Server") -> None:
+    def started(server: "Server") -> None:
         pid.take()
+        if not quiet:
+            ends_by = (
+                f"headrace stop --data {config.log_dirs[0]} ends it." if daemon else banner.CTRL_C
+            )
+            banner.show(banner.facts_of([server]), config.log_format, ends_by=ends_by)
         if daemon:
             from headrace.cli.daemon import release_parent
 
             release_parent()
 
     try:
-        return run_broker(config, started=started)
+        return run_broker(config, started=started, announced=True)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         reason = (error.strerror or str(error)).lower()

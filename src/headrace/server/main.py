@@ -44,22 +44,32 @@ S = TypeVar("S", bound=Served)
 T = TypeVar("T")
 
 
-def serve(config: BrokerConfig, *, started: Callable[[Server], None] | None = None) -> int:
+def serve(
+    config: BrokerConfig,
+    *,
+    started: Callable[[Server], None] | None = None,
+    announced: bool = False,
+) -> int:
     """Run a broker until SIGTERM or SIGINT, as `serve_until_signal`."""
-    return serve_until_signal(lambda fatal: Server(config, RealWorld(config), fatal), started)
+    return serve_until_signal(
+        lambda fatal: Server(config, RealWorld(config), fatal), started, announced=announced
+    )
 
 
 def serve_until_signal(
-    make: Callable[[Fatal], S], started: Callable[[S], None] | None = None
+    make: Callable[[Fatal], S],
+    started: Callable[[S], None] | None = None,
+    *,
+    announced: bool = False,
 ) -> int:
     """Run what `make` makes on the loop until SIGTERM or SIGINT; return the process's exit code.
 
     A second signal ends the process at once, as one that nobody takes: nothing is closed.
 
-    Prints where it listens once it does, one line a listener on standard output. ConfigError,
-    before that, says in one line why it cannot start.
+    Prints where it listens once it does, one line a listener on standard output, unless it is
+    `announced` by `started`. ConfigError, before that, says in one line why it cannot start.
     """
-    return run(_serve(make, started))
+    return run(_serve(make, started, announced=announced))
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -88,7 +98,9 @@ def report_unexpected(
         )  # fmt: skip
 
 
-async def _serve(make: Callable[[Fatal], S], started: Callable[[S], None] | None) -> int:
+async def _serve(
+    make: Callable[[Fatal], S], started: Callable[[S], None] | None, *, announced: bool
+) -> int:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
 
@@ -119,9 +131,10 @@ async def _serve(make: Callable[[Fatal], S], started: Callable[[S], None] | None
     gc.disable()
     server = make(fatal)
     await server.start()
-    for address in server.listening():
-        sys.stdout.write(f"headrace {__version__} listens on {address}\n")
-    sys.stdout.flush()
+    if not announced:
+        for address in server.listening():
+            sys.stdout.write(f"headrace {__version__} listens on {address}\n")
+        sys.stdout.flush()
     if started is not None:
         started(server)
     gc.collect()

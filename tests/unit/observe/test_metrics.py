@@ -1,5 +1,6 @@
 """Counting, and what Prometheus is told."""
 
+import json
 import logging
 from typing import Any
 
@@ -101,3 +102,16 @@ def test_a_traceback_follows_indented() -> None:
     assert first.endswith("oops")
     assert rest
     assert all(line.startswith("    ") for line in rest)
+
+
+def test_as_json_a_line_is_an_object_with_its_trace() -> None:
+    try:
+        raise ValueError("bad")
+    except ValueError as error:
+        info = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("headrace.net", logging.WARNING, "f", 1, 'a\n"%s"', ("b",), info)
+    (line,) = logs.JsonFormatter().format(record).splitlines()
+    said = json.loads(line)
+    assert (said["level"], said["logger"], said["message"]) == ("warning", "net", 'a\n"b"')
+    assert said["time"].endswith("Z")
+    assert said["trace"].endswith("ValueError: bad")

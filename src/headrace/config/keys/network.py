@@ -190,6 +190,14 @@ class NetworkKeys(Keys):
         words=("debug", "info", "warning", "error"),
         ours=True,
     )
+    log_format = key(
+        Kind.STRING,
+        "text",
+        "How the broker's own log and what is said at its start look: text, a line each; json, an"
+        " object a line.",
+        words=("text", "json"),
+        ours=True,
+    )
     connection_first_request_ms = key(
         Kind.INT,
         10_000,
