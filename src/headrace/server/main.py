@@ -3,17 +3,21 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from headrace import __version__
 from headrace.config.broker import BrokerConfig
 from headrace.model.invariant import InvariantError
 from headrace.server.assembly import Server
 from headrace.server.real_world import RealWorld
+
+if TYPE_CHECKING:
+    from headrace.posix.service_manager import ServiceManager
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +133,7 @@ async def _serve(
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop_for_signal)
     gc.disable()
+    manager = _service_manager()
     server = make(fatal)
     await server.start()
     if not announced:
@@ -141,7 +146,11 @@ async def _serve(
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
+    if manager is not None:
+        manager.ready(f"listens on {', '.join(server.listening())}")
     code = await ended
+    if manager is not None:
+        manager.stopping()
     if code == EXIT_OK:
         log.info(
             "stopping: a second SIGTERM or Ctrl-C ends it at once, and the next start recovers the"
@@ -149,4 +158,15 @@ async def _serve(
         )
         await server.stop()
         log.info("stopped")
+    if manager is not None:
+        manager.close()
     return code
+
+
+def _service_manager() -> "ServiceManager | None":
+    """Return whoever started this process and wants to hear of it, None where nobody does."""
+    if not os.environ.get("NOTIFY_SOCKET"):
+        return None
+    from headrace.posix.service_manager import ServiceManager
+
+    return ServiceManager(os.environ)
