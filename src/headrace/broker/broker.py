@@ -219,7 +219,10 @@ class Broker:
         except (StorageError, CorruptLogError, OSError) as error:
             self.refuse_partition(*new.topic_partition)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
-        return Partition(log, flusher=directory.flusher, flush_on_ack=self.config.log_flush_on_ack)
+        on_ack = self.config.log_flush_on_ack
+        partition = Partition(log, flusher=directory.flusher, flush_on_ack=on_ack)
+        partition.traffic = self.metrics.traffic(new.topic_partition.topic)
+        return partition
 
     def unfollow(self, partition: Partition) -> None:
         """Have a partition fetched no more that its role has put out of service."""

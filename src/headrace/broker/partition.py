@@ -22,6 +22,7 @@ from headrace.log.log import Log, NeedsDisk, Origin, ReadResult, Served
 from headrace.log.producers.producer_states import Begins, Duplicate
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import INTERNAL_TOPICS, LeaderEpoch, Offset, TopicPartition
+from headrace.observe.metrics import TopicTraffic
 from headrace.ports.disk import Buffer
 from headrace.record.batch import (
     TRANSACTIONAL,
@@ -65,6 +66,7 @@ class Partition(Watched):
         "log",
         "role",
         "topic_partition",
+        "traffic",
         "when_committed",
     )
 
@@ -72,6 +74,7 @@ class Partition(Watched):
         """Hold `log`, in no role yet: NOT_LEADER_OR_FOLLOWER is answered."""
         super().__init__()
         self.log = log
+        self.traffic = TopicTraffic()
         self.topic_partition: TopicPartition = log.topic_partition
         self.role = PartitionRole(log, flusher, self._watchers, flush_on_ack=flush_on_ack)
         self._waiters = self.role.waiters
@@ -171,9 +174,10 @@ class Partition(Watched):
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         self._settle(required_acks)
-        appended: Appended = _new(
-            Appended, (base_offset, last_offset, append_time_ms, last_offset + 1, False)
-        )
+        self.traffic.records_in += last_offset - base_offset + 1
+        self.traffic.bytes_in += len(batch)
+        fields = base_offset, last_offset, append_time_ms, last_offset + 1, False
+        appended: Appended = _new(Appended, fields)
         return appended
 
     def append_run(
@@ -197,9 +201,12 @@ class Partition(Watched):
         count = log.producers.new_of(headers, now_ms)
         if count < len(batches):
             batches, headers = batches[:count], headers[:count]
+        before = log.end_offset
         count = append_run(log, batches, headers, self.role.leader_epoch, now_ms) if count else 0
         if count:
             self._settle(required_acks)
+            self.traffic.records_in += log.end_offset - before
+            self.traffic.bytes_in += sum(map(len, batches[:count]))
         return count
 
     def _settle(self, required_acks: int) -> None:

@@ -5,11 +5,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from headrace.cli.defaults import DEFAULT_BOOTSTRAP
 from headrace.cli.failure import UsageError
 from headrace.client.client import Client
 from headrace.client.sync import connect
 
-DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 WAIT_SECONDS_MAX = 86_400.0
 
 Json = Annotated[bool, Parameter(name="--json", negative=(), help="Answer in JSON, for scripts.")]

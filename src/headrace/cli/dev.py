@@ -3,17 +3,17 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from headrace.cli.broker_options import DEFAULT_BOOTSTRAP
+from headrace.cli import banner
 from headrace.cli.failure import EXIT_FAILED, CommandError, UsageError
-from headrace.cli.output import counted, note, print_line
-from headrace.cli.start import PAIR_FLAGS, parse_pairs
+from headrace.cli.output import counted, note
+from headrace.cli.start import PAIR_FLAGS, QUIET_FLAGS, parse_pairs
 from headrace.config.broker import BrokerConfig, load
 from headrace.log import file_names
 from headrace.observe import logs
@@ -63,6 +63,12 @@ def dev(
     log_level: Annotated[
         str, Parameter(show_default=True, help="debug, info, warning or error.")
     ] = "warning",
+    log_format: Annotated[
+        str, Parameter(show_default=True, help="text or json, a line or an object each.")
+    ] = "text",
+    quiet: Annotated[
+        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Say nothing of its start.")
+    ] = False,
 ) -> int:
     """Run a cluster for trying out, all brokers in this process, until Ctrl-C.
 
@@ -76,10 +82,10 @@ def dev(
             place = data
             check_place(place)
         count = how_many(brokers, kept(place))
-        given = {"log.level": log_level, **parse_pairs(pairs)}
+        given = {"log.level": log_level, "log.format": log_format, **parse_pairs(pairs)}
         configs = configs_of(place, count, port, given)
         _lock(place, undo)
-        return _run(configs, place, _told(count, place, keeps=data is not None))
+        return _run(configs, place, keeps=data is not None, quiet=quiet)
 
 
 def check_place(place: Path) -> None:
@@ -168,39 +174,17 @@ def _lock(place: Path, undo: ExitStack) -> None:
         ) from None
 
 
-def _run(
-    configs: list[BrokerConfig], place: Path, started: "Callable[[LocalCluster], None]"
-) -> int:
-    logs.set_up(configs[0].log_level)
+def _run(configs: list[BrokerConfig], place: Path, *, keeps: bool, quiet: bool) -> int:
+    form = configs[0].log_format
+    logs.set_up(configs[0].log_level, form=form)
     from headrace.server.local_cluster import LocalCluster
     from headrace.server.main import serve_until_signal
 
+    def started(cluster: "LocalCluster") -> None:
+        if not quiet:
+            facts = banner.facts_of(cluster.servers, data=str(place), data_kept=keeps)
+            banner.show(facts, form, ends_by=banner.CTRL_C)
+
     return serve_until_signal(
-        lambda fatal: LocalCluster(configs, f"{place}/{STORE}", fatal), started
+        lambda fatal: LocalCluster(configs, f"{place}/{STORE}", fatal), started, announced=True
     )
-
-
-def _told(count: int, place: Path, *, keeps: bool) -> "Callable[[LocalCluster], None]":
-    """Return who tells, once all brokers listen, what can be done now."""
-
-    def tell(cluster: "LocalCluster") -> None:
-        bootstrap = cluster.bootstrap()
-        first = bootstrap.partition(",")[0]
-        where = "" if first == DEFAULT_BOOTSTRAP else f" -b {first}"
-        stays = "stay there" if keeps else "go when it ends: --data DIR keeps them"
-        for line in (
-            f"bootstrap.servers={bootstrap}",
-            f"data in {place}, they {stays}",
-            "",
-            "Elsewhere, try:",
-            f"    headrace topic create orders -p 3 -r {min(3, count)}{where}",
-            f"    echo hello | headrace produce orders{where}",
-            f"    headrace consume orders --from-beginning{where}",
-            f"    headrace cluster status{where}",
-            "Ctrl-C ends it.",
-        ):
-            print_line(line)
-        # Whoever reads this from a pipe acts on it.
-        print(end="", flush=True)
-
-    return tell

@@ -52,7 +52,9 @@ def _served(arguments: Sequence[str]) -> int:
     from headrace.cli import start
 
     plain = start.plain_words(arguments)
-    return _commanded(arguments) if plain is None else start.start(*plain)
+    if plain is None:
+        return _commanded(arguments)
+    return start.start(plain.properties, plain.flags, quiet=plain.quiet)
 
 
 def _commanded(arguments: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from headrace.cli.failure import UsageError
 from headrace.cli.start import (
     PAIR_FLAGS,
     PORT_MAX,
+    QUIET_FLAGS,
     flags_of,
     is_port,
     listener_on,
@@ -71,6 +72,10 @@ class ServeOptions:
     log_level: Annotated[
         str | None, Parameter(name=flags_of("log.level"), help="debug, info, warning or error.")
     ] = None
+    log_format: Annotated[
+        str | None,
+        Parameter(name=flags_of("log.format"), help="text or json, a line or an object each."),
+    ] = None
 
     def by_key(self) -> dict[str, str]:
         """Return what was given, by configuration key. UsageError."""
@@ -89,6 +94,7 @@ class ServeOptions:
             "zookeeper.connect": self.zookeeper,
             "metrics.listener": self.metrics,
             "log.level": self.log_level,
+            "log.format": self.log_format,
             "insecure.listeners": "true" if self.insecure else None,
         }
         flags.update((name, text) for name, text in given.items() if text is not None)
@@ -100,6 +106,9 @@ def serve(
     /,
     *,
     options: ServeOptions = ServeOptions(),
+    quiet: Annotated[
+        bool, Parameter(name=QUIET_FLAGS, negative=(), help="Say nothing of its start.")
+    ] = False,
     daemon: Annotated[
         bool,
         Parameter(
@@ -121,4 +130,11 @@ def serve(
     those over the file. All of them: docs/configuration.md. For example:
     headrace serve --port 9092 --data ./headrace-data --metrics 127.0.0.1:9464
     """
-    return start(properties, options.by_key(), daemon=daemon, log_file=log_file, pid_file=pid_file)
+    return start(
+        properties,
+        options.by_key(),
+        quiet=quiet,
+        daemon=daemon,
+        log_file=log_file,
+        pid_file=pid_file,
+    )

@@ -1,12 +1,14 @@
 """`headrace serve` once its words are understood; and its plain words, understood fast."""
 
 import gc
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from headrace.cli import banner
 from headrace.cli.failure import EXIT_FAILED, CommandError, UsageError
 from headrace.cli.pidfile import PidFile, default_pid_path
 from headrace.config.broker import BrokerConfig, load
@@ -14,8 +16,9 @@ from headrace.model.errors import ConfigError
 from headrace.observe import logs
 
 if TYPE_CHECKING:
-    from headrace.broker.metadata_image import Endpoint
     from headrace.server.assembly import Server
+
+log = logging.getLogger(__name__)
 
 KEYS = {
     "--listeners": "listeners",
@@ -28,8 +31,11 @@ KEYS = {
     "--zookeeper": "zookeeper.connect",
     "--metrics": "metrics.listener",
     "--log-level": "log.level",
+    "--log-format": "log.format",
 }
 """Flags that stand for a key of the configuration."""
+QUIET_FLAGS = ("--quiet", "-q")
+"""Flags that have nothing said at the start."""
 PAIR_FLAGS = ("--set", "--override")
 """Flags whose value is key=value."""
 
@@ -44,6 +50,7 @@ class Plain(NamedTuple):
 
     properties: Path | None
     flags: dict[str, str]
+    quiet: bool
 
 
 def plain_words(arguments: Sequence[str]) -> Plain | None:
@@ -56,6 +63,7 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
     properties: Path | None = None
     pairs: list[str] = []
     flags: dict[str, str] = {}
+    quiet = False
     words = iter(arguments[1:])
     for word in words:
         if not word.startswith("-"):
@@ -72,6 +80,9 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
         if word == "--insecure":
             flags["insecure.listeners"] = "true"
             continue
+        if word in QUIET_FLAGS:
+            quiet = True
+            continue
         flag, equals, value = word.partition("=")
         if not equals:
             value = next(words, "")
@@ -83,7 +94,7 @@ def plain_words(arguments: Sequence[str]) -> Plain | None:
             flags[KEYS[flag]] = value
         else:
             return None
-    return Plain(properties, {**parse_pairs(pairs), **flags})
+    return Plain(properties, {**parse_pairs(pairs), **flags}, quiet)
 
 
 PORT_MAX = 65_535
@@ -114,11 +125,15 @@ def start(
     properties: Path | None,
     flags: Mapping[str, str],
     *,
+    quiet: bool = False,
     daemon: bool = False,
     log_file: Path | None = None,
     pid_file: Path | None = None,
 ) -> int:
-    """Run a broker until it is told to stop; returns the exit code. ConfigError, CommandError."""
+    """Run a broker until it is told to stop; returns the exit code. ConfigError, CommandError.
+
+    `quiet`: nothing is said of its start.
+    """
     config, warnings = load_config(properties, flags)
     pid_path = pid_file or default_pid_path(config.log_dirs)
     log_path = None
@@ -129,7 +144,7 @@ def start(
         detach(log_path)
     elif log_file is not None:
         raise UsageError("--log-file goes with --daemon; else: headrace serve … 2> FILE")
-    return _run(config, warnings, pid_path, log_path)
+    return _run(config, warnings, pid_path, log_path, quiet=quiet)
 
 
 def load_config(
@@ -147,10 +162,15 @@ def load_config(
     return load(text, os.environ, flags)
 
 
-def _run(config: BrokerConfig, warnings: list[str], pid_path: Path, log_path: Path | None) -> int:
-    logs.set_up(config.log_level)
+def _run(
+    config: BrokerConfig, warnings: list[str], pid_path: Path, log_path: Path | None, *, quiet: bool
+) -> int:
+    logs.set_up(config.log_level, form=config.log_format)
     for warning in warnings:
-        print(f"headrace: warning: {warning}", file=sys.stderr)
+        if config.log_format == "json":
+            log.warning("%s", warning)
+        else:
+            print(f"headrace: warning: {warning}", file=sys.stderr)
     # Until it runs, all that is made stays: nothing is to be found by looking for garbage.
     gc.disable()
     from headrace.server.main import serve as run_broker
@@ -159,16 +179,15 @@ def _run(config: BrokerConfig, warnings: list[str], pid_path: Path, log_path: Pa
 
     def started(server: "Server") -> None:
         pid.take()
-        for line in _told(config, server.endpoints(), pid_path, log_path):
-            sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+        if not quiet:
+            _announce(server, pid_path, log_path)
         if log_path is not None:
             from headrace.cli.daemon import release_parent
 
             release_parent()
 
     try:
-        return run_broker(config, started=started)
+        return run_broker(config, started=started, announced=True)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         reason = (error.strerror or str(error)).lower()
@@ -177,26 +196,12 @@ def _run(config: BrokerConfig, warnings: list[str], pid_path: Path, log_path: Pa
         pid.give_up()
 
 
-def _told(
-    config: BrokerConfig, endpoints: "Sequence[Endpoint]", pid_path: Path, log_path: Path | None
-) -> list[str]:
-    """Return what somebody who started a broker wants to know once it listens."""
-    told = [f"{endpoint.listener}://{endpoint.host}:{endpoint.port}" for endpoint in endpoints]
-    stop = f"headrace stop --pid-file {pid_path}" if log_path is not None else "Ctrl-C"
-    lines = [
-        f"  clients are told {', '.join(told)}",
-        f"  data in {', '.join(map(os.path.abspath, config.log_dirs))}",
-        f"  process {os.getpid()}, noted in {pid_path}",
-        f"  log on {'standard error' if log_path is None else log_path}; end it with: {stop}",
-    ]
-    own = [
-        endpoint.host
-        for endpoint, advertised in zip(endpoints, config.advertised_listeners, strict=True)
-        if not advertised.host
-    ]
-    if own:
-        lines.append(
-            f"  {own[0]} is this machine's own name: clients that do not know it need another, by"
-            " --advertised-listeners PLAINTEXT://HOST:PORT"
-        )
-    return lines
+def _announce(server: "Server", pid_path: Path, log_path: Path | None) -> None:
+    """Say what somebody who started a broker wants to know once it listens. `log_path`: its log
+    file, where it is in the background."""
+    facts = banner.facts_of([server])._replace(
+        pid_file=str(pid_path), log_file=None if log_path is None else str(log_path)
+    )
+    stop = f"headrace stop --pid-file {pid_path} ends it."
+    ends_by = banner.CTRL_C if log_path is None else stop
+    banner.show(facts, server.config.log_format, ends_by=ends_by)

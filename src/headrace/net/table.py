@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from headrace.net.answering import Answers
@@ -88,6 +88,10 @@ class ConnectionTable:
 
     def __len__(self) -> int:
         return len(self._connections)
+
+    def listeners(self) -> Iterator[str]:
+        """Yield the name of the listener that each open connection came by."""
+        return (connection.listener for connection in self._connections)
 
     def queues(self, connection: Connection) -> bool:
         """Tell whether a new connection must wait for its turn: `connection.let_in` is called then.

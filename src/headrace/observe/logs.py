@@ -67,13 +67,39 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, without its end."""
-        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         name = record.name.removeprefix("headrace.")
-        line = f"{when[:-6]}Z {record.levelname:<7} {name} {one_line(record.getMessage())}"
+        line = f"{_time_of(record)} {record.levelname:<7} {name} {one_line(record.getMessage())}"
         if record.exc_info and record.exc_info[0] is not None:
             trace = self.formatException(record.exc_info)
             line += "".join("\n    " + one_line(part) for part in trace.splitlines())
         return line
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one JSON object: time, level, logger, message, and a trace."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        import json  # a start that writes lines does without
+
+        self._dumps = json.dumps
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object, without the line's end."""
+        said = {
+            "time": _time_of(record),
+            "level": record.levelname.lower(),
+            "logger": record.name.removeprefix("headrace."),
+            "message": record.getMessage(),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            said["trace"] = self.formatException(record.exc_info)
+        return self._dumps(said, ensure_ascii=False)
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    return f"{when[:-6]}Z"
 
 
 def levels() -> dict[str, str]:
@@ -108,10 +134,13 @@ def silenced(*names: str, below: int = logging.CRITICAL) -> Iterator[None]:
             logger.setLevel(level)
 
 
-def set_up(level: str = "info", stream: TextIO | None = None) -> None:
-    """Send all lines from `level` up to `stream`, standard error by default. For main() only."""
+def set_up(level: str = "info", stream: TextIO | None = None, *, form: str = "text") -> None:
+    """Send all lines from `level` up to `stream`, standard error by default. For main() only.
+
+    `form`: what the key `log.format` says.
+    """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(LineFormatter())
+    handler.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)

@@ -4,8 +4,12 @@ Counting happens on the hot path and is integer arithmetic on slots and lists; g
 called only when somebody looks. Not for use by several threads at once.
 """
 
+from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import accumulate
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 API_KEYS_MAX = 128
 """API keys counted one by one; requests with others are counted together."""
@@ -13,61 +17,58 @@ API_KEYS_MAX = 128
 LABELS_MAX = 1000
 """Label values one gauge shows at most: names chosen by clients must not grow an answer freely."""
 
-Labelled = Mapping[str, float] | Mapping[tuple[str, str, str], float]
-"""Numbers by the value of a label, or by those of three."""
+Labelled = (
+    Mapping[str, float] | Mapping[tuple[str, ...], float] | Mapping[tuple[str, str, str], float]
+)
+"""Numbers by the value of a label, or by those of several."""
 
-_OCTAVES = 36
-_STEPS = 4
+BUCKETS_SECONDS = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0, 30.0,
+)  # fmt: skip
+"""Upper bounds of all histograms' buckets, inclusive as Prometheus has them: from what a request
+takes that waits for nothing to a session's timeout. Objectives are round numbers, and so are
+these."""
 
 
 class Histogram:
-    """Durations in buckets of a quarter octave, from 1 µs to beyond an hour: 25 % error at most."""
+    """Durations in buckets."""
 
-    __slots__ = ("buckets", "count", "seconds", "seconds_max")
+    __slots__ = ("buckets", "count", "seconds")
 
     def __init__(self) -> None:
-        self.buckets = [0] * (_OCTAVES * _STEPS)
+        self.buckets = [0] * (len(BUCKETS_SECONDS) + 1)
+        """Counts by `BUCKETS_SECONDS`; the last one of what took longer."""
         self.count = 0
         self.seconds = 0.0
-        self.seconds_max = 0.0
 
     def add(self, seconds: float) -> None:
         """Count one duration; a negative one counts as 0."""
-        micros = int(seconds * 1e6) if seconds > 0 else 0
+        if seconds < 0:
+            seconds = 0.0
         self.count += 1
         self.seconds += seconds
-        if seconds > self.seconds_max:
-            self.seconds_max = seconds
-        bits = micros.bit_length()
-        at = micros if bits < 3 else bits * _STEPS - 8 + ((micros >> (bits - 3)) & 3)
-        self.buckets[at if at < _OCTAVES * _STEPS else -1] += 1
-
-    def quantile(self, share: float) -> float:
-        """Return seconds that `share` (0..1) of the durations did not exceed.
-
-        0 where there is none.
-        """
-        wanted, seen = share * self.count, 0
-        for at, count in enumerate(self.buckets):
-            seen += count
-            if count and seen >= wanted:
-                return min(bucket_end(at), self.seconds_max)
-        return 0.0
+        self.buckets[bisect_left(BUCKETS_SECONDS, seconds)] += 1
 
     def cumulative(self) -> Iterator[tuple[float, int]]:
-        """Yield (upper bound in seconds, count up to there) per octave, as Prometheus has them."""
-        seen = 0
-        for octave in range(_OCTAVES):
-            seen += sum(self.buckets[octave * _STEPS : (octave + 1) * _STEPS])
-            yield bucket_end((octave + 1) * _STEPS - 1), seen
+        """Yield (upper bound in seconds, count up to there) per bucket, as Prometheus has them."""
+        return zip(BUCKETS_SECONDS, accumulate(self.buckets), strict=False)
 
 
-def bucket_end(at: int) -> float:
-    """Return the upper bound of bucket `at` in seconds, exclusive."""
-    if at < _STEPS:
-        return (at + 1) / 1e6
-    bits, step = divmod(at + 8, _STEPS)
-    return float((5 + step) << (bits - 3)) / 1e6
+class TopicTraffic:
+    """What clients bring to and take from one topic's partitions here."""
+
+    __slots__ = ("__weakref__", "bytes_in", "bytes_out", "records_in", "replica_bytes_out")
+
+    def __init__(self) -> None:
+        self.records_in = 0
+        """Records appended by clients."""
+        self.bytes_in = 0
+        """Bytes of their batches."""
+        self.bytes_out = 0
+        """Bytes of batches given to consumers, share groups' apart."""
+        self.replica_bytes_out = 0
+        """The same given to followers."""
 
 
 class ApiStats:
@@ -106,6 +107,8 @@ class Gauge(NamedTuple):
     label: str | tuple[str, ...] = ""
     counter: bool = False
     """Whether it only ever grows."""
+    labels_max: int | None = LABELS_MAX
+    """How many are shown; None: as many as there are, for `read` has a bound of its own."""
 
 
 class Metrics:
@@ -128,7 +131,27 @@ class Metrics:
         """Connections ended because of bytes that were no request."""
         self.unclean_elections = 0
         """Leaders that this broker, as the controller, elected though they may lack records."""
+        self.topics: WeakValueDictionary[str, TopicTraffic] = WeakValueDictionary()
+        """By name, in the order they were first opened; gone with the last of their partitions."""
         self.gauges: dict[str, Gauge] = {}
+        self.surveys: dict[str, Callable[[], Iterator[None]]] = {}
+        """What goes through much, a slice at each step, for gauges that are read afterwards."""
+
+    def traffic(self, topic: str) -> TopicTraffic:
+        """Return the counts of `topic`. Whoever counts holds them, else they go."""
+        found = self.topics.get(topic)
+        if found is None:
+            found = self.topics[topic] = TopicTraffic()
+        return found
+
+    def survey(self, name: str, slices: Callable[[], Iterator[None]]) -> None:
+        """Have `slices` gone through before gauges are read; a later one of that name wins."""
+        self.surveys[name] = slices
+
+    def look(self) -> None:
+        """Go through all that gauges are read from, at once."""
+        for slices in self.surveys.values():
+            deque(slices(), maxlen=0)
 
     def api(self, key: int) -> ApiStats:
         """Return the counts of API `key`."""
@@ -148,6 +171,7 @@ class Metrics:
         *,
         label: str | tuple[str, ...] = "",
         counter: bool = False,
+        labels_max: int | None = LABELS_MAX,
     ) -> None:
         """Have `read` called when somebody looks at `name`; a later one of that name wins."""
-        self.gauges[name] = Gauge(name, doc, read, label, counter)
+        self.gauges[name] = Gauge(name, doc, read, label, counter, labels_max)

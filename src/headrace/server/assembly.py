@@ -300,6 +300,7 @@ class Server:
             return
         from headrace.frontends.http import gauges, readiness
         from headrace.frontends.http.endpoint import Endpoint as HttpEndpoint
+        from headrace.frontends.http.exposition import ProcessNumbers
         from headrace.server import numbers
 
         numbers.register(
@@ -312,8 +313,12 @@ class Server:
             lambda: self.disk.passes_handed_over,
             counter=True,
         )
-        awaited = partial(readiness.awaited, self.broker)
-        self.http = HttpEndpoint(self.metrics, partial(gauges.healthy, self.broker), awaited)
+        self.http = HttpEndpoint(
+            self.metrics,
+            partial(gauges.healthy, self.broker),
+            partial(readiness.awaited, self.broker),
+            partial(called_back, partial(self.disk.run, ProcessNumbers().text)),
+        )
         host, port = await self.http.start(*address)
         log.info("metrics at http://%s:%d/metrics", host, port)
 

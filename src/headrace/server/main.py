@@ -3,17 +3,21 @@
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from headrace import __version__
 from headrace.config.broker import BrokerConfig
 from headrace.model.invariant import InvariantError
 from headrace.server.assembly import Server
 from headrace.server.real_world import RealWorld
+
+if TYPE_CHECKING:
+    from headrace.posix.service_manager import ServiceManager
 
 log = logging.getLogger(__name__)
 
@@ -44,22 +48,32 @@ S = TypeVar("S", bound=Served)
 T = TypeVar("T")
 
 
-def serve(config: BrokerConfig, *, started: Callable[[Server], None] | None = None) -> int:
+def serve(
+    config: BrokerConfig,
+    *,
+    started: Callable[[Server], None] | None = None,
+    announced: bool = False,
+) -> int:
     """Run a broker until SIGTERM or SIGINT, as `serve_until_signal`."""
-    return serve_until_signal(lambda fatal: Server(config, RealWorld(config), fatal), started)
+    return serve_until_signal(
+        lambda fatal: Server(config, RealWorld(config), fatal), started, announced=announced
+    )
 
 
 def serve_until_signal(
-    make: Callable[[Fatal], S], started: Callable[[S], None] | None = None
+    make: Callable[[Fatal], S],
+    started: Callable[[S], None] | None = None,
+    *,
+    announced: bool = False,
 ) -> int:
     """Run what `make` makes on the loop until SIGTERM or SIGINT; return the process's exit code.
 
     A second signal ends the process at once, as one that nobody takes: nothing is closed.
 
-    Prints where it listens once it does, one line a listener on standard output. ConfigError,
-    before that, says in one line why it cannot start.
+    Prints where it listens once it does, one line a listener on standard output, unless it is
+    `announced` by `started`. ConfigError, before that, says in one line why it cannot start.
     """
-    return run(_serve(make, started))
+    return run(_serve(make, started, announced=announced))
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -88,7 +102,9 @@ def report_unexpected(
         )  # fmt: skip
 
 
-async def _serve(make: Callable[[Fatal], S], started: Callable[[S], None] | None) -> int:
+async def _serve(
+    make: Callable[[Fatal], S], started: Callable[[S], None] | None, *, announced: bool
+) -> int:
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[int] = loop.create_future()
 
@@ -117,18 +133,24 @@ async def _serve(make: Callable[[Fatal], S], started: Callable[[S], None] | None
     for number in _SIGNALS:
         loop.add_signal_handler(number, stop_for_signal)
     gc.disable()
+    manager = _service_manager()
     server = make(fatal)
     await server.start()
-    for address in server.listening():
-        sys.stdout.write(f"headrace {__version__} listens on {address}\n")
-    sys.stdout.flush()
+    if not announced:
+        for address in server.listening():
+            sys.stdout.write(f"headrace {__version__} listens on {address}\n")
+        sys.stdout.flush()
     if started is not None:
         started(server)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     gc.enable()
+    if manager is not None:
+        manager.ready(f"listens on {', '.join(server.listening())}")
     code = await ended
+    if manager is not None:
+        manager.stopping()
     if code == EXIT_OK:
         log.info(
             "stopping: a second SIGTERM or Ctrl-C ends it at once, and the next start recovers the"
@@ -136,4 +158,15 @@ async def _serve(make: Callable[[Fatal], S], started: Callable[[S], None] | None
         )
         await server.stop()
         log.info("stopped")
+    if manager is not None:
+        manager.close()
     return code
+
+
+def _service_manager() -> "ServiceManager | None":
+    """Return whoever started this process and wants to hear of it, None where nobody does."""
+    if not os.environ.get("NOTIFY_SOCKET"):
+        return None
+    from headrace.posix.service_manager import ServiceManager
+
+    return ServiceManager(os.environ)

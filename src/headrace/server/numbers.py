@@ -5,25 +5,26 @@ from typing import TYPE_CHECKING
 from headrace.frontends.http import gauges, replication_gauges
 
 if TYPE_CHECKING:
-    from collections.abc import Sized
-
     from headrace.broker.broker import Broker
     from headrace.cluster.controller import Controller
     from headrace.coordination.coordinators import Coordinators
     from headrace.log.compaction.cleaner import LogCleaner
+    from headrace.net.table import ConnectionTable
     from headrace.server.among_brokers import AmongBrokers
 
 
 def register(
     broker: "Broker",
     coordinators: "Coordinators",
-    connections: "Sized",
+    connections: "ConnectionTable",
     cleaner: "LogCleaner",
     controller: "Controller",
     among: "AmongBrokers | None",
 ) -> None:
     """Add every gauge to the broker's metrics. `among`: None where it has a store of its own."""
-    gauges.register(broker, coordinators, connections)
+    gauges.register(broker, coordinators)
+    names = [listener.name for listener in broker.config.listeners]
+    gauges.register_connections(broker.metrics, connections, names)
     gauges.register_cleaner(broker.metrics, cleaner)
     replication_gauges.register(broker)
     if among is not None:

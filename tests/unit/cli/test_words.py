@@ -278,6 +278,8 @@ def test_json_stays_json(capsys: pytest.CaptureFixture[str]) -> None:
 PLAIN = [
     [],
     ["server.properties"],
+    ["--quiet", "--log-format", "json"],
+    ["-q", "server.properties"],
     ["--listeners", "PLAINTEXT://127.0.0.1:0", "--log-dirs=/tmp/x"],
     ["--data", "here", "server.properties", "--set", "num.partitions=3", "--override", "a=b=c"],
     ["--insecure", "--node-id=4", "--log-level", "debug", "--set=log.dirs=there", "--log-dir", "d"],
@@ -290,10 +292,12 @@ PLAIN = [
 def test_plain_words_of_serve_mean_what_the_tree_of_commands_reads(
     words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[Path | None, dict[str, str]]] = []
+    seen: list[tuple[Path | None, dict[str, str], bool]] = []
 
-    def start(properties: Path | None, flags: dict[str, str], **_: object) -> int:
-        seen.append((properties, flags))
+    def start(
+        properties: Path | None, flags: dict[str, str], *, quiet: bool = False, **_: object
+    ) -> int:
+        seen.append((properties, flags, quiet))
         return 0
 
     monkeypatch.setattr(serving, "start", start)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 
 import pytest
 
@@ -74,8 +75,11 @@ def test_a_client_that_does_not_read_keeps_its_place_till_its_time_is_up_and_the
     size = 64 << 20
 
     async def ask() -> tuple[int, int]:
+        async def content(_: bytes) -> tuple[int, str, bytes]:
+            return 200, "text/plain", bytes(size)
+
         big = Endpoint(Metrics(), lambda: True)
-        monkeypatch.setattr(big, "_content", lambda _: (200, "text/plain", bytes(size)))
+        monkeypatch.setattr(big, "_content", content)
         host, port = await big.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(host, port, limit=1024)
         writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -93,3 +97,44 @@ def test_a_client_that_does_not_read_keeps_its_place_till_its_time_is_up_and_the
     taken, got = asyncio.run(ask())
     assert taken == 1
     assert got < size
+
+
+def test_who_asks_while_others_are_answered_gets_what_they_get_and_the_loop_turns_meanwhile() -> (
+    None
+):
+    turns: list[str] = []
+    metrics = Metrics()
+
+    def slices() -> Iterator[None]:
+        turns.append("survey")
+        for _ in range(20):
+            yield
+
+    metrics.survey("slow", slices)
+
+    async def process() -> bytes:
+        turns.append("process")
+        await asyncio.sleep(0.05)
+        return b"process_cpu_seconds_total 1.0\n"
+
+    async def scrape(host: str, port: int) -> bytes:
+        reader, writer = await asyncio.open_connection(host, port)
+        writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        return answer.partition(b"\r\n\r\n")[2]
+
+    async def story() -> None:
+        served = Endpoint(metrics, lambda: True, process=process)
+        address = await served.start("127.0.0.1", 0)
+        try:
+            first, *others = await asyncio.gather(*[scrape(*address) for _ in range(5)])
+            assert first.startswith(b"process_cpu_seconds_total 1.0\n")
+            assert others == [first] * 4
+            assert turns == ["process", "survey"]
+            await scrape(*address)
+            assert turns == ["process", "survey"] * 2, "numbers are not kept"
+        finally:
+            await served.close()
+
+    asyncio.run(story())

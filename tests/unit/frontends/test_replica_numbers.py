@@ -18,6 +18,7 @@ from tests.support.followed import TOPIC, A, Asking, B, lead, led, tell
 def shown(here: Room) -> dict[str, Any]:
     """Each gauge's number, by its name without prefix."""
     replication_gauges.register(here.broker)
+    here.broker.metrics.look()
     return {
         name.removeprefix("headrace_"): gauge.read()
         for name, gauge in here.broker.metrics.gauges.items()

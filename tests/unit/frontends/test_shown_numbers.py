@@ -3,6 +3,7 @@
 import asyncio
 import math
 import socket
+import sys
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -10,13 +11,21 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from headrace import __version__
 from headrace.broker.quotas import QuotaKey
+from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.acknowledgements import AckKind
 from headrace.frontends.http import coordinator_gauges, endpoint, gauges
 from headrace.frontends.http.endpoint import CONNECTIONS_MAX, Endpoint
-from headrace.frontends.http.exposition import render
+from headrace.frontends.http.exposition import render, rendered
+from headrace.frontends.http.surveys import SLICE_PARTITIONS
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
-from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
+from headrace.model.nouns import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    TopicPartition,
+)
 from headrace.observe.metrics import LABELS_MAX, Metrics
 from headrace.testing.clock import SimClock
 from headrace.wire.kafka.api import ApiKey
@@ -43,18 +52,18 @@ def test_what_was_asked_is_shown_by_api_and_what_nobody_asked_is_not() -> None:
     metrics.api(1 << 14).answered(0.5, 3, 4)
     found = shown(metrics)
     assert found["requests_total fetch"] == 2
-    assert found["bytes_in_total fetch"] == 111
-    assert found["bytes_out_total fetch"] == 1022
+    assert found["request_bytes_total fetch"] == 111
+    assert found["response_bytes_total fetch"] == 1022
     assert found["errors_total fetch offset_out_of_range"] == 2
     assert found["errors_total fetch 9999"] == 1
     assert found["request_seconds_count fetch"] == 2
     assert found["request_seconds_sum fetch"] == 6.0
     assert found["requests_total other"] == 1
-    assert found["bytes_in_total other"] == 3
+    assert found["request_bytes_total other"] == 3
     assert not [name for name in found if "produce" in name]
-    assert 2.0 <= found["request_seconds_quantile fetch 0.5"] <= 2.5
-    assert found["request_seconds_quantile fetch 0.99"] == 4.0
-    assert found["request_seconds_quantile fetch 0.999"] == 4.0
+    assert found["request_seconds_bucket fetch 2.5"] == 1
+    assert found["request_seconds_bucket fetch 5"] == 2
+    assert found["request_seconds_bucket fetch +Inf"] == 2
 
 
 def test_counts_of_the_whole_broker_are_shown_each_by_its_name() -> None:
@@ -65,7 +74,7 @@ def test_counts_of_the_whole_broker_are_shown_each_by_its_name() -> None:
     metrics.loop_lag.add(1.0)
     found = shown(metrics)
     assert found["records_in_total"] == 3
-    assert found["malformed_total"] == 7
+    assert found["connections_malformed_total"] == 7
     assert found["flush_files_total"] == 5
     assert found["flush_errors_total"] == 1
     assert (found["flush_seconds_count"], found["flush_seconds_sum"]) == (2, 0.75)
@@ -94,21 +103,32 @@ def test_a_gauge_of_many_labels_shows_the_first_by_name_and_no_more() -> None:
 
 
 def directory(fenced: bool, **sizes: int) -> Any:
-    keys = [(SimpleNamespace(topic=name.partition("_")[0]), size) for name, size in sizes.items()]
+    logs = {
+        TopicPartition(name[0], int(name[2:])): SimpleNamespace(
+            segments=[SimpleNamespace(size=size)]
+        )
+        for name, size in sizes.items()
+    }
     return SimpleNamespace(
         fenced=fenced,
         context=SimpleNamespace(damaged=2),
         scrub=SimpleNamespace(scrubbed=100),
         quarantined=["q"],
-        sizes=lambda: SimpleNamespace(items=lambda: keys),
+        logs=logs,
     )
 
 
-def broker_with(*topics: str) -> Any:
+def broker_with(*topics: str, **config: int) -> Any:
+    metrics = Metrics()
     return SimpleNamespace(
-        metrics=Metrics(),
+        metrics=metrics,
+        broker_id=7,
+        cluster_id="ours",
+        config=SimpleNamespace(**{"metrics_topics_max": 9, "metrics_group_lags_max": 9} | config),
         clock=SimClock(),
         partitions=[1, 2, 3],
+        followed={},
+        held=[metrics.traffic(topic) for topic in topics],
         image=SimpleNamespace(topics=dict.fromkeys(topics)),
         directories=[directory(False, t_0=1, t_1=10, u_0=100), directory(True, u_1=1000)],
         telemetry=SimpleNamespace(series=dict, dropped=6),
@@ -116,16 +136,32 @@ def broker_with(*topics: str) -> Any:
     )
 
 
+def coordinators(list_groups: Any = list, **offsets: dict[str, dict[int, int]]) -> Any:
+    """Groups with what they have committed, by topic and partition."""
+    by_group = {
+        group: {
+            topic: {index: SimpleNamespace(offset=offset) for index, offset in partitions.items()}
+            for topic, partitions in by_topic.items()
+        }
+        for group, by_topic in offsets.items()
+    }
+    context = SimpleNamespace(offsets=SimpleNamespace(by_group=by_group))
+    shard = SimpleNamespace(state=ShardState.ACTIVE, context=context)
+    loading = SimpleNamespace(state=ShardState.LOADING)
+    return SimpleNamespace(groups=SimpleNamespace(list_groups=list_groups, led=[loading, shard]))
+
+
 def test_a_brokers_gauges_are_looked_up_when_asked_for() -> None:
     broker = broker_with("t", "u", OFFSETS_TOPIC)
-    groups: Any = SimpleNamespace(list_groups=lambda: ["a", "b"])
-    gauges.register(broker, SimpleNamespace(groups=groups), range(5))  # type: ignore[arg-type]
+    gauges.register(broker, coordinators(lambda: ["a", "b"]))
     found = shown(broker.metrics)
-    assert found["connections"] == 5
+    assert found[f"build_info {'.'.join(map(str, sys.version_info[:3]))} {__version__}"] == 1
+    assert found["broker_info 7 ours"] == 1
     assert found["partitions"] == 3
     assert found["topics"] == 3
     assert found["groups"] == 2
     assert (found["log_bytes t"], found["log_bytes u"]) == (11, 100), "a failed one tells nothing"
+    assert found["logs_bytes"] == 111
     assert found["log_directories_failed"] == 1
     assert found["log_damaged_batches_total"] == 4
     assert found["log_scrubbed_bytes_total"] == 200
@@ -136,18 +172,93 @@ def test_a_brokers_gauges_are_looked_up_when_asked_for() -> None:
     assert shown(broker.metrics)["partitions"] == 4
 
 
+def test_connections_are_told_by_listener_and_none_is_a_number_too() -> None:
+    table: Any = SimpleNamespace(
+        listeners=lambda: ["A", "B", "A"], accepted=9, refused=4, dropped=3, blocked=2
+    )
+    metrics = Metrics()
+    gauges.register_connections(metrics, table, ["A", "B", "C"])
+    found = shown(metrics)
+    by_listener = [found[f"connections {name}"] for name in "ABC"]
+    assert by_listener == [2, 1, 0]
+    counts = [found[f"connections_{what}_total"] for what in ("accepted", "refused", "dropped")]
+    assert (counts, found["connections_blocked_total"]) == ([9, 4, 3], 2)
+
+
+def test_of_topics_the_first_that_were_opened_are_told_and_of_the_others_how_many() -> None:
+    broker = broker_with("u", "t", "a", metrics_topics_max=2)
+    for traffic in broker.held:
+        traffic.records_in, traffic.bytes_in, traffic.bytes_out = 1, 20, 300
+        traffic.replica_bytes_out = 4000
+    gauges.register(broker, coordinators())
+    found = shown(broker.metrics)
+    told = {name: value for name, value in found.items() if name.startswith("topic_")}
+    assert told == {
+        f"topic_{what}_total {topic}": value
+        for topic in ("t", "u")
+        for what, value in (
+            ("records_in", 1), ("bytes_in", 20), ("bytes_out", 300), ("replication_bytes_out", 4000)
+        )
+    }  # fmt: skip
+    assert found["topics_unlisted"] == 1
+    assert "log_bytes a" not in found
+    del traffic
+    broker.held.pop(0)  # the last partition of a topic is gone, and another takes its place
+    found = shown(broker.metrics)
+    assert found["topic_records_in_total a"] == 1
+    assert "topic_records_in_total u" not in found
+    assert found["topics_unlisted"] == 0
+
+
+def test_a_groups_lag_is_what_it_has_not_committed_of_what_may_be_read() -> None:
+    broker = broker_with(OFFSETS_TOPIC)
+    broker.partitions = {("t", 0): SimpleNamespace(high_watermark=100)}
+    broker.followed = {("t", 1): SimpleNamespace(high_watermark=50)}
+    offsets = {"t": {0: 60, 1: 51, 2: 7}, "u": {0: 3}}
+    gauges.register(broker, coordinators(g=offsets, h={"t": {1: 20}}))
+    found = shown(broker.metrics)
+    assert found["group_lag_records g t"] == 40, "none below 0, none for who is not known here"
+    assert found["group_lag_records g u"] == 0
+    assert found["group_lag_records h t"] == 30
+    assert found["group_partitions_unknown"] == 2
+    assert found["group_lags_unlisted"] == 0
+    assert "group_lag_records g t" not in shown(broker_with().metrics)
+
+
+def test_lags_beyond_the_limit_are_counted_and_not_told() -> None:
+    broker = broker_with(OFFSETS_TOPIC, metrics_group_lags_max=3)
+    broker.partitions = {}
+    groups = {f"g{number}": {"t": {0: 1}, "u": {0: 1}} for number in range(4)}
+    gauges.register(broker, coordinators(**groups))
+    found = shown(broker.metrics)
+    assert sum(name.startswith("group_lag_records") for name in found) == 3
+    assert found["group_lags_unlisted"] == 5
+    assert found["group_partitions_unknown"] == 3
+
+
+def test_all_partitions_are_gone_through_in_slices() -> None:
+    broker = broker_with(OFFSETS_TOPIC)
+    broker.partitions = {}
+    many = range(5 * SLICE_PARTITIONS)
+    broker.directories = [directory(False, **{f"t_{index}": 2 for index in many})]
+    gauges.register(broker, coordinators(g={"t": dict.fromkeys(many, 1)}))
+    turns = sum(piece == b"" for piece in rendered(broker.metrics))
+    assert turns == 2 * 5, "one survey of the logs, one of what is committed"
+    assert shown(broker.metrics)["logs_bytes"] == 2 * len(many)
+
+
 def test_groups_that_are_being_read_are_not_a_number_and_without_their_topic_there_are_none() -> (
     None
 ):
     def loading() -> None:
         raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
-    groups: Any = SimpleNamespace(groups=SimpleNamespace(list_groups=loading))
+    groups = coordinators(loading)
     broker = broker_with(OFFSETS_TOPIC)
-    gauges.register(broker, groups, [])
+    gauges.register(broker, groups)
     assert math.isnan(shown(broker.metrics)["groups"])
     broker = broker_with()
-    gauges.register(broker, groups, [])
+    gauges.register(broker, groups)
     assert shown(broker.metrics)["groups"] == 0
 
 

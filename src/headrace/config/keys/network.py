@@ -161,6 +161,20 @@ class NetworkKeys(Keys):
         "host:port of the HTTP endpoint: /metrics for Prometheus, /healthz, /ready; empty: none.",
         ours=True,
     )
+    metrics_topics_max = key(
+        Kind.INT,
+        500,
+        "Topics of which /metrics shows numbers of their own, at most: the first that were opened.",
+        at_least=0,
+        ours=True,
+    )
+    metrics_group_lags_max = key(
+        Kind.INT,
+        1000,
+        "Pairs of a group and a topic whose lag /metrics shows at most.",
+        at_least=0,
+        ours=True,
+    )
     telemetry_series_max = key(
         Kind.INT,
         1000,
@@ -174,6 +188,14 @@ class NetworkKeys(Keys):
         "info",
         "Least severe lines of the broker's own log that are written.",
         words=("debug", "info", "warning", "error"),
+        ours=True,
+    )
+    log_format = key(
+        Kind.STRING,
+        "text",
+        "How the broker's own log and what is said at its start look: text, a line each; json, an"
+        " object a line.",
+        words=("text", "json"),
         ours=True,
     )
     connection_first_request_ms = key(

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from headrace.model.errors import ConfigError
 from headrace.observe.metrics import Metrics
@@ -36,18 +36,26 @@ class Endpoint:
         metrics: Metrics,
         healthy: Callable[[], bool],
         awaited: Callable[[], Sequence[str]] = tuple,
+        process: Callable[[], Awaitable[bytes]] | None = None,
     ) -> None:
-        """`awaited`: what is to come before the broker is ready, a line each."""
+        """`awaited`: what is to come before the broker is ready, a line each.
+
+        `process`: the text of what the process itself takes.
+        """
         self._metrics = metrics
         self._healthy = healthy
         self._awaited = awaited
+        self._process = process
+        self._scrape: asyncio.Task[bytes] | None = None
+        self.address = ("", 0)
+        """Host and port that it listens on."""
         self._server: asyncio.Server | None = None
         self._open = 0
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
         """Listen; returns host and port as they became. ConfigError where that is impossible."""
         # Imported now, so that the first answer is as quick as the others.
-        from headrace.frontends.http.exposition import render  # noqa: F401
+        from headrace.frontends.http.exposition import rendered  # noqa: F401
 
         try:
             self._server = await asyncio.start_server(
@@ -58,12 +66,14 @@ class Endpoint:
             number = error.errno or 0
             reason = os.strerror(number) if number > 0 else str(error.strerror or error)
             raise ConfigError(f"metrics.listener={host}:{port}: {reason.lower()}") from None
-        address: tuple[str, int] = self._server.sockets[0].getsockname()[:2]
-        return address
+        self.address = self._server.sockets[0].getsockname()[:2]
+        return self.address
 
     async def close(self) -> None:
         """Listen no longer."""
         if self._server is not None:
+            if self._scrape is not None:
+                self._scrape.cancel()
             self._server.close()
             await self._server.wait_closed()
             self._server = None
@@ -75,7 +85,7 @@ class Endpoint:
                 return
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(self._answer(head))
+                writer.write(await self._answer(head))
                 await writer.drain()
         except TimeoutError:
             # What it has not read by now would be held for as long as it stays connected.
@@ -89,21 +99,21 @@ class Endpoint:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    def _answer(self, head: bytes) -> bytes:
+    async def _answer(self, head: bytes) -> bytes:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return _response(400, _TEXT, b"bad request\n")
         method, target = words[0], words[1].split(b"?", 1)[0]
         if method not in {b"GET", b"HEAD"}:
             return _response(405, _TEXT, b"only GET and HEAD\n")
-        code, kind, body = self._content(target)
+        code, kind, body = await self._content(target)
         return _response(code, kind, body, with_body=method == b"GET")
 
-    def _content(self, target: bytes) -> tuple[int, str, bytes]:
+    async def _content(self, target: bytes) -> tuple[int, str, bytes]:
         if target == b"/metrics":
-            from headrace.frontends.http.exposition import CONTENT_TYPE, render
+            from headrace.frontends.http.exposition import CONTENT_TYPE
 
-            return 200, CONTENT_TYPE, render(self._metrics)
+            return 200, CONTENT_TYPE, await self._scraped()
         if target == b"/healthz":
             return (200, _TEXT, b"ok\n") if self._healthy() else (503, _TEXT, b"not healthy\n")
         if target == b"/ready":
@@ -113,6 +123,25 @@ class Endpoint:
         if target == b"/":
             return 200, _TEXT, b"headrace: /metrics /healthz /ready\n"
         return 404, _TEXT, b"not found\n"
+
+    async def _scraped(self) -> bytes:
+        """Return all numbers. Who asks while others are answered gets what they get."""
+        if self._scrape is None:
+            self._scrape = asyncio.get_running_loop().create_task(self._collect())
+            self._scrape.add_done_callback(self._end_scrape)
+        return await asyncio.shield(self._scrape)
+
+    def _end_scrape(self, _: "asyncio.Task[bytes]") -> None:
+        self._scrape = None
+
+    async def _collect(self) -> bytes:
+        from headrace.frontends.http.exposition import rendered
+
+        pieces = [] if self._process is None else [await self._process()]
+        for piece in rendered(self._metrics):
+            pieces.append(piece)
+            await asyncio.sleep(0)
+        return b"".join(pieces)
 
 
 def _response(code: int, kind: str, body: bytes, *, with_body: bool = True) -> bytes:

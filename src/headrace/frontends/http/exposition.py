@@ -1,62 +1,93 @@
 """A broker's numbers in Prometheus' text format."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
-    SummaryMetricFamily,
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.registry import CollectorRegistry
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector, CollectorRegistry
 
 from headrace.model.errors import ErrorCode
-from headrace.observe.metrics import LABELS_MAX, ApiStats, Gauge, Histogram, Metrics
+from headrace.observe.metrics import ApiStats, Gauge, Histogram, Metrics
 from headrace.wire.kafka.api import ApiKey
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-_QUANTILES = (0.5, 0.99, 0.999)
 
 
-class BrokerCollector:
-    """Turns `Metrics` into Prometheus' families, each time it is asked."""
+def rendered(metrics: Metrics) -> Iterator[bytes]:
+    """Yield the text in pieces, each made in a millisecond or two, some empty.
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield all families."""
-        metrics = self._metrics
-        asked = [(_api_name(key), api) for key, api in enumerate(metrics.apis) if api.requests]
-        yield from _requests(asked)
-        yield from _durations(asked)
-        yield _histogram("headrace_flush_seconds", "Flushes of all files waiting", metrics.flush)
-        yield _histogram("headrace_loop_lag_seconds", "Event loop lateness", metrics.loop_lag)
-        if metrics.store_requests.count:
-            yield _histogram(
-                "headrace_store_request_seconds",
-                "What was asked of the cluster's store, until it was answered",
-                metrics.store_requests,
-            )
-        for name, doc, value in (
-            ("headrace_records_in", "Records appended by clients", metrics.records_in),
-            ("headrace_flush_files", "Files flushed", metrics.flush_files),
-            ("headrace_flush_errors", "Flushes that failed", metrics.flush_errors),
-            ("headrace_malformed", "Connections ended for malformed bytes", metrics.malformed),
-        ):
-            yield CounterMetricFamily(name, doc, value=value)
-        for gauge in metrics.gauges.values():
-            yield _gauge(gauge)
+    For who has other things to do in between.
+    """
+    for slices in metrics.surveys.values():
+        for _ in slices():
+            yield b""
+    for family in _families(metrics):
+        yield text_of(family)
 
 
 def render(metrics: Metrics) -> bytes:
     """Return the whole text."""
+    return b"".join(rendered(metrics))
+
+
+def text_of(*families: Metric) -> bytes:
+    """Return the text of these alone."""
     registry = CollectorRegistry()
-    registry.register(BrokerCollector(metrics))
+    registry.register(_Given(families))
     text: bytes = generate_latest(registry)
     return text
+
+
+class ProcessNumbers:
+    """This process as its kernel sees it, by the names all exporters use."""
+
+    def __init__(self) -> None:
+        self._collector = ProcessCollector(registry=None)
+
+    def text(self) -> bytes:
+        """Read /proc; blocks."""
+        return text_of(*self._collector.collect())
+
+
+class _Given(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families
+
+
+def _families(metrics: Metrics) -> Iterator[Metric]:
+    asked = [(_api_name(key), api) for key, api in enumerate(metrics.apis) if api.requests]
+    yield from _requests(asked)
+    yield _durations(asked)
+    yield _histogram("headrace_flush_seconds", "Flushes of all files waiting", metrics.flush)
+    yield _histogram("headrace_loop_lag_seconds", "Event loop lateness", metrics.loop_lag)
+    if metrics.store_requests.count:
+        yield _histogram(
+            "headrace_store_request_seconds",
+            "What was asked of the cluster's store, until it was answered",
+            metrics.store_requests,
+        )
+    for name, doc, value in (
+        ("headrace_records_in", "Records appended by clients", metrics.records_in),
+        ("headrace_flush_files", "Files flushed", metrics.flush_files),
+        ("headrace_flush_errors", "Flushes that failed", metrics.flush_errors),
+        (
+            "headrace_connections_malformed",
+            "Connections ended for malformed bytes",
+            metrics.malformed,
+        ),
+    ):
+        yield CounterMetricFamily(name, doc, value=value)
+    for gauge in list(metrics.gauges.values()):
+        yield _gauge(gauge)
 
 
 def _api_name(key: int) -> str:
@@ -71,8 +102,8 @@ def _requests(asked: list[tuple[str, ApiStats]]) -> Iterator[Metric]:
     errors = CounterMetricFamily(
         "headrace_errors", "Error codes in answers", labels=["api", "error"]
     )
-    bytes_in = CounterMetricFamily("headrace_bytes_in", "Bytes of requests", labels=["api"])
-    bytes_out = CounterMetricFamily("headrace_bytes_out", "Bytes of answers", labels=["api"])
+    bytes_in = CounterMetricFamily("headrace_request_bytes", "Bytes of requests", labels=["api"])
+    bytes_out = CounterMetricFamily("headrace_response_bytes", "Bytes of answers", labels=["api"])
     for name, stats in asked:
         requests.add_metric([name], stats.requests)
         bytes_in.add_metric([name], stats.bytes_in)
@@ -89,31 +120,32 @@ def _error_name(code: int) -> str:
         return str(code)
 
 
-def _durations(asked: list[tuple[str, ApiStats]]) -> Iterator[Metric]:
-    quantiles = GaugeMetricFamily(
-        "headrace_request_seconds_quantile",
-        "Request durations since the start, error at most 25 %",
-        labels=["api", "quantile"],
-    )
-    summary = SummaryMetricFamily(
-        "headrace_request_seconds", "From a request's arrival to its answer", labels=["api"]
+def _durations(asked: list[tuple[str, ApiStats]]) -> Metric:
+    family = HistogramMetricFamily(
+        "headrace_request_seconds",
+        "From a request's arrival to its answer, waits that it asked for included; of the APIs"
+        " asked most a sample, so its count is not theirs",
+        labels=["api"],
     )
     for name, stats in asked:
-        summary.add_metric([name], stats.latency.count, stats.latency.seconds)
-        for share in _QUANTILES:
-            quantiles.add_metric([name, f"{share:g}"], stats.latency.quantile(share))
-    yield from (summary, quantiles)
+        if stats.latency.count:
+            family.add_metric([name], _buckets(stats.latency), stats.latency.seconds)
+    return family
 
 
 def _histogram(name: str, doc: str, histogram: Histogram) -> Metric:
     family = HistogramMetricFamily(name, doc)
-    buckets = [(f"{bound:g}", float(count)) for bound, count in histogram.cumulative()]
-    family.add_metric([], [*buckets, ("+Inf", float(histogram.count))], histogram.seconds)
+    family.add_metric([], _buckets(histogram), histogram.seconds)
     return family
 
 
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
+    bounded = [(f"{bound:g}", float(count)) for bound, count in histogram.cumulative()]
+    return [*bounded, ("+Inf", float(histogram.count))]
+
+
 def _gauge(gauge: Gauge) -> Metric:
-    """Return a gauge's family; of many labels only the first `LABELS_MAX` by name."""
+    """Return a gauge's family; of many labels only the first `labels_max` by name."""
     kind = CounterMetricFamily if gauge.counter else GaugeMetricFamily
     value = gauge.read()
     if not isinstance(value, Mapping):
@@ -121,7 +153,7 @@ def _gauge(gauge: Gauge) -> Metric:
         return family
     names = [gauge.label or "name"] if isinstance(gauge.label, str) else list(gauge.label)
     labelled = kind(gauge.name, gauge.doc, labels=names)
-    for label, number in sorted(value.items())[:LABELS_MAX]:
+    for label, number in sorted(value.items())[: gauge.labels_max]:
         labelled.add_metric([label] if isinstance(label, str) else list(label), number)
     found: Metric = labelled
     return found

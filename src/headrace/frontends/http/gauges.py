@@ -1,29 +1,47 @@
 """What is looked up in a broker only when somebody asks for metrics."""
 
-from collections.abc import Callable, Mapping, Sized
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from headrace import __version__
 from headrace.frontends.http import coordinator_gauges
+from headrace.frontends.http.surveys import GroupLags, LogSizes
 from headrace.model.errors import ApiError
 from headrace.model.nouns import OFFSETS_TOPIC
+from headrace.observe.metrics import TopicTraffic
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
     from headrace.coordination.coordinators import Coordinators
     from headrace.log.compaction.cleaner import LogCleaner
+    from headrace.net.table import ConnectionTable
     from headrace.observe.metrics import Metrics
 
 
-def register(broker: "Broker", coordinators: "Coordinators", connections: Sized) -> None:
-    """Add the gauges of `broker` and its open `connections` to its metrics."""
+def register(broker: "Broker", coordinators: "Coordinators") -> None:
+    """Add the gauges of `broker` to its metrics."""
     metrics = broker.metrics
-    metrics.gauge("headrace_connections", "Open connections", lambda: len(connections))
+    python = "{}.{}.{}".format(*sys.version_info)
+    _info(
+        metrics, "build", "which version runs, on which Python", version=__version__, python=python
+    )
+    _info(
+        metrics,
+        "broker",
+        "which broker of which cluster this is",
+        broker_id=str(broker.broker_id),
+        cluster_id=broker.cluster_id,
+    )
     metrics.gauge("headrace_partitions", "Partitions led", lambda: len(broker.partitions))
     metrics.gauge("headrace_topics", "Topics in the cluster", lambda: len(broker.image.topics))
     metrics.gauge(
         "headrace_groups", "Consumer groups coordinated", lambda: _groups(broker, coordinators)
     )
-    metrics.gauge("headrace_log_bytes", "Bytes on disk", lambda: _log_bytes(broker), label="topic")
+    _register_topics(broker)
+    _register_lags(broker, coordinators)
     register_clients(broker)
     coordinator_gauges.register(broker, coordinators)
     metrics.gauge(
@@ -50,6 +68,31 @@ def register(broker: "Broker", coordinators: "Coordinators", connections: Sized)
     )
 
 
+def _info(metrics: "Metrics", name: str, doc: str, **labels: str) -> None:
+    always: dict[tuple[str, ...], float] = {tuple(labels.values()): 1}
+    metrics.gauge(f"headrace_{name}_info", f"1; {doc}", lambda: always, label=tuple(labels))
+
+
+def register_connections(
+    metrics: "Metrics", table: "ConnectionTable", listeners: Sequence[str]
+) -> None:
+    """Add the connections of `table`, by the names of the `listeners` that there are."""
+    none = dict.fromkeys(listeners, 0)
+    metrics.gauge(
+        "headrace_connections",
+        "Open connections",
+        lambda: none | Counter(table.listeners()),
+        label="listener",
+    )
+    for name, doc, read in (
+        ("accepted", "Connections let in", lambda: table.accepted),
+        ("refused", "Connections that a limit or a rate refused", lambda: table.refused),
+        ("dropped", "Connections ended because they stood still", lambda: table.dropped),
+        ("blocked", "Connections not read for a while: too much unanswered", lambda: table.blocked),
+    ):
+        metrics.gauge(f"headrace_connections_{name}_total", doc, read, counter=True)
+
+
 def register_clients(broker: "Broker") -> None:
     """Add what clients push of themselves, and how often quotas have them wait."""
     metrics = broker.metrics
@@ -58,6 +101,7 @@ def register_clients(broker: "Broker") -> None:
         "What clients push of themselves (KIP-714); sums since they were first pushed",
         broker.telemetry.series,
         label=("metric", "client_id", "attributes"),
+        labels_max=None,
     )
     metrics.gauge(
         "headrace_client_metrics_dropped_total",
@@ -110,12 +154,72 @@ def _groups(broker: "Broker", coordinators: "Coordinators") -> float:
         return float("nan")
 
 
-def _log_bytes(broker: "Broker") -> Mapping[str, float]:
-    """Return the bytes of logs by topic: partitions are too many for labels."""
-    found: dict[str, float] = {}
-    for directory in broker.directories:
-        if directory.fenced:
-            continue
-        for key, size in directory.sizes().items():
-            found[key.topic] = found.get(key.topic, 0) + size
-    return found
+def _register_topics(broker: "Broker") -> None:
+    metrics, sizes = broker.metrics, LogSizes(broker)
+    metrics.survey("log sizes", sizes.slices)
+
+    def listed() -> list[str]:
+        """Return the topics that are told of: the first opened, so that none comes and goes."""
+        return list(islice(metrics.topics, broker.config.metrics_topics_max))
+
+    def counter(name: str, doc: str, read: Callable[[TopicTraffic], int]) -> None:
+        def by_topic() -> dict[str, float]:
+            traffic = metrics.topics
+            return {name: read(traffic[name]) for name in listed() if name in traffic}
+
+        metrics.gauge(
+            f"headrace_topic_{name}_total",
+            doc,
+            by_topic,
+            label="topic",
+            counter=True,
+            labels_max=None,
+        )
+
+    counter("records_in", "Records appended by clients", lambda topic: topic.records_in)
+    counter("bytes_in", "Bytes of batches appended by clients", lambda topic: topic.bytes_in)
+    counter("bytes_out", "Bytes of batches given to consumers", lambda topic: topic.bytes_out)
+    counter(
+        "replication_bytes_out",
+        "Bytes of batches given to followers",
+        lambda topic: topic.replica_bytes_out,
+    )
+    metrics.gauge(
+        "headrace_log_bytes",
+        "Bytes on disk",
+        lambda: {name: sizes.by_topic.get(name, 0) for name in listed()},
+        label="topic",
+        labels_max=None,
+    )
+    metrics.gauge(
+        "headrace_logs_bytes", "Bytes on disk, of all topics", lambda: sum(sizes.by_topic.values())
+    )
+    metrics.gauge(
+        "headrace_topics_unlisted",
+        "Topics with replicas here beyond metrics.topics.max: they have no numbers of their own",
+        lambda: max(len(metrics.topics) - broker.config.metrics_topics_max, 0),
+    )
+
+
+def _register_lags(broker: "Broker", coordinators: "Coordinators") -> None:
+    lags = GroupLags(broker, coordinators, lambda: broker.config.metrics_group_lags_max)
+    metrics = broker.metrics
+    metrics.survey("group lags", lags.slices)
+    metrics.gauge(
+        "headrace_group_lag_records",
+        "Records between what a group coordinated here has committed and the high watermark",
+        lambda: lags.records,
+        label=("group", "topic"),
+        labels_max=None,
+    )
+    metrics.gauge(
+        "headrace_group_lags_unlisted",
+        "Pairs of a group and a topic beyond metrics.group.lags.max: their lag is not told",
+        lambda: lags.unlisted,
+    )
+    metrics.gauge(
+        "headrace_group_partitions_unknown",
+        "Partitions with offsets of groups coordinated here and no replica here: their lag is not"
+        " counted",
+        lambda: lags.partitions_unknown,
+    )

@@ -2,14 +2,10 @@
 
 from typing import TYPE_CHECKING, Protocol
 
-from headrace.broker.metadata_image import NO_LEADER
+from headrace.frontends.http.surveys import ReplicaSurvey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from headrace.broker.broker import Broker
-    from headrace.broker.leader_term import LeaderTerm
-    from headrace.broker.partition import Partition
     from headrace.cluster.controller_port import ControllerPort
     from headrace.observe.metrics import Metrics
     from headrace.ports.store import Store
@@ -42,29 +38,27 @@ class Session(Protocol):
 def register(broker: "Broker") -> None:
     """Add the gauges of the replicas to the broker's metrics."""
     metrics = broker.metrics
+    survey = ReplicaSurvey(broker)
+    metrics.survey("replicas", survey.slices)
     metrics.gauge(
         "headrace_partitions_under_replicated",
         "Partitions led here of which some replica is not in sync",
-        lambda: sum(len(term.in_sync) < len(term.assigned) for term in _terms(broker)),
+        lambda: survey.under_replicated,
     )
     metrics.gauge(
         "headrace_partitions_under_min_isr",
         "Partitions led here with fewer in-sync replicas than min.insync.replicas",
-        lambda: sum(term.too_few_in_sync for term in _terms(broker)),
+        lambda: survey.under_min_isr,
     )
     metrics.gauge(
         "headrace_partitions_at_min_isr",
         "Partitions led here with as many in-sync replicas as min.insync.replicas, and no more",
-        lambda: sum(len(term.in_sync) == term.in_sync_needed for term in _terms(broker)),
+        lambda: survey.at_min_isr,
     )
     metrics.gauge(
         "headrace_partitions_offline",
         "Partitions of the cluster that have no leader",
-        lambda: sum(
-            partition.leader == NO_LEADER
-            for topic in broker.image.topics.values()
-            for partition in topic.partitions
-        ),
+        lambda: survey.offline,
     )
     metrics.gauge(
         "headrace_unclean_elections_total",
@@ -75,12 +69,12 @@ def register(broker: "Broker") -> None:
     metrics.gauge(
         "headrace_followers_lag_max_messages",
         "How far a replica of a partition led here ends before its leader does, at most",
-        lambda: max((term.lag_max() for term in _terms(broker)), default=0),
+        lambda: survey.followers_lag_max,
     )
     metrics.gauge(
         "headrace_replica_lag_max_messages",
         "How far a replica here lags behind what its leader has said to be committed, at most",
-        lambda: max((_lag(partition) for partition in broker.followed.values()), default=0),
+        lambda: survey.replica_lag_max,
     )
     sides = {"leader": broker.throttles.leader, "follower": broker.throttles.follower}
     metrics.gauge(
@@ -151,16 +145,3 @@ def register_keeper(broker: "Broker", keeper: "IsrKeeper") -> None:
         lambda: keeper.expands,
         counter=True,
     )
-
-
-def _lag(partition: "Partition") -> int:
-    follower = partition.role.follower
-    if follower is None:
-        return 0
-    return max(follower.leader_high_watermark - partition.log.end_offset, 0)
-
-
-def _terms(broker: "Broker") -> "Iterator[LeaderTerm]":
-    for partition in broker.partitions.values():
-        if partition.role.term is not None:
-            yield partition.role.term

@@ -48,7 +48,7 @@ _KEY_AT = 5
 """The lower byte of an API key, behind the frame's length."""
 _unpack_head = struct.Struct(">iih").unpack_from
 _LATENCY_SAMPLE_MASK = 15
-"""One request in sixteen is timed: a histogram for each would cost more than a heartbeat does."""
+"""One hot request in sixteen is timed: timing each would cost more than a heartbeat does."""
 _NOT_TIMED = -1.0
 
 
@@ -227,7 +227,7 @@ class KafkaSession:
                 stats.requests -= 1
                 raise InTurn
             if not route.hot:
-                return self._cold(route, correlation_id, frame[at:], began)
+                return self._cold(route, correlation_id, frame[at:])
         context = self._context
         context.api_key = route.key
         context.version = route.version
@@ -299,10 +299,9 @@ class KafkaSession:
             raise Malformed(f"{name} v{header.version} before authentication")
         raise Malformed(f"{name} v{header.version} is not served")
 
-    def _cold(
-        self, route: Route, correlation_id: int, body: memoryview, began: float
-    ) -> Body | Pending:
+    def _cold(self, route: Route, correlation_id: int, body: memoryview) -> Body | Pending:
         shared = self._context
+        began = self._pass.now()  # each of them: they are few, and cost more than that
         context = RequestContext(
             broker=shared.broker,
             coordinators=shared.coordinators,

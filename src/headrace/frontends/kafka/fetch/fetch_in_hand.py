@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.frontends.kafka.connection.hot_state import Shared
     from headrace.frontends.kafka.connection.throttle import Throttle
+    from headrace.observe.metrics import TopicTraffic
     from headrace.ports.file_ranges import Part
     from headrace.security.identity import Identity
 
@@ -321,9 +322,12 @@ class FetchInHand:
             if wait_ms:  # nothing is given, and the session stays as the client knows it
                 session_id = 0 if session is None else session.session_id
                 return encode_response(self.version, FetchResponse(wait_ms, 0, session_id, []))
+        self._count_given()
         by_topic: dict[str | bytes, list[FetchedPartition]] = {}
         for entry in in_turn(self.results):
             result = self.results[entry]
+            if result.error_code:
+                self.broker.metrics.api(ApiKey.FETCH).failed(result.error_code)
             if session is not None:
                 if self.incremental and not entry.has_news(result):
                     continue
@@ -337,3 +341,12 @@ class FetchInHand:
         ]
         session_id = 0 if session is None else session.session_id
         return encode_response(self.version, FetchResponse(0, 0, session_id, topics))
+
+    def _count_given(self) -> None:
+        for entry, partition in self.looked:
+            result = self.results.get(entry)
+            if result is not None and result.records:
+                self._count(partition.traffic, len(result.records))
+
+    def _count(self, traffic: "TopicTraffic", size: int) -> None:
+        traffic.bytes_out += size

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.frontends.kafka.connection.handler import Answer
     from headrace.frontends.kafka.fetch.wanted_partitions import Key, WantedPartition
+    from headrace.observe.metrics import TopicTraffic
     from headrace.ports.file_ranges import Part
     from headrace.wire.kafka.hot.fetch import FetchRequest
 
@@ -132,6 +133,9 @@ class FollowersFetch(FetchInHand):
             given = (self.results[entry] for entry in self._throttled if entry in self.results)
             self.broker.throttles.leader.count(sum(len(result.records or b"") for result in given))
         return super()._encode()
+
+    def _count(self, traffic: "TopicTraffic", size: int) -> None:
+        traffic.replica_bytes_out += size
 
     def _note(self, entry: "WantedPartition", partition: "Partition", term: "LeaderTerm") -> None:
         """Note where the follower was when it asked."""

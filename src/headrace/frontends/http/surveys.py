@@ -1,0 +1,162 @@
+"""Numbers for which all partitions are gone through, or all that groups have committed.
+
+Of a broker with ten thousand partitions a look at all takes tens of milliseconds: it is taken in
+slices, between which the loop does what else there is (`Metrics.surveys`).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from headrace.broker.metadata_image import NO_LEADER
+from headrace.model.nouns import OFFSETS_TOPIC
+
+if TYPE_CHECKING:
+    from headrace.broker.broker import Broker
+    from headrace.broker.partition import Partition
+    from headrace.coordination.coordinators import Coordinators
+    from headrace.coordination.groups.committed_offsets import ByTopic
+
+T = TypeVar("T")
+SLICE_PARTITIONS = 200
+"""Partitions gone through between two turns of the loop: a third of a millisecond."""
+
+
+class ReplicaSurvey:
+    """How the replicas are that are led and followed here, and the cluster's partitions."""
+
+    def __init__(self, broker: "Broker") -> None:
+        """Nothing is known before the first look."""
+        self._broker = broker
+        self.under_replicated = 0
+        self.under_min_isr = 0
+        self.at_min_isr = 0
+        self.offline = 0
+        self.followers_lag_max = 0
+        self.replica_lag_max = 0
+
+    def slices(self) -> Iterator[None]:
+        """Look at all partitions, a slice at each step; the numbers change with the last."""
+        found = ReplicaSurvey(self._broker)
+        for partition in sliced(self._broker.partitions.values()):
+            if partition is None:
+                yield
+            else:
+                found._add_led(partition)
+        for partition in sliced(self._broker.followed.values()):
+            if partition is None:
+                yield
+            else:
+                found.replica_lag_max = max(found.replica_lag_max, _lag(partition))
+        looked = 0
+        for topic in list(self._broker.image.topics.values()):
+            found.offline += sum(there.leader == NO_LEADER for there in topic.partitions)
+            looked += len(topic.partitions)
+            if looked >= SLICE_PARTITIONS:
+                looked = 0
+                yield
+        self.__dict__.update(found.__dict__)
+
+    def _add_led(self, partition: "Partition") -> None:
+        term = partition.role.term
+        if term is None:
+            return
+        in_sync, needed = len(term.in_sync), term.in_sync_needed
+        self.under_replicated += in_sync < len(term.assigned)
+        self.under_min_isr += term.too_few_in_sync
+        self.at_min_isr += in_sync == needed
+        self.followers_lag_max = max(self.followers_lag_max, term.lag_max())
+
+
+class LogSizes:
+    """The bytes of logs by topic: partitions are too many for labels."""
+
+    def __init__(self, broker: "Broker") -> None:
+        """Nothing is known before the first look."""
+        self._broker = broker
+        self.by_topic: dict[str, float] = {}
+
+    def slices(self) -> Iterator[None]:
+        """Add up the segments of all logs, a slice at each step."""
+        found: dict[str, float] = {}
+        for directory in self._broker.directories:
+            if directory.fenced:
+                continue
+            for at in sliced(directory.logs.items()):
+                if at is None:
+                    yield
+                    continue
+                key, log = at
+                size = sum(segment.size for segment in log.segments)
+                found[key.topic] = found.get(key.topic, 0) + size
+        self.by_topic = found
+
+
+class GroupLags:
+    """How far groups coordinated here are behind the records that they may read."""
+
+    def __init__(
+        self, broker: "Broker", coordinators: "Coordinators", series_max: Callable[[], int]
+    ) -> None:
+        """`series_max`: pairs of a group and a topic that are told at most."""
+        self._broker = broker
+        self._coordinators = coordinators
+        self._series_max = series_max
+        self.records: dict[tuple[str, ...], float] = {}
+        """By group and topic: records between what was committed and the high watermark."""
+        self.unlisted = 0
+        """Pairs of a group and a topic beyond the limit."""
+        self.partitions_unknown = 0
+        """Partitions with a committed offset of which this broker has no replica."""
+
+    def slices(self) -> Iterator[None]:
+        """Look at all committed offsets of groups coordinated here, a slice at each step."""
+        found = GroupLags(self._broker, self._coordinators, self._series_max)
+        looked = 0
+        for group, by_topic in self._groups():
+            for topic, partitions in list(by_topic.items()):
+                listed = len(found.records) < self._series_max()
+                if not listed:
+                    found.unlisted += 1
+                lag = 0
+                for index, committed in list(partitions.items()) if listed else ():
+                    lag += found._lag(topic, index, committed.offset)
+                    looked += 1
+                    if looked % SLICE_PARTITIONS == 0:
+                        yield
+                if listed:
+                    found.records[group, topic] = lag
+                elif found.unlisted % SLICE_PARTITIONS == 0:
+                    yield
+        self.__dict__.update(found.__dict__)
+
+    def _groups(self) -> "Iterator[tuple[str, ByTopic]]":
+        if OFFSETS_TOPIC not in self._broker.image.topics:
+            return  # nobody has asked for a group: nor is their code loaded
+        from headrace.coordination.runtime.shard import ShardState
+
+        for shard in self._coordinators.groups.led:
+            if shard.state is ShardState.ACTIVE:
+                yield from list(shard.context.offsets.by_group.items())
+
+    def _lag(self, topic: str, index: int, committed: int) -> int:
+        broker, at = self._broker, (topic, index)
+        partition = broker.partitions.get(at) or broker.followed.get(at)
+        if partition is None:
+            self.partitions_unknown += 1
+            return 0
+        return max(partition.high_watermark - committed, 0)
+
+
+def sliced(things: Iterable[T]) -> Iterator[T | None]:
+    """Yield what is there now, and None after every slice of it."""
+    for number, thing in enumerate(list(things), 1):
+        yield thing
+        if number % SLICE_PARTITIONS == 0:
+            yield None
+
+
+def _lag(partition: "Partition") -> int:
+    follower = partition.role.follower
+    if follower is None:
+        return 0
+    return max(follower.leader_high_watermark - partition.log.end_offset, 0)

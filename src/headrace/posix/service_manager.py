@@ -1,0 +1,78 @@
+"""What a service manager such as systemd is told: that the broker is ready, stops, and is alive.
+
+The protocol of sd_notify(3): datagrams of `NAME=value` lines to the socket NOTIFY_SOCKET names.
+"""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import MutableMapping
+
+log = logging.getLogger(__name__)
+
+
+class ServiceManager:
+    """The one that started this process. Used on the loop."""
+
+    def __init__(self, environ: MutableMapping[str, str]) -> None:
+        """Take the manager's words out of `environ`: processes of ours are not to speak for us."""
+        address = environ.pop("NOTIFY_SOCKET", "")
+        self._address = f"\0{address[1:]}" if address.startswith("@") else address
+        self.alive_seconds = _alive_seconds(environ)
+        """How often it wants to hear that the process is alive, None where it does not ask."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._socket: socket.socket | None = None
+
+    def ready(self, status: str) -> None:
+        """Say that requests are taken from now on, and keep saying that the loop turns."""
+        self._tell(f"READY=1\nSTATUS={status}")
+        if self.alive_seconds is not None:
+            self._stay_alive(self.alive_seconds)
+
+    def stopping(self) -> None:
+        """Say that the process has begun to end."""
+        self._tell("STOPPING=1")
+
+    def close(self) -> None:
+        """Say nothing any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _stay_alive(self, seconds: float) -> None:
+        # By the loop's own timer: a loop that stands still says nothing.
+        self._tell("WATCHDOG=1")
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds, self._stay_alive, seconds)
+
+    def _tell(self, text: str) -> None:
+        if not self._address:
+            return
+        try:
+            if self._socket is None:
+                self._socket = socket.socket(
+                    socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
+                )
+            self._socket.sendto(text.encode(), socket.MSG_DONTWAIT, self._address)
+        except BlockingIOError:
+            return  # its queue is full: it will hear the next one
+        except OSError as problem:
+            log.warning(
+                "the service manager at NOTIFY_SOCKET=%s is told nothing any more (%s): if it waits"
+                " for this broker to be ready, set Type=simple or mend the socket",
+                self._address.replace("\0", "@"), (problem.strerror or str(problem)).lower(),
+            )  # fmt: skip
+            self._address = ""
+
+
+def _alive_seconds(environ: MutableMapping[str, str]) -> float | None:
+    """Return half of what the manager waits at most, as sd_watchdog_enabled(3) advises."""
+    microseconds, process = environ.pop("WATCHDOG_USEC", ""), environ.pop("WATCHDOG_PID", "")
+    if not microseconds.isdigit() or int(microseconds) == 0:
+        return None
+    if process and process != str(os.getpid()):
+        return None
+    return int(microseconds) / 2e6
