@@ -1,6 +1,7 @@
 """What a checkpoint holds: it survives, older releases' are read, another source's are refused."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,12 @@ ONE, TWO = TopicPartition("b", 10), TopicPartition("a", 2)
 
 
 def test_a_position_survives_json_and_always_reads_the_same() -> None:
-    more = {"cluster": "c", "parts": {ONE: 3}, "skipped": {TWO: (4, 7)}, "earliest": True}
+    more: dict[str, Any] = {
+        "cluster": "c",
+        "parts": {ONE: 3},
+        "skipped": {TWO: (4, 7)},
+        "earliest": True,
+    }
     position = Position("h:1", {ONE: 5, TWO: 7}, "g", {"b": "id"}, {TWO: 0}, **more)
     said = json.dumps(position.to_json())
     assert Position.of_json(json.loads(said)) == position

@@ -91,9 +91,9 @@ def test_ours_are_taken_beside_the_connectors() -> None:
     assert parsed.fetching.read_committed
     assert parsed.splitting.max_bytes == 9
     every = {"startingTimestamp": "1", "startingTimestampOn": "everyStart"}
-    assert parse(streaming=True, **every).start_by_time_always
+    assert parse_options(ONE | every, streaming=True).start_by_time_always
     assert not parse(streaming=True, startingTimestamp="1").start_by_time_always
-    assert parse(**every).ignored == ("startingTimestampOn",)
+    assert parse_options(ONE | every, streaming=False).ignored == ("startingTimestampOn",)
 
 
 @pytest.mark.parametrize(
