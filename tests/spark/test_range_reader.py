@@ -1,6 +1,7 @@
 """One task's reading, without Spark: connections kept, what is loss and what only looks like it."""
 
 import logging
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,16 +9,17 @@ from typing import Any
 import pytest
 
 from headrace.client.offsets import EARLIEST
-from headrace.client.sync import FetchConnection, Fetched, connect, run
+from headrace.client.sync import FetchConnection, Fetched, Wanted, connect, run
 from headrace.client.transport import Address
 from headrace.model.errors import ErrorCode
+from headrace.record.batch import Record
 from headrace.spark import read
 from headrace.spark.cluster import Cluster
 from headrace.spark.connections import FetchConnections, kept_connections
 from headrace.spark.errors import DataLossError, SourceError
 from headrace.spark.options import Fetching, Options, parse_options
 from headrace.spark.read import RangePartition, RangeReader
-from tests.spark.kit import Topics
+from tests.spark.kit import TIME_MS, Topics
 
 COLUMNS = ("offset", "value")
 
@@ -248,3 +250,31 @@ def test_a_look_at_records_tells_what_they_weigh(topics: Topics) -> None:
         weights = cluster.record_bytes(begin, view)
     assert 2 < weights[view.partitions()[0]] < 200
     assert weights[view.partitions()[1]] == 1.0
+
+
+def test_a_small_range_is_not_fetched_with_all_that_lies_behind_it(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = topics.create()
+    values = [
+        Record(0, TIME_MS, None, random.Random(number).randbytes(900)) for number in range(50)
+    ]
+    for _ in range(20):
+        topics.append(topic, 0, values)
+    asked: list[int] = []
+    send = FetchConnection.send
+
+    def noted(connection: FetchConnection, wanted: Sequence[Wanted], **more: Any) -> None:
+        asked.append(wanted[0].max_bytes)
+        send(connection, wanted, **more)
+
+    monkeypatch.setattr(FetchConnection, "send", noted)
+    assert offsets(task(topics, topic, 0, 100)) == list(range(100))
+    assert sum(asked) < 300_000
+    del asked[:]
+    assert offsets(task(topics, topic, 0, 1000)) == list(range(1000))
+    assert len(asked) <= 4  # the first shows what an offset weighs
+    small = Fetching(partition_bytes=100_000)
+    del asked[:]
+    assert offsets(task(topics, topic, 0, 1000, fetching=small)) == list(range(1000))
+    assert max(asked) == 100_000
