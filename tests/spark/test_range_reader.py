@@ -77,8 +77,8 @@ def test_a_connection_that_the_broker_closed_is_not_used_again(topics: Topics) -
     connections.give_back(first)
     assert connections.take(place, "c", 7.0) is first
     assert first.timeout_seconds == 7.0
-    first._socket.shutdown(2)
     connections.give_back(first)
+    first._socket.shutdown(2)
     second = connections.take(place, "c", 5.0)
     assert second is not first
     assert first.closed

@@ -31,6 +31,7 @@ Skipped = dict[TopicPartition, tuple[int, int]]
 """Ranges of offsets, the end exclusive."""
 T = TypeVar("T")
 _ID_BYTES = 16
+_SHOWN_CHARACTERS = 200
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,11 @@ class Position:
                 earliest=bool(about.get("earliest", False)),
             )
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise SourceError(f"the checkpoint holds no offsets of this source: {said!r}") from None
+            shown = str(said)[:_SHOWN_CHARACTERS]
+            raise SourceError(
+                f"the checkpoint holds no offsets of this source: {shown}; give the query a new "
+                "checkpointLocation, and startingOffsets to go on where another source stopped"
+            ) from None
 
 
 def nested(by_partition: Mapping[TopicPartition, T]) -> dict[str, dict[str, T]]:
