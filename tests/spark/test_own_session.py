@@ -13,6 +13,7 @@ from headrace.model.nouns import TopicPartition
 from headrace.spark import register
 from headrace.spark.errors import SourceError
 from headrace.spark.listener import attach
+from headrace.spark.python import worker_python
 from tests.spark.kit import Topics
 from tests.spark.waiting import eventually
 
@@ -117,14 +118,15 @@ def test_a_python_that_was_chosen_and_a_clusters_stay(
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     if variable is not None:
         monkeypatch.setenv("PYSPARK_PYTHON", variable)
-    before, registered = context.pythonExec, []
+    before = context.pythonExec
+    registered: list[Any] = []
     spark: Any = SimpleNamespace(
         _jsparkSession=None,
         sparkContext=context,
         dataSource=SimpleNamespace(register=registered.append),
     )
     register.register(spark, listened=True)
-    assert (context.pythonExec == register.worker_python()) is ours
+    assert (context.pythonExec == worker_python()) is ours
     assert ours or context.pythonExec == before
     assert [source.name() for source in registered] == ["headrace"]
 
@@ -141,7 +143,7 @@ def test_an_import_chooses_no_python_where_spark_started_this_one(
     assert "PYSPARK_PYTHON" not in os.environ
     monkeypatch.delenv(started_by_spark)
     register.prepare()
-    assert os.environ["PYSPARK_PYTHON"] == register.worker_python()
+    assert os.environ["PYSPARK_PYTHON"] == worker_python()
     monkeypatch.setenv("PYSPARK_PYTHON", "python9")
     register.prepare()
     assert os.environ["PYSPARK_PYTHON"] == "python9"

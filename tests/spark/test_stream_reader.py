@@ -13,7 +13,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from headrace.client.client import Client
 from headrace.client.metadata import Metadata
 from headrace.model.nouns import TopicPartition
-from headrace.spark import stream_reader
 from headrace.spark.batch_reader import BatchReader
 from headrace.spark.columns import row_schema
 from headrace.spark.errors import DataLossError, SourceError
@@ -43,7 +42,7 @@ class Readers:
         self.topics = topics
         self.made: list[StreamReader] = []
 
-    def start(self, topic: str, *, commits: bool = True, **options: str) -> StreamReader:
+    def start(self, topic: str, *, commits: bool = True, **options: Any) -> StreamReader:
         named = {"kafka.bootstrap.servers": self.topics.bootstrap, "subscribe": topic}
         named |= {"startingOffsets": "earliest"}
         options = {name.replace("__", "."): value for name, value in options.items()}
@@ -165,7 +164,7 @@ def test_a_trigger_reads_the_metadata_once(
 ) -> None:
     topic = topics.create()
     topics.number(topic, 0, 0, 100)
-    reader = readers.start(topic, maxBytesPerTrigger="100", commits=False)  # type: ignore[arg-type]
+    reader = readers.start(topic, maxBytesPerTrigger="100", commits=False)
     start = reader.initialOffset()
     reads = 0
     fetch = Client._fetch_metadata
@@ -194,7 +193,7 @@ def test_a_batch_waits_for_the_least_of_offsets_but_not_for_ever(
     assert reader.latestOffset(start, limit) == start
     assert reader.latestOffset(start, ALL) != start  # Trigger.Once
     started = time.monotonic()
-    monkeypatch.setattr(stream_reader.time, "monotonic", lambda: started + 3601)
+    monkeypatch.setattr("headrace.spark.stream_reader.time.monotonic", lambda: started + 3601)
     assert reader.latestOffset(start, limit)["offsets"] == {topic: {"0": 10}}
     monkeypatch.undo()
     topics.number(topic, 0, 10, 10)

@@ -19,8 +19,9 @@ from headrace.client.sync import FetchConnection, Fetched, Wanted, connect, run
 from headrace.client.transport import Address, ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.record.batch import iterate, next_offset
+from headrace.record.batch import next_offset
 from headrace.record.compression import CorruptBatch
+from headrace.record.last_batch import last_header
 from headrace.spark.connections import kept_connections
 from headrace.spark.errors import DataLossError, SourceError
 from headrace.spark.options import Fetching
@@ -266,13 +267,11 @@ class RangeReader:
 
 def _following(fetched: Fetched, position: int) -> int:
     """Return the offset after the last whole batch of an answer; `position` where there is none."""
-    following = position
     try:
-        for _, header in iterate(fetched.records):
-            following = next_offset(header)
+        header = last_header(fetched.records)
     except CorruptBatch as error:
         raise SourceError(f"{fetched.topic}-{fetched.partition}: {error}") from error
-    return max(following, position)
+    return position if header is None else max(next_offset(header), position)
 
 
 def _warn_of_corruption(error: CorruptBatch) -> None:
