@@ -61,6 +61,10 @@ sim: setup-dev ## Three brokers in one process, their order drawn from SEED=: th
 mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SEED=): does the suite notice?
 	@$(PY) -m tests.mutants --drawn $(or $(DRAWN),200) --seed $(or $(SEED),1) $(ARGS)
 
+.PHONY: spark-test
+spark-test: setup-dev ## All Spark tests, on real Spark sessions, the slow ones too
+	@$(PY) -m pytest $(or $(ARGS),tests/spark)
+
 .PHONY: compat
 compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node clients, Streams (Maven, Go, npm)
 	@failed=0; \
@@ -90,6 +94,10 @@ chaos: setup-dev ## Exactly-once copies while one broker, then three on ZooKeepe
 .PHONY: bench
 bench: setup-dev ## One table of figures; PEER=kafka or PEER=<another checkout>: beside us in turn
 	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)
+
+.PHONY: bench-spark
+bench-spark: setup-dev ## Spark: rows/s of a scan, milliseconds of micro-batches beside an empty Python source's
+	@$(PY) -m bench.spark_table $(ARGS)
 
 .PHONY: docs
 docs: setup-dev ## Write the generated references in docs/ anew

@@ -4,6 +4,7 @@ Spark imports every `pyspark_*` package to look for sources, and one import that
 them: so only pyspark is imported here, and what is missing is said when the source is used.
 """
 
+import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 class DefaultSource(DataSource):
     """`spark.read.format("headrace")`, `spark.readStream.format("headrace")`."""
 
+    listened = False
+
     @classmethod
     def name(cls) -> str:
         """Return what `format` is given."""
@@ -25,10 +28,13 @@ class DefaultSource(DataSource):
             from headrace.spark.source import HeadraceSource
         except ImportError as error:
             raise ImportError(
-                f'the headrace source needs {error.name}: pip install "headrace[spark]" '
-                "for the Python that Spark runs (see PYSPARK_PYTHON)"
+                f'the headrace source needs {error.name}: pip install "headrace[spark]" for the '
+                f"Python that Spark runs ({sys.executable}), or import headrace.spark before the "
+                "session starts, or call headrace.spark.attach(spark), to run the program's own"
             ) from error
-        return HeadraceSource(self.options)
+        source = HeadraceSource(self.options)
+        source.listened = self.listened
+        return source
 
     def schema(self) -> "StructType | str":
         """Return the row of Spark's own Kafka connector."""
@@ -41,3 +47,9 @@ class DefaultSource(DataSource):
     def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of streams."""
         return self._source().streamReader(schema)
+
+
+class ListenedSource(DefaultSource):
+    """The same in a session in which `headrace.spark.attach` commits what queries have read."""
+
+    listened = True

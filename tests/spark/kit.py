@@ -16,6 +16,7 @@ from headrace.client.calls import HotCall, check
 from headrace.client.groups import committed
 from headrace.client.offsets import EARLIEST, list_offsets
 from headrace.client.sync import connect, run
+from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import Codec, Record, build
 from headrace.wire.kafka.api import ApiKey
@@ -46,6 +47,14 @@ class Topics:
         run(create_topic(self.client, topic, partitions=partitions, configs=configs))
         run(self.client.leaders([topic]))
         return topic
+
+    def created(self, topic: str) -> bool:
+        """Whether it could be made: not while one of that name is being deleted."""
+        try:
+            self.create(name=topic)
+        except ApiError:
+            return False
+        return True
 
     def delete(self, topic: str) -> None:
         run(delete_topic(self.client, topic))

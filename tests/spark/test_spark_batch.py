@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from headrace.arrow.columns import COLUMNS, schema
 from headrace.record.batch import Codec, Record
-from headrace.spark.source import row_schema
+from headrace.spark.columns import row_schema
 from tests.spark.kit import TIME_MS, Topics, values_of
 
 

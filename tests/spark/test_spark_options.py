@@ -8,6 +8,7 @@ from headrace.arrow.columns import COLUMNS
 from headrace.client.offsets import EARLIEST, LATEST
 from headrace.spark.errors import OptionError
 from headrace.spark.options import Options, Strategy, parse_options
+from headrace.spark.plan import Splitting
 
 ONE = {"kafka.bootstrap.servers": "127.0.0.1:9092", "subscribe": "t"}
 
@@ -51,6 +52,48 @@ def test_what_does_nothing_here_is_told_not_refused() -> None:
     assert parse(kafka__session__timeout__ms="1").ignored == ("kafka.session.timeout.ms",)
     assert parse(maxOffsetsPerTrigger="5").ignored == ("maxOffsetsPerTrigger",)
     assert parse(streaming=True, maxOffsetsPerTrigger="5").max_offsets == 5
+    assert parse(kafka__client__rack="r").ignored == ("kafka.client.rack",)
+
+
+CONNECTORS = {
+    "subscribe": "t", "startingOffsets": "earliest", "startingTimestamp": "1",
+    "startingOffsetsByTimestamp": '{"t":{"0":1}}', "startingOffsetsByTimestampStrategy": "latest",
+    "failOnDataLoss": "false", "minPartitions": "4", "maxRecordsPerPartition": "5",
+    "maxOffsetsPerTrigger": "6", "minOffsetsPerTrigger": "3", "maxTriggerDelay": "1d",
+    "includeHeaders": "true", "groupIdPrefix": "p", "kafka.group.id": "g",
+    "kafkaConsumer.pollTimeoutMs": "7", "fetchOffset.numRetries": "8",
+    "fetchOffset.retryIntervalMs": "9",
+}  # fmt: skip
+"""Every option of Spark's own connector that a stream takes; one of the three subscribes."""
+
+
+def test_every_option_of_the_connector_has_its_meaning() -> None:
+    parsed = parse_options(ONE | CONNECTORS, streaming=True)
+    assert parsed.ignored == ()
+    assert (parsed.starting.timestamp, parsed.starting.timestamps) == (1, {"t": {0: 1}})
+    assert parsed.starting.latest_without_match
+    assert not parsed.fail_on_data_loss
+    assert parsed.splitting == Splitting(4, 5, None)
+    assert (parsed.max_offsets, parsed.min_offsets) == (6, 3)
+    assert parsed.max_trigger_delay_ms == 86_400_000
+    assert parsed.columns == (*COLUMNS, "headers")
+    assert parsed.group == "g"
+    fetching = parsed.fetching
+    assert (fetching.poll_timeout_ms, fetching.retries, fetching.retry_interval_ms) == (7, 8, 9)
+    ending = {"endingOffsets": "latest", "endingTimestamp": "2"}
+    by_time = {"endingOffsetsByTimestamp": '{"t":{"0":3}}'}
+    batch = parse_options(ONE | ending | by_time, streaming=False)
+    assert (batch.ending.timestamp, batch.ending.timestamps) == (2, {"t": {0: 3}})
+
+
+def test_ours_are_taken_beside_the_connectors() -> None:
+    parsed = parse(streaming=True, isolation__level="read_committed", maxBytesPerPartition="9")
+    assert parsed.fetching.read_committed
+    assert parsed.splitting.max_bytes == 9
+    every = {"startingTimestamp": "1", "startingTimestampOn": "everyStart"}
+    assert parse_options(ONE | every, streaming=True).start_by_time_always
+    assert not parse(streaming=True, startingTimestamp="1").start_by_time_always
+    assert parse_options(ONE | every, streaming=False).ignored == ("startingTimestampOn",)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +120,9 @@ def test_what_does_nothing_here_is_told_not_refused() -> None:
         ({"kafka.security.protocol": "SSL"}, "kafka.security.protocol: SSL is not spoken"),
         ({"kafka.fetch.max.byte": "1"}, "no such consumer setting; did you mean fetch.max.bytes"),
         ({"kafka.group.id": " "}, "kafka.group.id: an empty name is none"),
+        ({"topic": "t"}, "topic: names where rows are written to; subscribe names what is read"),
+        ({"isolation.level": "serializable"}, "isolation.level: 'serializable' is none of read_un"),
+        ({"maxBytesPerPartition": "0"}, "maxBytesPerPartition: 0 is less than 1"),
     ],
 )
 def test_what_is_wrong_is_refused_by_name(options: dict[str, str], complaint: str) -> None:
@@ -89,6 +135,8 @@ def test_what_is_wrong_is_refused_by_name(options: dict[str, str], complaint: st
     [
         ({"endingOffsets": "latest"}, "endingOffsets: a streaming query has no end"),
         ({"maxTriggerDelay": "soon"}, "maxTriggerDelay: 'soon' is not like 15m"),
+        ({"startingTimestampOn": "everyStart"}, "everyStart needs startingTimestamp or starting"),
+        ({"startingTimestampOn": "x"}, "startingTimestampOn: 'x' is none of firststart, every"),
         (
             {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
             "minOffsetsPerTrigger: 5 is more than maxOffsetsPerTrigger 4",

@@ -1,15 +1,17 @@
 """Offsets to tasks: shares add up, splits cover their range once, and say the same every time."""
 
-import json
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.model.nouns import TopicPartition
-from headrace.spark.errors import SourceError
-from headrace.spark.offsets import Position
-from headrace.spark.plan import OffsetRange, limit_bytes, limit_rows, split
+from headrace.spark.plan import (
+    OffsetRange,
+    Splitting,
+    limit_bytes,
+    limit_rows,
+    parts_of,
+    split,
+)
 
 partitions = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 9))
 ends = st.dictionaries(partitions, st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)))
@@ -48,8 +50,11 @@ def test_splits_cover_every_offset_once_and_do_not_depend_on_order(
     given_ranges: list[tuple[int, int, int]], least: int | None, most: int | None
 ) -> None:
     ranges = [OffsetRange("t", number, first, first + size) for number, first, size in given_ranges]
-    tasks = split(ranges, least, most)
-    assert tasks == split(list(reversed(ranges)), least, most)
+    parts = parts_of(ranges, Splitting(least, most))
+    tasks = split(ranges, parts)
+    turned = list(reversed(ranges))
+    assert parts_of(turned, Splitting(least, most)) == parts
+    assert tasks == split(turned, parts)
     covered = [(task.partition, at) for task in tasks for at in range(task.begin, task.end)]
     assert covered == sorted(
         (one.partition, at) for one in ranges for at in range(one.begin, one.end)
@@ -61,12 +66,15 @@ def test_splits_cover_every_offset_once_and_do_not_depend_on_order(
         assert len(tasks) >= min(least, len(covered))
 
 
-def test_a_position_survives_json_and_always_reads_the_same() -> None:
-    one, two = TopicPartition("b", 10), TopicPartition("a", 2)
-    position = Position("h:1", {one: 5, two: 7}, "g", {"b": "id"}, {two: 0})
-    said = json.dumps(position.to_json())
-    assert Position.of_json(json.loads(said)) == position
-    turned = Position("h:1", {two: 7, one: 5}, "g", {"b": "id"}, {two: 0})
-    assert json.dumps(turned.to_json()) == said
-    with pytest.raises(SourceError, match="no offsets of this source"):
-        Position.of_json({"t": {"0": 1}})
+def test_a_range_with_large_records_is_cut_by_bytes() -> None:
+    ranges = [OffsetRange("t", 0, 100, 200), OffsetRange("t", 1, 0, 100), OffsetRange("t", 2, 5, 5)]
+    weights = {TopicPartition("t", 0): 1000.0, TopicPartition("t", 1): 10.0}
+    parts = parts_of(ranges, Splitting(max_bytes=30_000), weights)
+    assert parts == {TopicPartition("t", 0): 4}
+    assert split(ranges, parts) == [
+        OffsetRange("t", 0, 100, 125), OffsetRange("t", 0, 125, 150),
+        OffsetRange("t", 0, 150, 175), OffsetRange("t", 0, 175, 200), OffsetRange("t", 1, 0, 100),
+    ]  # fmt: skip
+    few = [OffsetRange("t", 0, 0, 3)]
+    assert parts_of(few, Splitting(max_bytes=1), weights) == {TopicPartition("t", 0): 3}
+    assert parts_of([OffsetRange("t", 0, 0, 1)], Splitting(max_bytes=1), weights) == {}

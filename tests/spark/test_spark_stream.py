@@ -2,8 +2,6 @@
 
 import json
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +9,12 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition
 from tests.spark.kit import Topics, values_of
+from tests.spark.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
-
-WAIT_SECONDS = 20.0
 
 
 class Stream:
@@ -51,15 +47,6 @@ class Stream:
 
     def values(self) -> list[int]:
         return values_of(self.spark.read.parquet(str(self.path / "rows")).collect())
-
-
-def eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_a_stream_takes_what_is_there_and_goes_on_where_it_stopped(
@@ -152,7 +139,7 @@ def test_a_topic_made_anew_is_data_loss_and_is_read_from_its_beginning_if_asked(
     stream = Stream(spark, topics, tmp_path, subscribe=topic)
     stream.run()
     topics.delete(topic)
-    assert eventually(lambda: _created(topics, topic))
+    assert eventually(lambda: topics.created(topic))
     topics.number(topic, 0, 100, 25)
     with pytest.raises(StreamingQueryException, match=f"{topic} was deleted and made again"):
         stream.run()
@@ -161,14 +148,6 @@ def test_a_topic_made_anew_is_data_loss_and_is_read_from_its_beginning_if_asked(
     topics.number(topic, 0, 125, 5)
     stream.run()
     assert stream.values() == [*range(10), *range(100, 130)]
-
-
-def _created(topics: Topics, topic: str) -> bool:
-    try:
-        topics.create(name=topic)
-    except ApiError:
-        return False
-    return True
 
 
 def test_offsets_that_retention_took_are_data_loss_and_are_stepped_over_if_asked(
@@ -191,3 +170,24 @@ def test_offsets_that_retention_took_are_data_loss_and_are_stepped_over_if_asked
         stream.run()
     stream.run(failOnDataLoss="false")
     assert stream.values() == [*range(10), *range(20, 30)]
+
+
+def test_a_stream_with_a_least_of_offsets_takes_what_is_there_and_ends(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topic = topics.create()
+    topics.number(topic, 0, 0, 30)
+    stream = Stream(spark, topics, tmp_path, subscribe=topic, minOffsetsPerTrigger=1000)
+    stream.run()
+    assert stream.values() == list(range(30))
+
+
+def test_another_topics_checkpoint_is_one_error(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    one, two = topics.create(), topics.create()
+    topics.number(one, 0, 0, 10)
+    stream = Stream(spark, topics, tmp_path, subscribe=one)
+    stream.run()
+    with pytest.raises(StreamingQueryException, match=f"the checkpoint is of {one} and the query"):
+        stream.run(subscribe=two)

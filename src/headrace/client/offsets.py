@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from headrace.client.calls import HotCall, check
 from headrace.client.client import Client
+from headrace.client.metadata import Metadata
 from headrace.model.nouns import TopicPartition
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import list_offsets as codec
@@ -23,15 +24,23 @@ class OffsetAt(NamedTuple):
 
 
 async def list_offsets(
-    client: Client, wanted: Mapping[TopicPartition, int], *, read_committed: bool = False
+    client: Client,
+    wanted: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool = False,
+    metadata: Metadata | None = None,
 ) -> dict[TopicPartition, OffsetAt]:
     """Return each partition's offset for a timestamp in ms, LATEST, EARLIEST or MAX_TIMESTAMP.
 
-    LATEST is the high watermark, or the last stable offset for `read_committed`.
+    LATEST is the high watermark, or the last stable offset for `read_committed`. `metadata`, read
+    just before, spares reading them again; they are read again after a failure.
     """
+    fresh = metadata
 
     async def attempt() -> dict[TopicPartition, OffsetAt]:
-        known = await client.metadata(sorted({partition.topic for partition in wanted}))
+        nonlocal fresh
+        topics_wanted = sorted({partition.topic for partition in wanted})
+        known, fresh = fresh or await client.metadata(topics_wanted), None
         by_leader: dict[int, dict[str, list[codec.PartitionRequest]]] = {}
         for (topic, partition), timestamp in wanted.items():
             leader = known.leader(topic, partition)

@@ -7,6 +7,7 @@
 fetch take a `FetchConnection`: one socket, one reused buffer, no copies.
 """
 
+import select
 import struct
 import time
 from collections import deque
@@ -103,6 +104,16 @@ class FetchConnection:
     def closed(self) -> bool:
         """Whether nothing more can be asked."""
         return self._socket.fileno() < 0
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether it is open and no answer is on its way: it may be kept for another use."""
+        if self.closed or self._asked:
+            return False
+        # What can be read although nothing was asked is the end of the connection.
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return not poll.poll(0)
 
     def next_correlation_id(self) -> int:
         """Return the number of the next request."""

@@ -10,23 +10,29 @@
         .load()
     )
 
-In a session of your own, `format("headrace")` is found by itself; `headrace.spark.attach(spark)`
-makes its streaming queries show as consumer groups.
+In a session of your own, import this before the session starts, or `headrace.spark.attach(spark)`:
+that registers the format with this Python, and makes streaming queries show as consumer groups.
 
-    source.py    the DataSource: batch and stream readers
-    options.py   every option by name, checked before anything else happens
-    plan.py      offsets to ranges to tasks: decided from numbers alone
-    offsets.py   what a query's checkpoint says
-    cluster.py   what the driver asks of the brokers
-    read.py      what a task does: fetch, decode, hand over
-    listener.py  attach(): offsets of every batch, the last one too, committed to the group
-    session.py   session(), builder(); java.py finds a Java
+    source.py         the DataSource; batch_reader.py and stream_reader.py are its readers
+    options.py        every option by name, checked before anything else happens
+    plan.py           offsets to ranges to tasks: decided from numbers alone
+    resume.py         where a micro-batch begins, what was lost, another topic's checkpoint
+    offsets.py        what a query's checkpoint says
+    cluster.py        what the driver asks of the brokers
+    tasks.py, read.py what a task is and does: fetch, decode, hand over
+    connections.py    connections that a worker keeps between tasks
+    register.py       the format made known to a session, and the Python it runs in
+    listener.py       attach(): offsets of every batch, the last one too, committed to the group
+    session.py        session(), builder(); java.py finds a Java
 
 Row schema and option names are those of Spark's own Kafka connector. Filters are never pushed down
 (`docs/adr`): in Spark 4.3.0 pushed filters leak into later queries; use the options instead.
 """
 
 from headrace.spark.listener import attach
+from headrace.spark.register import prepare
 from headrace.spark.session import builder, session
 
 __all__ = ["attach", "builder", "session"]
+
+prepare()

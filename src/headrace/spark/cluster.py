@@ -4,23 +4,24 @@ Blocking, one thread. Failures that may pass are tried again for as long as the 
 remains is raised as SourceError, in one line.
 """
 
-import re
-from base64 import urlsafe_b64encode
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from headrace.client import groups
+from headrace.client.fetch import Fetched
 from headrace.client.groups import Committed
 from headrace.client.metadata import Metadata, TopicMetadata
 from headrace.client.offsets import EARLIEST, LATEST, OffsetAt, list_offsets
-from headrace.client.sync import FetchConnection, Wanted, connect, run
-from headrace.client.transport import ClientError
+from headrace.client.sync import Wanted, connect, run
+from headrace.client.transport import Address, ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import iterate, next_offset, size_of
-from headrace.spark.errors import DataLossError, SourceError
-from headrace.spark.offsets import Ends, topics_of
+from headrace.spark.connections import kept_connections
+from headrace.spark.errors import SourceError
+from headrace.spark.offsets import Ends, text_of_id
 from headrace.spark.options import Bound, Fetching, Partitions, Strategy, Subscription
 from headrace.wire.kafka.primitives import NO_UUID
 
@@ -28,6 +29,45 @@ T = TypeVar("T")
 
 _SAMPLE_BYTES = 256 * 1024
 _TOPIC_SECONDS = 3.0
+
+
+class View(NamedTuple):
+    """What one reading of the metadata says of the topics subscribed to."""
+
+    metadata: Metadata
+    topics: Mapping[str, TopicMetadata]
+    """Their partitions cut down to those assigned."""
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id; empty where the brokers do not say it."""
+        return self.metadata.cluster_id or ""
+
+    def partitions(self) -> list[TopicPartition]:
+        """List all partitions of the topics, sorted."""
+        return sorted(
+            TopicPartition(name, partition.partition)
+            for name, topic in self.topics.items()
+            for partition in topic.partitions
+        )
+
+    def ids(self) -> dict[str, str]:
+        """Return topic ids by name, for the checkpoint; brokers too old to have ids give none."""
+        return {
+            name: text_of_id(topic.topic_id)
+            for name, topic in self.topics.items()
+            if topic.topic_id != NO_UUID
+        }
+
+    def leaders(self) -> dict[TopicPartition, Address]:
+        """Return the leaders of the partitions that have one."""
+        brokers = self.metadata.brokers
+        return {
+            TopicPartition(name, partition.partition): brokers[partition.leader]
+            for name, topic in self.topics.items()
+            for partition in topic.partitions
+            if partition.leader in brokers
+        }
 
 
 class Cluster:
@@ -66,19 +106,21 @@ class Cluster:
         except (ClientError, ApiError) as error:
             raise SourceError(str(error)) from error
 
-    def topics(self, subscription: Subscription) -> dict[str, TopicMetadata]:
-        """Return the topics subscribed to, their partitions cut down to those assigned.
+    def look(self, subscription: Subscription) -> View:
+        """Read the metadata of the topics subscribed to.
 
         SourceError where a topic named does not exist; a pattern may match none.
         """
         if subscription.strategy is Strategy.PATTERN:
-            pattern = re.compile(subscription.pattern)
             every = self.ask(self._client.metadata(None))
-            return {
-                name: topic
-                for name, topic in every.topics.items()
-                if pattern.fullmatch(name) and not topic.internal and not topic.error_code
-            }
+            return View(
+                every,
+                {
+                    name: topic
+                    for name, topic in every.topics.items()
+                    if subscription.matches(name) and not topic.internal and not topic.error_code
+                },
+            )
         assigned = dict(subscription.assigned)
         names = list(subscription.topics or assigned)
         try:
@@ -87,15 +129,26 @@ class Cluster:
             if isinstance(error, ApiError) and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise SourceError(f"there is no such topic: {error}") from error
             raise SourceError(str(error)) from error
-        return {name: _assigned(known, name, assigned.get(name)) for name in names}
+        return View(known, {name: _assigned(known, name, assigned.get(name)) for name in names})
 
-    def ends(self, partitions: Iterable[TopicPartition], which: int) -> Ends:
-        """Return EARLIEST or LATEST offsets.
+    def ends(
+        self,
+        partitions: Iterable[TopicPartition],
+        which: int,
+        view: View | None = None,
+        *,
+        read_committed: bool | None = None,
+    ) -> Ends:
+        """Return EARLIEST or LATEST offsets, asked of the leaders that `view` names if given.
 
-        LATEST is what readers of the isolation level may see.
+        LATEST is what readers of the isolation level may see; the query's own unless given.
         """
-        offsets = self._list(dict.fromkeys(partitions, which))
+        offsets = self._list(dict.fromkeys(partitions, which), view, read_committed)
         return {partition: at.offset for partition, at in offsets.items()}
+
+    def not_before(self, bound: Bound, partitions: Iterable[TopicPartition]) -> Ends:
+        """Return the first offsets not older than the bound's time, the end where all are older."""
+        return self.resolve(replace(bound, latest_without_match=True), partitions)
 
     def resolve(self, bound: Bound, partitions: Iterable[TopicPartition]) -> Ends:
         """Return the offsets a `starting…` or `ending…` option means for these partitions."""
@@ -127,61 +180,56 @@ class Cluster:
         ends = {partition: at.offset for partition, at in offsets.items()}
         return ends | self.ends(missing, LATEST)
 
-    def _list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetAt]:
-        committed = self._fetching.read_committed
-        return self.ask(list_offsets(self._client, wanted, read_committed=committed))
+    def _list(
+        self,
+        wanted: Mapping[TopicPartition, int],
+        view: View | None = None,
+        read_committed: bool | None = None,
+    ) -> dict[TopicPartition, OffsetAt]:
+        committed = self._fetching.read_committed if read_committed is None else read_committed
+        metadata = view and view.metadata
+        return self.ask(
+            list_offsets(self._client, wanted, read_committed=committed, metadata=metadata)
+        )
 
-    def record_bytes(self, begin: Ends) -> dict[TopicPartition, float]:
+    def record_bytes(self, begin: Ends, view: View) -> dict[TopicPartition, float]:
         """Return what one offset weighs about, as stored, by a look at the records from `begin` on.
 
         For an estimate only: 1.0 where nothing could be seen.
         """
         weights = dict.fromkeys(begin, 1.0)
-        known = self.ask(self._client.leaders(topics_of(begin)))
-        by_leader: dict[int, list[Wanted]] = {}
+        leaders = view.leaders()
+        by_address: dict[Address, list[Wanted]] = {}
         for partition, offset in begin.items():
-            topic_id = known.topics[partition.topic].topic_id
-            wanted = Wanted(*_named(partition, topic_id), offset, _SAMPLE_BYTES)
-            by_leader.setdefault(known.leader(*partition), []).append(wanted)
-        for leader, wanted_here in by_leader.items():
+            if (leader := leaders.get(partition)) is not None:
+                topic_id = view.topics[partition.topic].topic_id
+                wanted = Wanted(
+                    partition.topic, topic_id, partition.partition, offset, _SAMPLE_BYTES
+                )
+                by_address.setdefault(leader, []).append(wanted)
+        for address, wanted_here in by_address.items():
             try:
-                with FetchConnection(
-                    known.brokers[leader], client_id=self._fetching.client_id
-                ) as connection:
-                    for got in connection.fetch(wanted_here, max_wait_ms=0):
-                        weight = _weight(got.records)
-                        if weight:
-                            weights[TopicPartition(got.topic, got.partition)] = weight
+                weights |= self._sampled(address, wanted_here)
             except (ClientError, ApiError) as error:
                 raise SourceError(str(error)) from error
         return weights
+
+    def _sampled(self, address: Address, wanted: Sequence[Wanted]) -> dict[TopicPartition, float]:
+        timeout_seconds = self._fetching.request_timeout_ms / 1000
+        connection = kept_connections.take(address, self._fetching.client_id, timeout_seconds)
+        try:
+            fetched = connection.fetch(wanted, max_wait_ms=0)
+            weights = {TopicPartition(got.topic, got.partition): _weight(got) for got in fetched}
+        except BaseException:
+            connection.close()
+            raise
+        kept_connections.give_back(connection)
+        return {partition: weight for partition, weight in weights.items() if weight}
 
     def commit(self, group: str, ends: Ends) -> None:
         """Commit as a consumer group without members, so that tools show the lag."""
         offsets = {partition: Committed(offset) for partition, offset in ends.items()}
         self.ask(groups.commit(self._client, group, offsets))
-
-
-def partitions_of(topics: Mapping[str, TopicMetadata]) -> list[TopicPartition]:
-    """List all partitions of the topics, sorted."""
-    return sorted(
-        TopicPartition(name, partition.partition)
-        for name, topic in topics.items()
-        for partition in topic.partitions
-    )
-
-
-def ids_of(topics: Mapping[str, TopicMetadata]) -> dict[str, str]:
-    """Return topic ids by name, for the checkpoint; brokers too old to have ids give none."""
-    return {
-        name: urlsafe_b64encode(topic.topic_id).decode().rstrip("=")
-        for name, topic in topics.items()
-        if topic.topic_id != NO_UUID
-    }
-
-
-def _named(partition: TopicPartition, topic_id: bytes) -> tuple[str, bytes, int]:
-    return partition.topic, topic_id, partition.partition
 
 
 def _assigned(known: Metadata, name: str, numbers: tuple[int, ...] | None) -> TopicMetadata:
@@ -211,16 +259,9 @@ def _for_each(given: Partitions, wanted: list[TopicPartition], option: str) -> E
     return numbers
 
 
-def _weight(records: memoryview) -> float:
+def _weight(fetched: Fetched) -> float:
     total = offsets = 0
-    for _, header in iterate(records):
+    for _, header in iterate(fetched.records):
         total += size_of(header)
         offsets += max(1, next_offset(header) - header.base_offset)
     return total / offsets if offsets else 0.0
-
-
-def lost(loss: str, *, fail: bool) -> str:
-    """Raise DataLossError where data loss is to fail the query, else return it as a warning."""
-    if fail:
-        raise DataLossError(loss)
-    return loss

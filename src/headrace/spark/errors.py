@@ -15,4 +15,4 @@ class DataLossError(SourceError):
     """Records that the query was to read are gone; `failOnDataLoss=false` goes on without them."""
 
     def __init__(self, loss: str) -> None:
-        super().__init__(f"{loss}. Set failOnDataLoss to false to go on with what is there")
+        super().__init__(f"{loss}; set failOnDataLoss to false to go on with what is there")

@@ -31,10 +31,20 @@ IGNORED = frozenset((
     "default.api.timeout.ms", "enable.metrics.push", "exclude.internal.topics",
     "group.instance.id", "group.protocol", "group.remote.assignor", "heartbeat.interval.ms",
     "internal.leave.group.on.close", "max.poll.interval.ms", "max.poll.records",
-    "metadata.max.age.ms", "metadata.recovery.strategy", "metric.reporters",
+    "metadata.max.age.ms", "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy", "metric.reporters",
     "metrics.num.samples", "metrics.recording.level", "metrics.sample.window.ms",
     "partition.assignment.strategy", "receive.buffer.bytes", "reconnect.backoff.max.ms",
     "reconnect.backoff.ms", "retry.backoff.max.ms", "retry.backoff.ms", "security.providers",
     "send.buffer.bytes", "session.timeout.ms", "socket.connection.setup.timeout.max.ms",
     "socket.connection.setup.timeout.ms",
 ))  # fmt: skip
+
+OTHERS = {
+    "topic": "names where rows are written to; subscribe names what is read",
+    "path": "a topic has none; subscribe names what is read",
+    "spark.sql.streaming.kafka.usedeprecatedoffsetfetching": (
+        "offsets are always asked for without a consumer: leave it out"
+    ),
+}
+"""Names that other formats or the sink know, in lower case, and what to do instead."""

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from headrace.model.errors import HeadraceError
 from headrace.spark.offsets import MARK, Position
+from headrace.spark.register import register
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,14 +26,17 @@ _attaching = threading.Lock()
 
 
 def attach(spark: "SparkSession") -> None:
-    """Commit the offsets of every batch of this session's queries that read `headrace`.
+    """Make `format("headrace")` known to a session of your own, and show its queries as groups.
 
-    The group is the source's `kafka.group.id` (or the one made from `groupIdPrefix`), else the
+    The format is registered to run in this Python, where the session is local and no other was
+    chosen. The offsets of every batch of its streaming queries are committed to a group: that
+    group is the source's `kafka.group.id` (or the one made from `groupIdPrefix`), else the
     query's name, else `spark-` and the query's id. A second call does nothing. A failure to commit
-    is logged; the query goes on.
+    is logged; the query goes on. SourceError for a session of Spark Connect.
     """
     with _attaching:
         if spark not in _attached:
+            register(spark, listened=True)
             listener = _listener()
             spark.streams.addListener(listener)
             _attached[spark] = listener
@@ -70,7 +74,10 @@ def _listener() -> "StreamingQueryListener":
     from headrace.spark.options import Fetching
 
     class OffsetsListener(StreamingQueryListener):
-        """Commits on progress. Called by one thread of Spark's."""
+        """Commits on progress, over one connection for each run; called by one thread."""
+
+        def __init__(self) -> None:
+            self._clusters: dict[tuple[str, str], Cluster] = {}
 
         def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802
             """Do nothing: nothing is read yet."""
@@ -81,8 +88,12 @@ def _listener() -> "StreamingQueryListener":
             try:
                 for position in positions_of(progress.sources):
                     group = group_of(position, progress.name, str(progress.id))
-                    with Cluster(position.bootstrap, Fetching()) as cluster:
-                        cluster.commit(group, position.offsets)
+                    run = str(progress.runId)
+                    cluster = self._clusters.get((run, position.bootstrap))
+                    if cluster is None:
+                        cluster = Cluster(position.bootstrap, Fetching())
+                        self._clusters[run, position.bootstrap] = cluster
+                    cluster.commit(group, position.offsets)
             except HeadraceError as error:
                 _log.warning("offsets of %s are not shown: %s", progress.name, error)
 
@@ -90,6 +101,9 @@ def _listener() -> "StreamingQueryListener":
             """Do nothing: there is nothing new."""
 
         def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-            """Do nothing: all batches were committed as they ended."""
+            """Close its connections: all batches were committed as they ended."""
+            for run, bootstrap in list(self._clusters):
+                if run == str(event.runId):
+                    self._clusters.pop((run, bootstrap)).close()
 
     return OffsetsListener()

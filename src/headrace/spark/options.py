@@ -1,7 +1,8 @@
 """The source's options: Spark's own Kafka connector's names and meanings, and a few of ours.
 
 Names are case-insensitive. What is wrong is refused with the name, the value and the reason, before
-any connection is made. Ours: `maxBytesPerTrigger`, `columns`, `bootstrap.servers` as a short form.
+any connection is made. Ours: `maxBytesPerTrigger`, `maxBytesPerPartition`, `startingTimestampOn`,
+`columns`; `bootstrap.servers` and `isolation.level` as short forms.
 """
 
 import difflib
@@ -16,12 +17,14 @@ from headrace.arrow.columns import COLUMNS, HEADERS
 from headrace.client.offsets import EARLIEST, LATEST
 from headrace.client.transport import parse_bootstrap
 from headrace.spark.errors import OptionError
-from headrace.spark.kafka_options import FORBIDDEN, IGNORED, REFUSED, USED
+from headrace.spark.given_options import GivenOptions
+from headrace.spark.kafka_options import FORBIDDEN, IGNORED, OTHERS, REFUSED, USED
+from headrace.spark.plan import Splitting
 
 Partitions = dict[str, dict[int, int]]
 """A number (an offset, a timestamp) by topic and partition."""
 
-_MS_PER_UNIT = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+_MS_PER_UNIT = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
 
 
@@ -41,6 +44,10 @@ class Subscription:
     topics: tuple[str, ...] = ()
     pattern: str = ""
     assigned: tuple[tuple[str, tuple[int, ...]], ...] = ()
+
+    def matches(self, topic: str) -> bool:
+        """Tell whether the pattern matches the whole name."""
+        return re.fullmatch(self.pattern, topic) is not None
 
 
 @dataclass(frozen=True)
@@ -89,8 +96,9 @@ class Options:
     max_bytes: int | None
     min_offsets: int | None
     max_trigger_delay_ms: int
-    min_partitions: int | None
-    max_records_per_partition: int | None
+    splitting: Splitting
+    start_by_time_always: bool
+    """`startingTimestampOn=everyStart`: what is older than the starting time is skipped then."""
     ignored: tuple[str, ...]
     """Names of options that are Kafka's and mean nothing here, for a warning."""
 
@@ -100,65 +108,20 @@ _NAMES = (
     "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "endingOffsets",
     "endingTimestamp", "endingOffsetsByTimestamp", "failOnDataLoss", "maxOffsetsPerTrigger",
     "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
-    "maxRecordsPerPartition", "includeHeaders", "groupIdPrefix", "bootstrap.servers",
-    "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
-    "columns",
+    "maxRecordsPerPartition", "maxBytesPerPartition", "includeHeaders", "groupIdPrefix",
+    "bootstrap.servers", "isolation.level", "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "startingTimestampOn", "columns",
 )  # fmt: skip
 _ENDING = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _STREAM_ONLY = (
     "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
+    "startingTimestampOn",
 )  # fmt: skip
-
-
-class _Given:
-    """The options as the user wrote them, looked up without regard to case."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._values = {name.lower(): value for name, value in options.items()}
-        self._spelled = {name.lower(): name for name in options}
-
-    def __contains__(self, name: str) -> bool:
-        return name.lower() in self._values
-
-    def text(self, name: str) -> str | None:
-        return self._values.get(name.lower())
-
-    def names(self) -> list[tuple[str, str]]:
-        """Return the names, lower-case and as written."""
-        return list(self._spelled.items())
-
-    def number(self, name: str, least: int = 1) -> int | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        try:
-            number = int(text)
-        except ValueError:
-            raise OptionError(f"{name}: {text!r} is not a whole number") from None
-        if number < least:
-            raise OptionError(f"{name}: {number} is less than {least}")
-        return number
-
-    def flag(self, name: str, default: bool) -> bool:
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.lower() not in ("true", "false"):
-            raise OptionError(f"{name}: {text!r} is neither true nor false")
-        return text.lower() == "true"
-
-    def choice(self, name: str, choices: Mapping[str, Any], default: Any) -> Any:  # noqa: ANN401
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.lower() not in choices:
-            raise OptionError(f"{name}: {text!r} is none of {', '.join(choices)}")
-        return choices[text.lower()]
 
 
 def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
     """Check all options of a batch or a streaming read; OptionError names what is wrong."""
-    given = _Given(options)
+    given = GivenOptions(options)
     ignored = _check_names(given)
     if streaming:
         for name in _ENDING:
@@ -186,19 +149,25 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
         max_bytes=given.number("maxBytesPerTrigger") if streaming else None,
         min_offsets=_min_offsets(given) if streaming else None,
         max_trigger_delay_ms=_delay(given),
-        min_partitions=given.number("minPartitions"),
-        max_records_per_partition=given.number("maxRecordsPerPartition"),
+        splitting=Splitting(
+            given.number("minPartitions"),
+            given.number("maxRecordsPerPartition"),
+            given.number("maxBytesPerPartition"),
+        ),
+        start_by_time_always=_start_by_time_always(given, starting) if streaming else False,
         ignored=tuple(ignored),
     )
 
 
-def _check_names(given: _Given) -> list[str]:
+def _check_names(given: GivenOptions) -> list[str]:
     """Refuse what is unknown, forbidden or not built; return what is taken and does nothing."""
     known = {name.lower() for name in _NAMES}
     ignored = []
     for lower, spelled in given.names():
         if lower in known or lower.startswith("__"):  # two underscores: Spark's own
             continue
+        if lower in OTHERS:
+            raise OptionError(f"{spelled}: {OTHERS[lower]}")
         if not lower.startswith("kafka."):
             raise OptionError(f"{spelled}: no such option{_perhaps(lower, _NAMES)}")
         key = lower.removeprefix("kafka.")
@@ -220,7 +189,7 @@ def _perhaps(name: str, names: Any) -> str:  # noqa: ANN401
     return f"; did you mean {spelled}?" if spelled else ""
 
 
-def _bootstrap(given: _Given) -> str:
+def _bootstrap(given: GivenOptions) -> str:
     text = given.text("kafka.bootstrap.servers") or given.text("bootstrap.servers")
     if not text:
         raise OptionError("kafka.bootstrap.servers: missing; for example 127.0.0.1:9092")
@@ -236,7 +205,7 @@ def _bootstrap(given: _Given) -> str:
     return text
 
 
-def _subscription(given: _Given) -> Subscription:
+def _subscription(given: GivenOptions) -> Subscription:
     chosen = [strategy for strategy in Strategy if strategy.value in given]
     if len(chosen) != 1:
         names = ", ".join(strategy.value for strategy in Strategy)
@@ -298,7 +267,7 @@ def _by_partition(name: str, text: str, least: int) -> Partitions:
     return by_topic
 
 
-def _starting(given: _Given, *, streaming: bool) -> Bound:
+def _starting(given: GivenOptions, *, streaming: bool) -> Bound:
     default = LATEST if streaming else EARLIEST
     latest = given.choice(
         "startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, False
@@ -309,7 +278,16 @@ def _starting(given: _Given, *, streaming: bool) -> Bound:
     return bound
 
 
-def _ending(given: _Given) -> Bound:
+def _start_by_time_always(given: GivenOptions, starting: Bound) -> bool:
+    always = given.choice("startingTimestampOn", {"firststart": False, "everystart": True}, False)
+    if always and starting.timestamp is None and starting.timestamps is None:
+        raise OptionError(
+            "startingTimestampOn: everyStart needs startingTimestamp or startingOffsetsByTimestamp"
+        )
+    return bool(always)
+
+
+def _ending(given: GivenOptions) -> Bound:
     bound = _bound(given, "ending", LATEST, latest_without_match=True)
     if _mentions(bound, EARLIEST):
         raise OptionError("endingOffsets: a read that ends at earliest reads nothing")
@@ -324,7 +302,7 @@ def _mentions(bound: Bound, special: int) -> bool:
     return any(special in numbers.values() for numbers in bound.offsets.values())
 
 
-def _bound(given: _Given, which: str, default: int, *, latest_without_match: bool) -> Bound:
+def _bound(given: GivenOptions, which: str, default: int, *, latest_without_match: bool) -> Bound:
     by_time = given.text(f"{which}OffsetsByTimestamp")
     timestamps = None
     if by_time is not None:
@@ -341,7 +319,7 @@ def _bound(given: _Given, which: str, default: int, *, latest_without_match: boo
     return Bound(given.number(f"{which}Timestamp", 0), timestamps, offsets, latest_without_match)
 
 
-def _columns(given: _Given) -> tuple[str, ...]:
+def _columns(given: GivenOptions) -> tuple[str, ...]:
     every = COLUMNS + ((HEADERS,) if given.flag("includeHeaders", False) else ())
     text = given.text("columns")
     if text is None:
@@ -357,7 +335,7 @@ def _columns(given: _Given) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _fetching(given: _Given) -> Fetching:
+def _fetching(given: GivenOptions) -> Fetching:
     def number(name: str, default: int, least: int = 1) -> int:
         value = given.number(name, least)
         return default if value is None else value
@@ -366,7 +344,9 @@ def _fetching(given: _Given) -> Fetching:
     levels = {"read_uncommitted": False, "read_committed": True}
     return Fetching(
         client_id=given.text("kafka.client.id") or usual.client_id,
-        read_committed=given.choice("kafka.isolation.level", levels, False),
+        read_committed=given.choice(
+            "isolation.level", levels, given.choice("kafka.isolation.level", levels, False)
+        ),
         max_bytes=number("kafka.fetch.max.bytes", usual.max_bytes),
         partition_bytes=number("kafka.max.partition.fetch.bytes", usual.partition_bytes),
         min_bytes=number("kafka.fetch.min.bytes", usual.min_bytes, 0),
@@ -378,14 +358,14 @@ def _fetching(given: _Given) -> Fetching:
     )
 
 
-def _min_offsets(given: _Given) -> int | None:
+def _min_offsets(given: GivenOptions) -> int | None:
     least, most = given.number("minOffsetsPerTrigger"), given.number("maxOffsetsPerTrigger")
     if least is not None and most is not None and least > most:
         raise OptionError(f"minOffsetsPerTrigger: {least} is more than maxOffsetsPerTrigger {most}")
     return least
 
 
-def _delay(given: _Given) -> int:
+def _delay(given: GivenOptions) -> int:
     text = given.text("maxTriggerDelay")
     if text is None:
         return _DEFAULT_TRIGGER_DELAY_MS

@@ -22,6 +22,11 @@ class OffsetRange(NamedTuple):
     end: int
 
     @property
+    def place(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
     def size(self) -> int:
         """Offsets in the range: at least as many as records."""
         return self.end - self.begin
@@ -74,27 +79,52 @@ def _cut(begin: Ends, latest: Ends, shares: Mapping[TopicPartition, float]) -> E
     return ends
 
 
-def split(
-    ranges: Sequence[OffsetRange], min_partitions: int | None, max_records: int | None
-) -> list[OffsetRange]:
-    """Return tasks for ranges: one each, more by `min_partitions` or `max_records`.
+class Splitting(NamedTuple):
+    """How ranges are cut into tasks: `minPartitions`, `max…PerPartition`. None: not asked for."""
 
-    Larger ranges get more parts. The result may be fewer than asked where there are few offsets.
+    min_partitions: int | None = None
+    max_records: int | None = None
+    max_bytes: int | None = None
+    """Of records as they are stored."""
+
+
+def parts_of(
+    ranges: Sequence[OffsetRange],
+    splitting: Splitting,
+    record_bytes: Mapping[TopicPartition, float] | None = None,
+) -> dict[TopicPartition, int]:
+    """Return into how many tasks each range is cut, where that is more than one.
+
+    Larger ranges get more. `record_bytes` as in `limit_bytes`, where `max_bytes` is asked for.
+    Together they may be fewer than asked where there are few offsets.
+    """
+    whole = [range_ for range_ in ranges if range_.size > 0]
+    total = sum(range_.size for range_ in whole)
+    parts = {}
+    for range_ in whole:
+        count = 1
+        if splitting.max_records:
+            count = math.ceil(range_.size / splitting.max_records)
+        if splitting.max_bytes and record_bytes:
+            stored = range_.size * record_bytes[range_.place]
+            count = max(count, math.ceil(stored / splitting.max_bytes))
+        if splitting.min_partitions and len(whole) < splitting.min_partitions:
+            # Rounded up: together never fewer than asked, where there are that many offsets.
+            count = max(count, math.ceil(splitting.min_partitions * range_.size / total))
+        if count > 1 and range_.size > 1:
+            parts[range_.place] = min(count, range_.size)
+    return parts
+
+
+def split(ranges: Sequence[OffsetRange], parts: Mapping[TopicPartition, int]) -> list[OffsetRange]:
+    """Return tasks: each range cut into as many equal parts as `parts` says, else one.
+
+    What a checkpoint holds are `parts`: how they are cut must never change.
     """
     whole = sorted(range_ for range_ in ranges if range_.size > 0)
-    total = sum(range_.size for range_ in whole)
-    tasks = []
-    for range_ in whole:
-        parts = 1
-        if max_records:
-            parts = math.ceil(range_.size / max_records)
-        if min_partitions and len(whole) < min_partitions:
-            # Rounded up: together never fewer than asked, where there are that many offsets.
-            parts = max(parts, math.ceil(min_partitions * range_.size / total))
-        tasks += _parts(range_, min(parts, range_.size))
-    return tasks
+    return [task for range_ in whole for task in _cut_range(range_, parts.get(range_.place, 1))]
 
 
-def _parts(whole: OffsetRange, count: int) -> list[OffsetRange]:
+def _cut_range(whole: OffsetRange, count: int) -> list[OffsetRange]:
     cuts = [whole.begin + whole.size * part // count for part in range(count + 1)]
     return [whole._replace(begin=begin, end=end) for begin, end in itertools.pairwise(cuts)]

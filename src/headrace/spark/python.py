@@ -5,12 +5,14 @@ compiled, so each worker compiled all of pyspark anew: 2.4 CPU-seconds of start 
 the ten that Spark gives a streaming source's worker. The zip and the package are the same files.
 """
 
+import importlib.util
 import shlex
 import sys
 from pathlib import Path
 from zlib import crc32
 
 from headrace.kernels.compile_cache import private_directory
+from headrace.spark.errors import SourceError
 from headrace.spark.script import write_script
 
 _WRAPPER = """\
@@ -24,9 +26,10 @@ exec {python} "$@"
 
 def worker_python() -> str:
     """Return the path of a script that runs this Python without the zip before the package."""
-    import pyspark
-
-    carried = Path(pyspark.__file__).parent / "python" / "lib" / "pyspark.zip"
+    spec = importlib.util.find_spec("pyspark")  # found, not imported: that takes a while
+    if spec is None or spec.origin is None:
+        raise SourceError('pyspark is missing: pip install "headrace[spark]"')
+    carried = Path(spec.origin).parent / "python" / "lib" / "pyspark.zip"
     zips = {shlex.quote(str(path)) + ":*" for path in (carried, carried.resolve())}
     content = _WRAPPER.format(zips="|".join(sorted(zips)), python=shlex.quote(sys.executable))
     script = private_directory("spark") / f"python-{crc32(content.encode()):08x}"

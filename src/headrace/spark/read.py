@@ -16,17 +16,24 @@ from headrace.arrow.decode import PartitionDecoder
 from headrace.client.calls import RETRIABLE, error_code
 from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.sync import FetchConnection, Fetched, Wanted, connect, run
-from headrace.client.transport import ClientError
+from headrace.client.transport import Address, ClientError
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-from headrace.record.batch import iterate, next_offset
+from headrace.record.batch import next_offset
 from headrace.record.compression import CorruptBatch
+from headrace.record.last_batch import last_header
+from headrace.spark.connections import kept_connections
 from headrace.spark.errors import DataLossError, SourceError
 from headrace.spark.options import Fetching
+from headrace.wire.kafka.primitives import NO_UUID
 
 _log = logging.getLogger(__name__)
 
 _BACKOFF_SECONDS = 0.1
+_FIRST_GUESS_BYTES = 256
+"""Of one offset, as stored, before any was seen: with it a small range is not fetched with much
+that lies behind it."""
+_FETCH_BYTES_MIN = 64 * 1024
 _TOPIC_SECONDS = 3.0
 
 
@@ -42,6 +49,12 @@ class RangePartition(InputPartition):
     columns: tuple[str, ...]
     fail_on_data_loss: bool
     fetching: Fetching
+    leader: Address | None = None
+    """The partition's leader when the task was planned."""
+    topic_id: bytes = NO_UUID
+    """Of the topic as it was planned; NO_UUID where it is not known."""
+    from_earliest: bool = False
+    """Whether `begin` is where the log began: what retention takes since is not missed."""
 
     @property
     def place(self) -> TopicPartition:
@@ -74,6 +87,10 @@ class RangeReader:
             columns=task.columns,
             on_corrupt=None if task.fail_on_data_loss else _warn_of_corruption,
         )
+        self._leader = task.leader
+        self._topic_id = task.topic_id
+        self._offset_bytes = float(_FIRST_GUESS_BYTES)
+        self._nothing_came = False
         self._progress_at = time.monotonic()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -89,45 +106,68 @@ class RangeReader:
             self._client.close()
 
     def _over_one_connection(self) -> Iterator[pa.RecordBatch]:
+        leader, self._leader = self._leader or self._find_leader(), None
+        if leader is None:
+            return
+        fetching = self._fetching
+        try:
+            connection = kept_connections.take(
+                leader, fetching.client_id, fetching.request_timeout_ms / 1000
+            )
+        except ClientError as error:
+            raise _Moved(str(error)) from error
+        try:
+            yield from self._fetch_all(connection)
+        finally:
+            kept_connections.give_back(connection)
+
+    def _find_leader(self) -> Address | None:
+        """Return who leads the partition now. None: the topic is gone, and that is no error."""
         task = self._task
         try:
             known = run(self._client.leaders([task.topic], retry_seconds=_TOPIC_SECONDS))
             leader = known.brokers[known.leader(*task.place)]
-            connection = FetchConnection(
-                leader,
-                client_id=self._fetching.client_id,
-                timeout_seconds=self._fetching.request_timeout_ms / 1000,
-            )
         except ApiError as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 self._lost(f"{task.place} is gone")
-                return
+                return None
             raise SourceError(str(error)) from error
         except ClientError as error:
             raise _Moved(str(error)) from error
-        with connection:
-            yield from self._fetch_all(connection, known.topics[task.topic].topic_id)
+        topic_id = known.topics[task.topic].topic_id
+        if NO_UUID not in (task.topic_id, topic_id) and task.topic_id != topic_id:
+            self._lost(f"{task.topic} was deleted and made again since the batch was planned")
+            return None
+        self._topic_id = topic_id
+        return leader
 
-    def _fetch_all(self, connection: FetchConnection, topic_id: bytes) -> Iterator[pa.RecordBatch]:
-        self._send(connection, topic_id, self._decoder.position)
+    def _fetch_all(self, connection: FetchConnection) -> Iterator[pa.RecordBatch]:
+        self._send(connection, self._decoder.position)
         while not self._decoder.done:
             fetched = self._receive(connection)
             if not self._sound(fetched):
                 if not self._decoder.done:
-                    self._send(connection, topic_id, self._decoder.position)
+                    self._send(connection, self._decoder.position)
                 continue
             following = _following(fetched, self._decoder.position)
+            if following > self._decoder.position:
+                read = following - self._decoder.position
+                self._offset_bytes = len(fetched.records) / read
             if following < self._task.end:
-                self._send(connection, topic_id, following)
+                self._send(connection, following)
             if following > self._decoder.position:
                 self._progress_at = time.monotonic()
+                self._nothing_came = False
                 yield from self._decoder.feed(fetched.records, fetched.aborted)
             else:
                 self._starved(fetched)
 
-    def _send(self, connection: FetchConnection, topic_id: bytes, offset: int) -> None:
+    def _send(self, connection: FetchConnection, offset: int) -> None:
         task, fetching = self._task, self._fetching
-        wanted = Wanted(task.topic, topic_id, task.partition, offset, fetching.partition_bytes)
+        # A quarter more, so that records that grow a little do not need one fetch more.
+        left_bytes = int((task.end - offset) * self._offset_bytes * 1.25)
+        partition_bytes = min(fetching.partition_bytes, max(left_bytes, _FETCH_BYTES_MIN))
+        wanted = Wanted(task.topic, self._topic_id, task.partition, offset, partition_bytes)
         try:
             connection.send(
                 [wanted],
@@ -171,11 +211,17 @@ class RangeReader:
         earliest = self._end_of_log(EARLIEST)
         if position < earliest:
             until = min(earliest, self._task.end)
+            if self._task.from_earliest and position == self._task.begin:
+                _log.info("offsets %s to %s of %s were deleted meanwhile", position, until, place)
+                self._decoder.position = until
+                return
             self._lost(f"offsets {position} to {until - 1} of {place} are gone", go_on_at=until)
             return
         latest = self._end_of_log(LATEST)
         if position > latest:
             self._lost(f"{place} ends at {latest}, before offset {position}")
+            return
+        self._wait_or_give_up(f"offset {position} is in the log and refused as outside of it")
 
     def _end_of_log(self, which: int) -> int:
         place = self._task.place
@@ -191,12 +237,22 @@ class RangeReader:
         self._decoder.position = self._task.end if go_on_at is None else go_on_at
 
     def _starved(self, fetched: Fetched) -> None:
-        """Wait where nothing came although the range goes on: the log may have lost its end."""
+        """Wait where nothing came although the range goes on, or end it: nothing is left in it.
+
+        Compaction may have taken all records up to the end of the log. An empty answer says so
+        when readers may see beyond the range; it is believed when it comes twice.
+        """
         if len(fetched.records):
             raise SourceError(
                 f"{self._task.place}: no whole batch within {len(fetched.records)} bytes at offset "
                 f"{self._decoder.position}"
             )
+        committed = self._fetching.read_committed
+        visible = fetched.last_stable_offset if committed else fetched.high_watermark
+        if visible >= self._task.end and self._nothing_came:
+            self._decoder.position = self._task.end
+            return
+        self._nothing_came = visible >= self._task.end
         self._wait_or_give_up("no records", pause=0.0)
 
     def _wait_or_give_up(self, why: str, pause: float = _BACKOFF_SECONDS) -> None:
@@ -211,13 +267,11 @@ class RangeReader:
 
 def _following(fetched: Fetched, position: int) -> int:
     """Return the offset after the last whole batch of an answer; `position` where there is none."""
-    following = position
     try:
-        for _, header in iterate(fetched.records):
-            following = next_offset(header)
+        header = last_header(fetched.records)
     except CorruptBatch as error:
         raise SourceError(f"{fetched.topic}-{fetched.partition}: {error}") from error
-    return max(following, position)
+    return position if header is None else max(next_offset(header), position)
 
 
 def _warn_of_corruption(error: CorruptBatch) -> None:

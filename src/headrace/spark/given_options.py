@@ -1,0 +1,56 @@
+"""Options as the user wrote them, looked up without regard to case and checked one at a time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.spark.errors import OptionError
+
+
+class GivenOptions:
+    """Looks values up by name; OptionError names the option whose value cannot be used."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        self._spelled = {name.lower(): name for name in options}
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def text(self, name: str) -> str | None:
+        """Return the value as it was written."""
+        return self._values.get(name.lower())
+
+    def names(self) -> list[tuple[str, str]]:
+        """Return the names, lower-case and as written."""
+        return list(self._spelled.items())
+
+    def number(self, name: str, least: int = 1) -> int | None:
+        """Return a whole number of at least `least`."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            number = int(text)
+        except ValueError:
+            raise OptionError(f"{name}: {text!r} is not a whole number") from None
+        if number < least:
+            raise OptionError(f"{name}: {number} is less than {least}")
+        return number
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return true or false."""
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise OptionError(f"{name}: {text!r} is neither true nor false")
+        return text.lower() == "true"
+
+    def choice(self, name: str, choices: Mapping[str, Any], default: Any) -> Any:  # noqa: ANN401
+        """Return what `choices` has for the value, of which the case does not matter."""
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in choices:
+            raise OptionError(f"{name}: {text!r} is none of {', '.join(choices)}")
+        return choices[text.lower()]

@@ -1,0 +1,59 @@
+"""What a checkpoint holds: it survives, older releases' are read, another source's are refused."""
+
+import json
+from typing import Any
+
+import pytest
+
+from headrace.model.nouns import TopicPartition
+from headrace.spark.errors import SourceError
+from headrace.spark.offsets import Position, id_of_text, text_of_id
+
+ONE, TWO = TopicPartition("b", 10), TopicPartition("a", 2)
+
+
+def test_a_position_survives_json_and_always_reads_the_same() -> None:
+    more: dict[str, Any] = {
+        "cluster": "c",
+        "parts": {ONE: 3},
+        "skipped": {TWO: (4, 7)},
+        "earliest": True,
+    }
+    position = Position("h:1", {ONE: 5, TWO: 7}, "g", {"b": "id"}, {TWO: 0}, **more)
+    said = json.dumps(position.to_json())
+    assert Position.of_json(json.loads(said)) == position
+    turned = Position("h:1", {TWO: 7, ONE: 5}, "g", {"b": "id"}, {TWO: 0}, **more)
+    assert json.dumps(turned.to_json()) == said
+
+
+def test_offsets_of_the_first_release_are_read() -> None:
+    old = {
+        "headrace": {
+            "bootstrap": "h:1",
+            "group": "g",
+            "ids": {"b": "id"},
+            "added": {"a": {"2": 1}},
+        },
+        "offsets": {"a": {"2": 7}, "b": {"10": 5}},
+    }
+    position = Position.of_json(old)
+    assert position == Position("h:1", {ONE: 5, TWO: 7}, "g", {"b": "id"}, {TWO: 1})
+    assert position.parts is None
+    assert position.to_json() == old
+
+
+@pytest.mark.parametrize(
+    "said", [{"t": {"0": 1}}, {"headrace": {"bootstrap": "h:1"}}, {"headrace": 1, "offsets": {}}]
+)
+def test_another_sources_offsets_are_refused(said: dict[str, object]) -> None:
+    with pytest.raises(SourceError, match="no offsets of this source"):
+        Position.of_json(said)
+
+
+def test_topic_ids_are_written_as_kafkas_tools_print_them() -> None:
+    topic_id = bytes(range(240, 256))
+    assert text_of_id(topic_id) == "8PHy8_T19vf4-fr7_P3-_w"
+    assert id_of_text(text_of_id(topic_id)) == topic_id
+    for text in ("short", ""):
+        with pytest.raises(SourceError, match="which is no topic id"):
+            id_of_text(text)
