@@ -6,14 +6,20 @@ them: so only pyspark is imported here, and what is missing is said when the sou
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
 class DefaultSource(DataSource):
-    """`spark.read.format("headrace")`, `spark.readStream.format("headrace")`."""
+    """`format("headrace")` of `spark.read`, `readStream`, `df.write` and `writeStream`."""
 
     @classmethod
     def name(cls) -> str:
@@ -41,3 +47,13 @@ class DefaultSource(DataSource):
     def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of streams."""
         return self._source().streamReader(schema)
+
+    def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
+        """Return the writer of batches."""
+        return self._source().writer(schema, overwrite)
+
+    def streamWriter(  # noqa: N802
+        self, schema: "StructType", overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Return the writer of streams."""
+        return self._source().streamWriter(schema, overwrite)  # type: ignore[return-value]

@@ -97,7 +97,7 @@ def test_each_row_arrives_once_in_its_partition_and_in_order(
             {"key": record.key, "value": record.value} for record in found
         ]
     wanted: dict[tuple[str, int], list[Any]] = {}
-    sticky = {place for place in arrived}
+    sticky = set(arrived)
     for row in made:
         topic, partition = row["topic"], row["partition"]
         if partition is None and row["key"] is not None:

@@ -1,4 +1,4 @@
-"""Arrow rows to record batches: each row to its partition, each partition's rows as encoded batches.
+"""Arrow rows to record batches: each row to its partition, each partition's as encoded batches.
 
 Columns are taken by their names: key, value, headers, topic, partition, timestamp. Bytes are copied
 once, by a kernel, from Arrow's buffers into the batch.

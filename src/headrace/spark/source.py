@@ -14,7 +14,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
+    DataSourceWriter,
     InputPartition,
 )
 from pyspark.sql.streaming.datasource import (
@@ -43,6 +45,7 @@ from headrace.spark.offsets import Ends, Position
 from headrace.spark.options import Options, parse_options
 from headrace.spark.plan import OffsetRange, backlog, limit_bytes, limit_rows, split
 from headrace.spark.read import RangePartition, RangeReader
+from headrace.spark.sink import batch_writer, stream_writer
 
 _log = logging.getLogger(__name__)
 
@@ -98,6 +101,20 @@ class HeadraceSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader for `spark.readStream`."""
         return StreamReader(parse_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer for `df.write`."""
+        if overwrite:
+            raise OptionError("mode: a topic cannot be overwritten; use append")
+        return batch_writer(self.options, schema)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Return the writer for `df.writeStream`."""
+        if overwrite:
+            raise OptionError("outputMode: a topic cannot be overwritten; use append or update")
+        return stream_writer(self.options, schema)
 
 
 def _without_bounds(options: Mapping[str, str]) -> dict[str, str]:
