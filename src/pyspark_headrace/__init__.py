@@ -7,14 +7,20 @@ them: so only pyspark is imported here, and what is missing is said when the sou
 import sys
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
 class DefaultSource(DataSource):
-    """`spark.read.format("headrace")`, `spark.readStream.format("headrace")`."""
+    """`format("headrace")` of `spark.read`, `readStream`, `df.write` and `writeStream`."""
 
     listened = False
 
@@ -47,6 +53,16 @@ class DefaultSource(DataSource):
     def streamReader(self, schema: "StructType") -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of streams."""
         return self._source().streamReader(schema)
+
+    def writer(self, schema: "StructType", overwrite: bool) -> DataSourceWriter:
+        """Return the writer of batches."""
+        return self._source().writer(schema, overwrite)
+
+    def streamWriter(  # noqa: N802
+        self, schema: "StructType", overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Return the writer of streams."""
+        return self._source().streamWriter(schema, overwrite)  # type: ignore[return-value]
 
 
 class ListenedSource(DefaultSource):

@@ -235,11 +235,15 @@ class Client:
             self._coordinators[kind, key] = address
         return await self.link_to(address)
 
-    async def ask_coordinator(self, group: str, call: Call[T], *, wait_seconds: float = 0.0) -> T:
-        """Ask the coordinator of `group`, again while the failure may pass."""
+    async def ask_coordinator(
+        self, name: str, call: Call[T], *, kind: int = 0, wait_seconds: float = 0.0
+    ) -> T:
+        """Ask the coordinator of group (`kind` 0) or transactional id (1) `name`, again while the
+        failure may pass."""
 
         async def attempt() -> T:
-            return await self.ask(await self.coordinator(0, group), call, wait_seconds=wait_seconds)
+            link = await self.coordinator(kind, name)
+            return await self.ask(link, call, wait_seconds=wait_seconds)
 
         return await self.retrying(attempt)
 

@@ -23,6 +23,7 @@ from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.record.batch import build
 from headrace.record.compression import Codec
+from headrace.record.encoded_records import EncodedRecords
 from headrace.record.record import Header, Record
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_response
@@ -34,6 +35,8 @@ IN_FLIGHT_MAX = 5
 """Requests unanswered per broker: idempotence holds for the last five batches of a partition."""
 BUFFERED_BATCHES_MAX = 64
 """Full batches that may wait before `send` waits for answers."""
+_WITHOUT_ADDING = 11
+"""The newest Produce in which partitions do not come into a transaction by themselves."""
 _RECORD_BYTES = 12
 """About what a record takes beside its key, value and headers."""
 _OUT_OF_ORDER = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
@@ -48,10 +51,16 @@ class _Batch:
     size: int = 0
     keyed: bool = False
     sequence: int = -1
+    encoded: EncodedRecords | None = None
+    """In place of `records`: what was encoded elsewhere."""
     data: bytes = b""
     first_sent: float = 0.0
     in_flight: bool = False
     done: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.records) if self.encoded is None else self.encoded.count
 
 
 @dataclass(slots=True)
@@ -90,6 +99,7 @@ class Producer:
         self.acknowledged_bytes = 0
         self.offsets: dict[TopicPartition, int] = {}
         """The offset of each partition's last acknowledged record."""
+        self._transactional_id: str | None = None
         self._producer = (-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
         self._counts: dict[str, int] = {}
@@ -149,6 +159,22 @@ class Producer:
             self._seal(batch)
             await self._advance(BUFFERED_BATCHES_MAX)
         return where
+
+    def write_as(self, transactional_id: str, producer_id: int, epoch: int) -> None:
+        """Let all that is sent from now on belong to this producer's open transaction.
+
+        Partitions are taken into it before their first batch is sent
+        (`transactions.add_partitions`).
+        """
+        self._transactional_id, self._producer = transactional_id, (producer_id, epoch)
+        self._sequences.clear()
+
+    async def send_encoded(self, partition: TopicPartition, encoded: EncodedRecords) -> None:
+        """Take a batch that was encoded elsewhere; the rest as `send`."""
+        batch = _Batch(partition, size=len(encoded.payload), encoded=encoded)
+        self._queues.setdefault(partition, deque()).append(batch)
+        self._queued += 1
+        await self._advance(BUFFERED_BATCHES_MAX)
 
     async def dispatch(self) -> None:
         """Send what was taken so far, full batches or not, without waiting for the answers."""
@@ -230,12 +256,14 @@ class Producer:
             for name in topics
         }
         request = codec.ProduceRequest(
-            None,
+            self._transactional_id,
             self.acks,
             int(self.client.request_timeout_seconds * 1000),
             [codec.TopicData(name, ids[name], topics[name]) for name in topics],
         )
         newest = 13 if NO_UUID not in ids.values() else 12
+        if self._transactional_id is not None:
+            newest = _WITHOUT_ADDING
         call = HotCall(
             ApiKey.PRODUCE,
             codec.encode_request,
@@ -264,14 +292,23 @@ class Producer:
         producer_id, epoch = self._producer
         if self.idempotent:
             batch.sequence = self._sequences.get(batch.partition, 0)
-            following = batch.sequence + len(batch.records)
+            following = batch.sequence + batch.count
             self._sequences[batch.partition] = following & 0x7FFFFFFF
+        if batch.encoded is not None:
+            batch.data = batch.encoded.sealed(
+                producer_id,
+                epoch,
+                batch.sequence,
+                transactional=self._transactional_id is not None,
+            )
+            return
         batch.data = build(
             batch.records,
             compression=self.compression,
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=batch.sequence,
+            transactional=self._transactional_id is not None,
         )
 
     async def _settle(self, request: _Request) -> None:
@@ -324,10 +361,10 @@ class Producer:
         while queue and queue[0].done:
             queue.popleft()
         self._queued -= 1
-        self.acknowledged += len(batch.records)
+        self.acknowledged += batch.count
         self.acknowledged_bytes += batch.size
         if offset >= 0:
-            self.offsets[batch.partition] = offset + len(batch.records) - 1
+            self.offsets[batch.partition] = offset + batch.count - 1
 
     async def _recover(self, error: ApiError | ClientError) -> None:
         """Read what is left to read, forget what was known of the cluster; raise what lasts."""

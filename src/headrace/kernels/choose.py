@@ -23,6 +23,8 @@ from headrace.log.compaction.records import (
 
 DecodeRecords = Callable[..., int]
 DecodeBatches = Callable[..., int]
+EncodeRecords = Callable[..., int]
+DivideRows = Callable[..., tuple[int, int]]
 
 
 @functools.cache
@@ -54,6 +56,24 @@ def records_decoder_named(name: str) -> DecodeRecords:
 
     compiled: DecodeRecords = decode_numba.decode_records
     return compiled
+
+
+@functools.cache
+def records_encoder() -> tuple[EncodeRecords, DivideRows]:
+    """Return the `encode_records` and `divide_rows` to use in this process; chosen once."""
+    return records_encoder_named("python" if numba_unwanted() else "numba")
+
+
+def records_encoder_named(name: str) -> tuple[EncodeRecords, DivideRows]:
+    """Return `encode_records` and `divide_rows` of "numba" or "python"."""
+    if name == "python":
+        from headrace.kernels import encode_python
+
+        return encode_python.encode_records, encode_python.divide_rows
+    prepare_cache()
+    from headrace.kernels import encode_numba
+
+    return encode_numba.encode_records, encode_numba.divide_rows
 
 
 def compaction_records(job: Job) -> Records:

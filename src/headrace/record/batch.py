@@ -77,6 +77,7 @@ __all__ = [
     "parse_control",
     "parse_header",
     "records",
+    "seal",
     "size_of",
     "stamp",
     "stamp_append_time",
@@ -326,16 +327,14 @@ def build(
         | (TRANSACTIONAL if transactional else 0)
         | (CONTROL if control else 0)
     )
-    return _sealed(
+    return seal(
         payload, base_offset, leader_epoch, attributes, last, base_timestamp,
         max(record.timestamp for record in batch), producer_id, producer_epoch, base_sequence,
         len(batch),
     )  # fmt: skip
 
 
-def _sealed(
-    payload: bytes, base_offset: int, leader_epoch: int, attributes: int, *rest: int
-) -> bytes:
+def seal(payload: Bytes, base_offset: int, leader_epoch: int, attributes: int, *rest: int) -> bytes:
     """Seal `payload` behind its header; `rest`: the fields from the last offset's delta on."""
     out = bytearray(HEADER_BYTES)
     out += payload
@@ -358,7 +357,7 @@ def build_pairs(
     if not pairs:
         raise ValueError("a batch needs a record")
     attributes = int(compression) | (TRANSACTIONAL if producer_id >= 0 else 0)
-    return _sealed(
+    return seal(
         write_pairs(pairs, compression), 0, -1, attributes, len(pairs) - 1, timestamp, timestamp,
         producer_id, producer_epoch, -1, len(pairs),
     )  # fmt: skip

@@ -16,3 +16,7 @@ class DataLossError(SourceError):
 
     def __init__(self, loss: str) -> None:
         super().__init__(f"{loss}; set failOnDataLoss to false to go on with what is there")
+
+
+class SinkError(HeadraceError):
+    """The sink cannot write, decide or end what it was asked to: says why and what to do."""

@@ -6,12 +6,20 @@ options only and connect where they are used.
 
 from collections.abc import Mapping
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from headrace.spark.batch_reader import BatchReader
 from headrace.spark.columns import row_schema
+from headrace.spark.errors import OptionError
 from headrace.spark.options import parse_options
+from headrace.spark.sink import batch_writer, stream_writer
 from headrace.spark.stream_reader import StreamReader
 
 
@@ -39,6 +47,20 @@ class HeadraceSource(DataSource):
         """Return the reader for `spark.readStream`."""
         options = parse_options(self.options, streaming=True)
         return StreamReader(options, schema, commits=not self.listened)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer for `df.write`."""
+        if overwrite:
+            raise OptionError("mode: a topic cannot be overwritten; use append")
+        return batch_writer(self.options, schema)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Return the writer for `df.writeStream`."""
+        if overwrite:
+            raise OptionError("outputMode: a topic cannot be overwritten; use append or update")
+        return stream_writer(self.options, schema)
 
 
 def _without_bounds(options: Mapping[str, str]) -> dict[str, str]:

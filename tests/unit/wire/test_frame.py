@@ -21,9 +21,10 @@ def test_versions_are_those_of_kafka_4_3() -> None:
     for key, name in api_key_map.items():
         low, high = api.VERSIONS[ApiKey(key)]
         known = sorted(schema_name_map[name])
-        # InitProducerId v6 is unstable in 4.3 and not offered by its brokers.
-        assert (low, high) == (known[0], 5 if name == "init_producer_id" else known[-1]), name
+        assert (low, high) == (known[0], known[-1]), name
     assert {int(key) for key in api.VERSIONS} == set(api_key_map)
+    # Unstable in 4.3, and not offered by its brokers.
+    assert {ApiKey.INIT_PRODUCER_ID: api.VERSIONS[ApiKey.INIT_PRODUCER_ID][1]} == api.UNSTABLE_FROM
 
 
 def test_header_versions_are_those_of_the_schemas() -> None:

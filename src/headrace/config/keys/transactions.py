@@ -55,6 +55,12 @@ class TransactionKeys(Keys):
         "Whether a transaction's coordinator is asked before a partition takes its first batch.",
         mode=Mode.CLUSTER_WIDE,
     )
+    transaction_two_phase_commit_enable = key(
+        Kind.BOOLEAN,
+        False,
+        "Whether transactions that never time out are allowed (KIP-939): another coordinates them."
+        " One that nobody ends keeps readers of committed data waiting for ever.",
+    )
     transactional_ids_max = key(
         Kind.INT,
         1_000_000,

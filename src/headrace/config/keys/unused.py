@@ -90,7 +90,7 @@ remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks
 remote.log.reader.threads remote.log.storage.manager.class.name
 remote.log.storage.manager.class.path remote.log.storage.manager.impl.prefix
 remote.log.storage.system.enable
-transaction.state.log.load.buffer.size transaction.two.phase.commit.enable
+transaction.state.log.load.buffer.size
 """
 
 _GROUPS = """

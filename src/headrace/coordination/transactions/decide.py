@@ -11,6 +11,7 @@ from headrace.coordination.transactions.producers import NO_EPOCH, TV2, Producer
 from headrace.coordination.transactions.transaction_state import (
     DECIDED,
     EPOCH_LAST,
+    NO_TIMEOUT_MS,
     TransactionState,
 )
 from headrace.model.errors import ApiError, ErrorCode
@@ -63,11 +64,46 @@ def initialize(
         partitions=frozenset(),
         started_ms=-1,
         next_producer_id=NO_PRODUCER_ID,
+        next_epoch=NO_EPOCH,
     )
 
 
+def keep(
+    state: TransactionState | None,
+    expected: ProducerEpoch | None,
+    timeout_ms: int,
+    now_ms: int,
+    new_id: int | None,
+) -> TransactionState:
+    """Decide InitProducerId v6 with KeepPreparedTxn (KIP-939): as `initialize`, but what is open
+    stays open, and whoever asks may end it. Whoever wrote it can no more.
+
+    ApiError INVALID_TXN_STATE: it may time out, so that nobody can have prepared it.
+    """
+    if state is None or state.status is not _S.ONGOING:
+        return initialize(state, expected, timeout_ms, now_ms, new_id)
+    if expected is not None and expected != state.client:
+        raise ApiError(ErrorCode.PRODUCER_FENCED)
+    if state.timeout_ms != NO_TIMEOUT_MS:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "the open transaction is none of two phases")
+    producer_id, epoch = _after(state.client, new_id)
+    return state.to(
+        _S.ONGOING,
+        now_ms,
+        last_epoch=state.client.epoch,
+        next_producer_id=producer_id,
+        next_epoch=epoch,
+    )
+
+
+def _after(client: ProducerEpoch, new_id: int | None) -> ProducerEpoch:
+    if client.epoch >= EPOCH_LAST:
+        return ProducerEpoch(_given(new_id), 0)
+    return ProducerEpoch(client.producer_id, client.epoch + 1)
+
+
 def _is_known(state: TransactionState, expected: ProducerEpoch) -> bool:
-    if expected.producer_id == state.producer_id:
+    if expected.producer_id == state.client.producer_id:
         return True
     # It was given a new producer id, and did not hear of it.
     return expected.producer_id == state.previous_producer_id and expected.epoch >= EPOCH_LAST
@@ -98,6 +134,7 @@ def add(
     state = _checked(state, who)
     if state.status in DECIDED:
         raise UnderWay
+    _refuse_kept(state)
     added = frozenset(partitions)
     ongoing = state.status is _S.ONGOING
     if ongoing and added <= state.partitions:
@@ -119,6 +156,7 @@ def verify(state: TransactionState | None, who: ProducerEpoch, partition: TopicP
     state = _checked(state, who)
     if state.status in DECIDED:
         raise UnderWay
+    _refuse_kept(state)
     if state.status is not _S.ONGOING or partition not in state.partitions:
         raise ApiError(ErrorCode.INVALID_TXN_STATE, f"{partition} is in no open transaction")
 
@@ -127,11 +165,16 @@ def _checked(state: TransactionState | None, who: ProducerEpoch) -> TransactionS
     if state is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     _wait_for_rotation(state, who)
-    if state.producer_id != who.producer_id:
+    if state.client.producer_id != who.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    if state.epoch != who.epoch:
+    if state.client.epoch != who.epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     return state
+
+
+def _refuse_kept(state: TransactionState) -> None:
+    if state.kept:
+        raise ApiError(ErrorCode.INVALID_TXN_STATE, "a transaction that was kept can only be ended")
 
 
 def _wait_for_rotation(state: TransactionState, who: ProducerEpoch) -> None:
@@ -152,7 +195,7 @@ def end(
     if state is None:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     _wait_for_rotation(state, who)
-    if version >= TV2:
+    if version >= TV2 or state.kept:
         return _end_bumping(state, who, commit, now_ms, new_id)
     if state.producer_id != who.producer_id:
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -169,16 +212,17 @@ def _end_bumping(
     state: TransactionState, who: ProducerEpoch, commit: bool, now_ms: int, new_id: int | None
 ) -> TransactionState | None:
     """Decide EndTxn v5: the next transaction has another epoch, which this one can never touch."""
-    rotated = who.producer_id == state.previous_producer_id != state.producer_id
-    again = (state.bumps and who.epoch + 1 == state.epoch) or (
-        rotated and who.epoch == EPOCH_LAST and state.epoch == 0
+    client = state.client
+    rotated = who.producer_id == state.previous_producer_id != client.producer_id
+    again = (state.bumps and who.epoch + 1 == client.epoch) or (
+        rotated and who.epoch == EPOCH_LAST and client.epoch == 0
     )
-    if who.producer_id != state.producer_id and not (again and rotated):
+    if who.producer_id != client.producer_id and not (again and rotated):
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
     if again and state.status in (*DECIDED, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT):
         _check_ended_so(state, commit)
         return None
-    if who.epoch != state.epoch:
+    if who.epoch != client.epoch:
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     if state.status in DECIDED:
         raise UnderWay
@@ -205,13 +249,18 @@ def _decided(
     state: TransactionState, status: TransactionStatus, now_ms: int, new_id: int | None
 ) -> TransactionState:
     """Return the end of a transaction under the next epoch; the markers carry it."""
-    next_id = _given(new_id) if state.exhausted else NO_PRODUCER_ID
+    next_id, next_epoch = NO_PRODUCER_ID, NO_EPOCH
+    if state.kept:
+        next_id, next_epoch = _after(state.client, new_id)
+    elif state.exhausted:
+        next_id = _given(new_id)
     return state.to(
         status,
         now_ms,
         epoch=min(state.epoch + 1, EPOCH_LAST + 1),
-        last_epoch=state.epoch,
+        last_epoch=state.client.epoch,
         next_producer_id=next_id,
+        next_epoch=next_epoch,
         started_ms=state.started_ms if state.status is _S.ONGOING else now_ms,
         client_version=TV2,
     )
@@ -225,8 +274,9 @@ def complete(state: TransactionState, now_ms: int) -> TransactionState:
         _S.COMPLETE_COMMIT if committed else _S.COMPLETE_ABORT,
         now_ms,
         producer_id=state.next_producer_id if rotated else state.producer_id,
-        epoch=0 if rotated else state.epoch,
+        epoch=max(state.next_epoch, 0) if rotated else state.epoch,
         next_producer_id=NO_PRODUCER_ID,
+        next_epoch=NO_EPOCH,
         partitions=frozenset(),
     )
 
@@ -234,13 +284,14 @@ def complete(state: TransactionState, now_ms: int) -> TransactionState:
 def answer_to_end(state: TransactionState) -> ProducerEpoch:
     """Return who the producer is after the end that led to `state`: EndTxn v5 says so."""
     if state.next_producer_id != NO_PRODUCER_ID:
-        return ProducerEpoch(state.next_producer_id, 0)
+        return ProducerEpoch(state.next_producer_id, max(state.next_epoch, 0))
     return ProducerEpoch(state.producer_id, state.epoch)
 
 
 def has_timed_out(state: TransactionState, now_ms: int) -> bool:
     """Tell whether the open transaction takes longer than its producer said it would."""
-    return state.status is _S.ONGOING and now_ms >= state.started_ms + state.timeout_ms
+    times_out = state.status is _S.ONGOING and state.timeout_ms != NO_TIMEOUT_MS
+    return times_out and now_ms >= state.started_ms + state.timeout_ms
 
 
 def has_expired(state: TransactionState, expiration_ms: int, now_ms: int) -> bool:

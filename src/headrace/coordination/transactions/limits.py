@@ -26,3 +26,4 @@ class TransactionLimits:
         self.partitions = config.transaction_state_log_num_partitions
         """Counts only until `__transaction_state` exists."""
         self.ids_max = config.transactional_ids_max
+        self.two_phase_commit = config.transaction_two_phase_commit_enable

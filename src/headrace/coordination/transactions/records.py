@@ -41,6 +41,7 @@ def value(state: TransactionState) -> bytes:
             state.next_producer_id,
             state.client_version,
             VALUE_VERSION,
+            next_producer_epoch=state.next_epoch,
         )
     )
 
@@ -71,5 +72,6 @@ def parse_value(data: bytes) -> TransactionState:
         read.last_update_timestamp,
         previous_producer_id=read.previous_producer_id,
         next_producer_id=read.next_producer_id,
+        next_epoch=read.next_producer_epoch,
         client_version=read.client_transaction_version,
     )

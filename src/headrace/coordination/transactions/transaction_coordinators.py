@@ -19,7 +19,7 @@ from headrace.coordination.transactions.transaction_shard import (
     Decide,
     TransactionShard,
 )
-from headrace.coordination.transactions.transaction_state import TransactionState
+from headrace.coordination.transactions.transaction_state import NO_TIMEOUT_MS, TransactionState
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TRANSACTIONS_TOPIC, TopicPartition
 from headrace.ports.callbacks import Done
@@ -31,6 +31,13 @@ if TYPE_CHECKING:
         Filter,
         ListedTransaction,
     )
+
+Initialize = Callable[
+    [TransactionState | None, ProducerEpoch | None, int, int, int | None], TransactionState
+]
+"""`decide.initialize` or `decide.keep`."""
+_INITIALIZED = (TransactionStatus.EMPTY, TransactionStatus.ONGOING)
+"""With ONGOING a transaction was kept: what is not to be kept is aborted first."""
 
 
 class TransactionCoordinators:
@@ -109,12 +116,58 @@ class TransactionCoordinators:
         timeout_ms: int,
         expected: ProducerEpoch | None,
         done: Done[ProducerEpoch | ApiError],
+        *,
+        two_phase: bool = False,
     ) -> None:
         """Answer InitProducerId: a producer id and epoch; whoever had the id before is fenced.
 
+        `two_phase`: its transactions never time out, whatever `timeout_ms` says (KIP-939).
         Refusals: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS.
         """
-        if not 0 < timeout_ms <= self.limits.max_timeout_ms:
+
+        def initialized(result: TransactionState | ApiError) -> None:
+            done(result if isinstance(result, ApiError) else result.client)
+
+        self._initialize(
+            transactional_id, timeout_ms, expected, initialized, decide.initialize, two_phase
+        )
+
+    def keep_prepared(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerEpoch | None,
+        done: Done[tuple[ProducerEpoch, ProducerEpoch | None] | ApiError],
+        *,
+        two_phase: bool,
+    ) -> None:
+        """Answer InitProducerId with KeepPreparedTxn (KIP-939): what is open stays open.
+
+        `done` is told who the producer is, and who wrote the transaction it may end now, if one is
+        open. Refusals: as `initialize`, and INVALID_TXN_STATE where that one may time out.
+        """
+
+        def kept(result: TransactionState | ApiError) -> None:
+            if isinstance(result, ApiError):
+                done(result)
+                return
+            wrote = ProducerEpoch(result.producer_id, result.epoch) if result.kept else None
+            done((result.client, wrote))
+
+        self._initialize(transactional_id, timeout_ms, expected, kept, decide.keep, two_phase)
+
+    def _initialize(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: ProducerEpoch | None,
+        done: Done[TransactionState | ApiError],
+        decided: Initialize,
+        two_phase: bool,
+    ) -> None:
+        if two_phase:
+            timeout_ms = NO_TIMEOUT_MS
+        elif not 0 < timeout_ms <= self.limits.max_timeout_ms:
             done(ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT))
             return
 
@@ -123,20 +176,18 @@ class TransactionCoordinators:
         ) -> TransactionState:
             if state is None:
                 self._check_room()
-            return decide.initialize(state, expected, timeout_ms, now_ms, new_id)
+            return decided(state, expected, timeout_ms, now_ms, new_id)
 
-        self._initialize(transactional_id, decision, done)
+        self._until_initialized(transactional_id, decision, done)
 
-    def _initialize(
-        self, transactional_id: str, decision: Decide, done: Done[ProducerEpoch | ApiError]
+    def _until_initialized(
+        self, transactional_id: str, decision: Decide, done: Done[TransactionState | ApiError]
     ) -> None:
         def initialized(result: TransactionState | ApiError) -> None:
-            if isinstance(result, ApiError):
+            if isinstance(result, ApiError) or result.status in _INITIALIZED:
                 done(result)
-            elif result.status is TransactionStatus.EMPTY:
-                done(ProducerEpoch(result.producer_id, result.epoch))
             else:  # what was open is being aborted: ask again behind it
-                self._initialize(transactional_id, decision, done)
+                self._until_initialized(transactional_id, decision, done)
 
         self._change(transactional_id, decision, initialized)
 

@@ -2,13 +2,16 @@
 
 from typing import Any, NamedTuple
 
-from headrace.coordination.transactions.producers import NO_EPOCH, TV2
+from headrace.coordination.transactions.producers import NO_EPOCH, TV2, ProducerEpoch
 from headrace.model.invariant import invariant
 from headrace.model.nouns import NO_PRODUCER_ID, TopicPartition
 from headrace.wire.kafka.coordinator_records.transaction_state import TransactionStatus
 
 EPOCH_LAST = (1 << 15) - 2
 """The last epoch a client may use. The one behind it is kept, so that it can always be fenced."""
+
+NO_TIMEOUT_MS = (1 << 31) - 1
+"""The timeout of a transaction that never times out (KIP-939): somebody else coordinates it."""
 
 _S = TransactionStatus
 
@@ -46,6 +49,9 @@ class TransactionState(NamedTuple):
     """The id after the markers, where the epochs of this one are used up."""
     client_version: int = 0
     """Transaction version of who moved it here."""
+    next_epoch: int = NO_EPOCH
+    """With `next_producer_id`: who may end a transaction that was kept (KIP-939), or who the
+    producer is after its end. The markers are those of `producer_id` and `epoch`."""
 
     def to(self, status: TransactionStatus, now_ms: int, **changes: Any) -> "TransactionState":  # noqa: ANN401
         """Return the next state, which the table must allow."""
@@ -57,6 +63,18 @@ class TransactionState(NamedTuple):
             previous_producer_id=self.producer_id,
             **changes,
         )
+
+    @property
+    def kept(self) -> bool:
+        """Whether another producer than the one that wrote it ends, or has ended, it (KIP-939)."""
+        return self.next_epoch != NO_EPOCH
+
+    @property
+    def client(self) -> ProducerEpoch:
+        """Who may speak for the transactional id."""
+        if self.kept:
+            return ProducerEpoch(self.next_producer_id, self.next_epoch)
+        return ProducerEpoch(self.producer_id, self.epoch)
 
     @property
     def exhausted(self) -> bool:

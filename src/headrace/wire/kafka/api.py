@@ -120,7 +120,7 @@ VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.CREATE_TOPICS: (2, 7),
     ApiKey.DELETE_TOPICS: (1, 6),
     ApiKey.DELETE_RECORDS: (0, 2),
-    ApiKey.INIT_PRODUCER_ID: (0, 5),
+    ApiKey.INIT_PRODUCER_ID: (0, 6),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
     ApiKey.ADD_PARTITIONS_TO_TXN: (0, 5),
     ApiKey.ADD_OFFSETS_TO_TXN: (0, 4),
@@ -193,8 +193,11 @@ VERSIONS: dict[ApiKey, tuple[int, int]] = {
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
 }
 """Lowest and highest version, inclusive, that Kafka 4.3 serves. Keys 4-7 ended with 4.0
-(`peer_messages` has them);
-InitProducerId v6 is unstable there (KIP-939)."""
+(`peer_messages` has them)."""
+
+UNSTABLE_FROM: dict[int, int] = {ApiKey.INIT_PRODUCER_ID: 6}
+"""First version that Kafka 4.3 has and holds back unless `unstable.api.versions.enable` is set:
+that of two-phase commit (KIP-939). We advertise it where two-phase commit is enabled."""
 
 ADVERTISED_FROM: dict[int, int] = {ApiKey.PRODUCE: 0}
 """Keys whose lowest advertised version is below the lowest served one.

@@ -7,6 +7,8 @@
 * What brokers ask each other is advertised on the listeners for brokers only.
 * The APIs of clients' metrics are served always and advertised while some are subscribed to: else
   every client would ask for its subscription, to be told that there is none.
+* InitProducerId v6 is advertised while transaction.two.phase.commit.enable is on (KIP-939): Kafka
+  4.3 calls it unstable, and what it adds is refused without that setting.
 * Features are those of `FEATURES`, all of them finalized: clients use a newer protocol only then.
 """
 
@@ -16,7 +18,7 @@ from headrace.frontends.kafka.connection.api import Api
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext
 from headrace.frontends.kafka.connection.registry import PEER_APIS
 from headrace.model.errors import ErrorCode
-from headrace.wire.kafka.api import ADVERTISED_FROM, ApiKey
+from headrace.wire.kafka.api import ADVERTISED_FROM, UNSTABLE_FROM, ApiKey
 from headrace.wire.kafka.hot.api_versions import (
     ApiRange,
     ApiVersionsResponse,
@@ -40,12 +42,17 @@ _FINALIZED = [FinalizedFeature(name, level, level) for name, level in FEATURES.i
 _OF_TELEMETRY = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 
 
-def ranges(apis: Iterable[Api]) -> list[ApiRange]:
-    """Return the APIs as they are advertised, in the order of their keys."""
-    found = [
-        ApiRange(api.key, ADVERTISED_FROM.get(api.key, api.min_version), api.max_version)
-        for api in apis
-    ]
+def ranges(apis: Iterable[Api], *, unstable: bool = False) -> list[ApiRange]:
+    """Return the APIs as they are advertised, in the order of their keys.
+
+    `unstable`: with the versions of `UNSTABLE_FROM`.
+    """
+    found = []
+    for api in apis:
+        highest = api.max_version
+        if not unstable and api.key in UNSTABLE_FROM:
+            highest = min(highest, UNSTABLE_FROM[api.key] - 1)
+        found.append(ApiRange(api.key, ADVERTISED_FROM.get(api.key, api.min_version), highest))
     return sorted(found)
 
 
@@ -66,7 +73,7 @@ def handle(context: RequestContext, body: memoryview) -> Answer:
         apis = tuple(api for api in apis if api.key not in _OF_TELEMETRY)
     response = ApiVersionsResponse(
         0,
-        ranges(apis),
+        ranges(apis, unstable=context.broker.config.transaction_two_phase_commit_enable),
         supported=_SUPPORTED,
         finalized_epoch=_FEATURES_EPOCH,
         finalized=_FINALIZED,

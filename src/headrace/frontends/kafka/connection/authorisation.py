@@ -43,6 +43,7 @@ DESCRIBE_GROUP_CONFIGS = Ask(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP)
 ALTER_GROUP_CONFIGS = Ask(Operation.ALTER_CONFIGS, ResourceType.GROUP)
 WRITE_TRANSACTION = Ask(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
 DESCRIBE_TRANSACTION = Ask(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+TWO_PHASE_TRANSACTION = Ask(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID)
 CREATE_CLUSTER = Ask(Operation.CREATE, ResourceType.CLUSTER)
 DELETE_CLUSTER = Ask(Operation.DELETE, ResourceType.CLUSTER)
 ALTER_CLUSTER = Ask(Operation.ALTER, ResourceType.CLUSTER)
@@ -77,7 +78,10 @@ ASKED: dict[ApiKey, tuple[Ask, ...]] = {
     ApiKey.DELETE_TOPICS: (DELETE_CLUSTER, DELETE_TOPIC, DESCRIBE_TOPIC),
     ApiKey.DELETE_RECORDS: (DELETE_TOPIC,),
     # Without a transactional id: IDEMPOTENT_WRITE, or WRITE for any topic (KIP-679).
-    ApiKey.INIT_PRODUCER_ID: (WRITE_TRANSACTION, IDEMPOTENT_WRITE, WRITE_TOPIC),
+    # For a transaction that never times out, or that is kept, both (KIP-939).
+    ApiKey.INIT_PRODUCER_ID: (
+        WRITE_TRANSACTION, TWO_PHASE_TRANSACTION, IDEMPOTENT_WRITE, WRITE_TOPIC,
+    ),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: (CLUSTER_ACTION, DESCRIBE_TOPIC),
     # Up to v3 clients ask, since then brokers among each other.
     ApiKey.ADD_PARTITIONS_TO_TXN: (WRITE_TRANSACTION, WRITE_TOPIC, CLUSTER_ACTION),

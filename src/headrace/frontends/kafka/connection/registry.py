@@ -63,7 +63,7 @@ APIS: tuple[Api, ...] = (
     Api(ApiKey.DELETE_RECORDS, "admin", 0, 2, proof=
         "tests/unit/frontends/test_admin_apis.py"
         "::test_deleted_records_do_not_come_back_after_a_kill"),
-    Api(ApiKey.INIT_PRODUCER_ID, "transactions", 0, 5, proof=
+    Api(ApiKey.INIT_PRODUCER_ID, "transactions", 0, 6, proof=
         "tests/unit/frontends/test_admin_apis.py"
         "::test_every_producer_is_given_an_id_of_its_own_at_epoch_0"),
     Api(ApiKey.OFFSET_FOR_LEADER_EPOCH, "fetch", 2, 4, proof=

@@ -1,4 +1,4 @@
-"""InitProducerId (key 22, v0-v5): who a producer is, for exactly-once writing.
+"""InitProducerId (key 22, v0-v6): who a producer is, for exactly-once writing.
 
 * Without a transactional id always a new producer id with epoch 0, never given before, as Kafka
   does: a producer that brings its id and epoch (v3+, KIP-360) to go on after an error starts
@@ -7,12 +7,16 @@
 * With one: the id's producer id with the next epoch, so that whoever had it before is fenced. What
   that one had open is aborted first, and the answer waits for it. Once the epochs are used up, a
   new producer id.
-v2 flexible · v3 epoch bump · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE
+* With Enable2Pc (KIP-939) its transactions never time out; with KeepPreparedTxn what is open stays
+  open for whoever asks, who is told whose it is. Both are for who may TWO_PHASE_COMMIT the id, and
+  refused, in Kafka 4.3's words, unless transaction.two.phase.commit.enable is on.
+v2 flexible · v3 epoch bump · v4 PRODUCER_FENCED · v5 TRANSACTION_ABORTABLE · v6 two-phase commit
 """
 
 from headrace.coordination.transactions.producers import ProducerEpoch
 from headrace.frontends.kafka.connection.authorisation import (
     IDEMPOTENT_WRITE,
+    TWO_PHASE_TRANSACTION,
     WRITE_TOPIC,
     WRITE_TRANSACTION,
     permits,
@@ -20,7 +24,12 @@ from headrace.frontends.kafka.connection.authorisation import (
 )
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, maker
-from headrace.frontends.kafka.transactions.transactional import resolve_producer
+from headrace.frontends.kafka.transactions.transactional import (
+    NOBODY,
+    code_for,
+    resolve,
+    resolve_producer,
+)
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import NO_PRODUCER_ID
 from headrace.net.pending import Pending
@@ -45,10 +54,19 @@ def _refused(context: RequestContext, code: ErrorCode) -> Entity:
     )
 
 
-def _forbidden(context: RequestContext, transactional_id: str | None) -> ErrorCode | None:
+def _two_phase(request: Entity) -> tuple[bool, bool]:
+    """Return Enable2Pc and KeepPreparedTxn."""
+    return getattr(request, "enable2_pc", False), getattr(request, "keep_prepared_txn", False)
+
+
+def _forbidden(context: RequestContext, request: Entity) -> ErrorCode | None:
     """Return why who asks may have no id; None where he may."""
+    transactional_id = request.transactional_id
     if transactional_id is not None:
-        if not permits(context, WRITE_TRANSACTION, transactional_id):
+        asks = [WRITE_TRANSACTION]
+        if any(_two_phase(request)):
+            asks.append(TWO_PHASE_TRANSACTION)
+        if not all(permits(context, ask, transactional_id) for ask in asks):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     elif not permits(context, IDEMPOTENT_WRITE) and not permits_any(context, WRITE_TOPIC):
         return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -57,7 +75,7 @@ def _forbidden(context: RequestContext, transactional_id: str | None) -> ErrorCo
 
 def handle(context: RequestContext, request: Entity) -> Entity:
     """Answer with one id and epoch, or one error."""
-    refused = _forbidden(context, request.transactional_id)
+    refused = _forbidden(context, request)
     if refused is not None:
         return _refused(context, refused)
     former = getattr(request, "producer_id", NO_PRODUCER_ID)
@@ -68,15 +86,54 @@ def handle(context: RequestContext, request: Entity) -> Entity:
         return _new(context)
     if not request.transactional_id:
         return _refused(context, ErrorCode.INVALID_REQUEST)
+    return _initialize(
+        context, request, None if former == NO_PRODUCER_ID else ProducerEpoch(former, epoch)
+    )
+
+
+def _initialize(
+    context: RequestContext, request: Entity, expected: ProducerEpoch | None
+) -> Entity | Pending:
+    two_phase, keep = _two_phase(request)
+    transactions = context.coordinators.transactions
+    if not transactions.limits.two_phase_commit:
+        if two_phase:
+            return _refused(context, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        if keep:
+            return _refused(context, ErrorCode.UNSUPPORTED_VERSION)
     pending = Pending()
 
     def done(result: ProducerEpoch | ApiError) -> None:
         resolve_producer(context, pending, result, _FENCED_SINCE)
 
-    context.coordinators.transactions.initialize(
-        request.transactional_id,
-        round(request.transaction_timeout.total_seconds() * 1000),
-        None if former == NO_PRODUCER_ID else ProducerEpoch(former, epoch),
-        done,
-    )
+    def kept(result: tuple[ProducerEpoch, ProducerEpoch | None] | ApiError) -> None:
+        _resolve_kept(context, pending, result)
+
+    timeout_ms = round(request.transaction_timeout.total_seconds() * 1000)
+    asked = request.transactional_id, timeout_ms, expected
+    if keep:
+        transactions.keep_prepared(*asked, kept, two_phase=two_phase)
+    else:
+        transactions.initialize(*asked, done, two_phase=two_phase)
     return pending
+
+
+def _resolve_kept(
+    context: RequestContext,
+    pending: Pending,
+    result: tuple[ProducerEpoch, ProducerEpoch | None] | ApiError,
+) -> None:
+    """Answer with who the producer is, and whose transaction it may end, if one was kept."""
+    if isinstance(result, ApiError):
+        resolve_producer(context, pending, result, _FENCED_SINCE)
+        return
+    who, wrote = result[0], result[1] or NOBODY
+    resolve(
+        context,
+        pending,
+        error_code=code_for(context, None, _FENCED_SINCE),
+        producer_id=who.producer_id,
+        producer_epoch=who.epoch,
+        ongoing_txn_producer_id=wrote.producer_id,
+        ongoing_txn_producer_epoch=wrote.epoch,
+    )

@@ -1,7 +1,8 @@
 """Records of `__transaction_state`: one transactional id each, its last state.
 
 Key: int16 0 and the id. Value v0 is plain; v1 (transaction.version >= 1) is flexible, with the
-producer ids before and after, and the client's transaction version, as tags.
+producer ids before and after, the client's transaction version, and the epoch after (KIP-939: with
+the id after it, who may end a transaction that was kept), as tags.
 """
 
 import struct
@@ -21,7 +22,7 @@ VALUE_VERSION_MAX = 1
 _FLEXIBLE_FROM = 1
 _INT64 = struct.Struct(">q")
 _INT16 = struct.Struct(">h")
-_PREVIOUS_TAG, _NEXT_TAG, _CLIENT_TAG = 0, 1, 2
+_PREVIOUS_TAG, _NEXT_TAG, _CLIENT_TAG, _NEXT_EPOCH_TAG = 0, 1, 2, 3
 
 
 class TransactionStatus(IntEnum):
@@ -76,6 +77,7 @@ class TransactionValue(NamedTuple):
     client_transaction_version: int = 0
     version: int = 0
     tags: Tags = ()
+    next_producer_epoch: int = -1
 
 
 def decode_key(data: Bytes) -> TransactionKey | OtherKey:
@@ -114,6 +116,7 @@ def decode_value(data: Bytes) -> TransactionValue:
         (before,) = _INT64.unpack(tags.pop(_PREVIOUS_TAG, _INT64.pack(-1)))
         (after,) = _INT64.unpack(tags.pop(_NEXT_TAG, _INT64.pack(-1)))
         (client,) = _INT16.unpack(tags.pop(_CLIENT_TAG, _INT16.pack(0)))
+        (epoch_after,) = _INT16.unpack(tags.pop(_NEXT_EPOCH_TAG, _INT16.pack(-1)))
     except (Malformed, ValueError, struct.error) as error:
         raise CorruptBatch(f"no transaction: {error}") from None
     return TransactionValue(
@@ -129,6 +132,7 @@ def decode_value(data: Bytes) -> TransactionValue:
         client,
         version,
         tuple(tags.items()),
+        epoch_after,
     )
 
 
@@ -171,4 +175,6 @@ def _tags_of(value: TransactionValue) -> list[tuple[int, bytes]]:
         tags.append((_NEXT_TAG, _INT64.pack(value.next_producer_id)))
     if value.client_transaction_version != 0:
         tags.append((_CLIENT_TAG, _INT16.pack(value.client_transaction_version)))
+    if value.next_producer_epoch != -1:
+        tags.append((_NEXT_EPOCH_TAG, _INT16.pack(value.next_producer_epoch)))
     return tags + list(value.tags)

@@ -1,0 +1,215 @@
+"""The sink's options: Spark's own Kafka connector's names and meanings, and a few of ours.
+
+Ours: `delivery`, `pipeline`, `sink`, `twoPhaseCommit`, and for batch writes `txnAppId` and
+`txnVersion`, with Delta's meaning. What is wrong is refused before anything is written.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.client.transport import parse_bootstrap
+from headrace.record.compression import Codec
+from headrace.spark.errors import OptionError
+
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
+TRANSACTION_TIMEOUT_MS = 900_000
+"""How long a batch's transactions may take: the longest that Kafka's brokers allow by default."""
+_BATCH_BYTES = 256 << 10
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_OURS = (
+    "topic", "delivery", "pipeline", "sink", "twoPhaseCommit", "txnAppId", "txnVersion",
+    "checkpointLocation", "bootstrap.servers", "includeHeaders", "path", "queryName",
+)  # fmt: skip
+_KAFKA = (
+    "bootstrap.servers", "client.id", "compression.type", "batch.size", "acks",
+    "enable.idempotence", "transaction.timeout.ms", "request.timeout.ms", "delivery.timeout.ms",
+    "security.protocol",
+)  # fmt: skip
+_IGNORED = frozenset((
+    "linger.ms", "buffer.memory", "max.in.flight.requests.per.connection", "retries",
+    "retry.backoff.ms", "retry.backoff.max.ms", "max.block.ms", "max.request.size",
+    "metadata.max.age.ms", "metadata.max.idle.ms", "partitioner.class", "send.buffer.bytes",
+    "receive.buffer.bytes", "reconnect.backoff.ms", "reconnect.backoff.max.ms",
+    "connections.max.idle.ms", "enable.metrics.push", "metric.reporters",
+))  # fmt: skip
+_FORBIDDEN = {
+    "key.serializer": "keys are written as the bytes they are",
+    "value.serializer": "values are written as the bytes they are",
+    "transactional.id": "the sink names its transactions itself: give it pipeline and sink",
+    "interceptor.classes": "there is no Java producer here",
+}
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """All options of one sink, checked."""
+
+    bootstrap: str
+    topic: str | None
+    exactly_once: bool
+    pipeline: str
+    sink: str
+    checkpoint: str | None
+    application: str | None
+    version: int | None
+    two_phase: bool | None
+    """None: where the broker offers it."""
+    codec: Codec
+    batch_bytes: int
+    client_id: str
+    transaction_timeout_ms: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    ignored: tuple[str, ...]
+
+    @property
+    def prefix(self) -> str:
+        """What the transactional ids of the tasks begin with."""
+        return f"{self.pipeline}.{self.sink}.task-"
+
+    @property
+    def driver_id(self) -> str:
+        """The transactional id under which batches are decided."""
+        return f"{self.pipeline}.{self.sink}.driver"
+
+    @property
+    def decisions_topic(self) -> str:
+        """The topic that keeps what was decided last."""
+        return f"{self.pipeline}.{self.sink}.decisions"
+
+
+def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+    """Check all options of a batch or a streaming write; OptionError names what is wrong."""
+    given = {name.lower(): value for name, value in options.items()}
+    ignored = _check_names(options)
+    exactly_once = _choice(given, "delivery", EXACTLY_ONCE, (EXACTLY_ONCE, AT_LEAST_ONCE)) == (
+        EXACTLY_ONCE
+    )
+    _check_acks(given)
+    application, version = _version(given, streaming=streaming)
+    pipeline = given.get("pipeline") or application or ""
+    if exactly_once:
+        _check_exactly_once(given, pipeline, streaming=streaming)
+    sink = given.get("sink", "sink")
+    for name, value in (("pipeline", pipeline), ("sink", sink)):
+        if value and not _NAME.fullmatch(value):
+            raise OptionError(f"{name}: {value!r} has other signs than letters, digits, _ and -")
+    two_phase = _choice(given, "twoPhaseCommit", "auto", ("auto", "true", "false"))
+    return SinkOptions(
+        bootstrap=_bootstrap(given),
+        topic=given.get("topic") or None,
+        exactly_once=exactly_once,
+        pipeline=pipeline,
+        sink=sink,
+        checkpoint=given.get("checkpointlocation"),
+        application=application,
+        version=version,
+        two_phase=None if two_phase == "auto" else two_phase == "true",
+        codec=_codec(given),
+        batch_bytes=_number(given, "kafka.batch.size", _BATCH_BYTES),
+        client_id=given.get("kafka.client.id", "headrace-spark"),
+        transaction_timeout_ms=_number(
+            given, "kafka.transaction.timeout.ms", TRANSACTION_TIMEOUT_MS
+        ),
+        request_timeout_ms=_number(given, "kafka.request.timeout.ms", 30_000),
+        delivery_timeout_ms=_number(given, "kafka.delivery.timeout.ms", 120_000),
+        ignored=tuple(ignored),
+    )
+
+
+def _check_names(options: Mapping[str, str]) -> list[str]:
+    known = {name.lower() for name in _OURS}
+    ignored = []
+    for spelled in options:
+        lower = spelled.lower()
+        if lower.startswith("asyncprogresstracking") and lower.endswith("enabled"):
+            if options[spelled].strip().lower() != "false":
+                raise OptionError(
+                    f"{spelled}: the sink decides each batch before the next one begins, and cannot"
+                    " with asynchronous progress: leave it out, or use delivery=at_least_once with"
+                    " Spark's own connector"
+                )
+        elif lower.startswith("kafka."):
+            key = lower.removeprefix("kafka.")
+            if key in _FORBIDDEN:
+                raise OptionError(f"{spelled}: cannot be set here: {_FORBIDDEN[key]}")
+            if key.startswith(("ssl.", "sasl.")):
+                raise OptionError(f"{spelled}: this sink speaks plain text only, so far")
+            if key in _IGNORED:
+                ignored.append(spelled)
+            elif key not in _KAFKA:
+                raise OptionError(f"{spelled}: Kafka has no such producer setting")
+        elif lower not in known and not lower.startswith(("__", "asyncprogress")):
+            raise OptionError(f"{spelled}: no such option; there are {', '.join(_OURS[:7])}")
+    return ignored
+
+
+def _check_acks(given: Mapping[str, str]) -> None:
+    acks = given.get("kafka.acks", "all")
+    if acks not in ("all", "-1"):
+        raise OptionError(f"kafka.acks: {acks} can lose what was acknowledged; only all is written")
+    if given.get("kafka.enable.idempotence", "true").lower() != "true":
+        raise OptionError("kafka.enable.idempotence: the sink always writes idempotently")
+
+
+def _check_exactly_once(given: Mapping[str, str], pipeline: str, *, streaming: bool) -> None:
+    if not pipeline:
+        raise OptionError(
+            "pipeline: missing; give the pipeline a name that it keeps when it starts again, or"
+            " choose delivery=at_least_once"
+        )
+    if streaming and not given.get("checkpointlocation"):
+        raise OptionError(
+            "checkpointLocation: missing; give it as an option of this write, for"
+            " delivery=exactly_once tells a repeated batch by it (a setting of the session does"
+            " not reach the sink)"
+        )
+
+
+def _version(given: Mapping[str, str], *, streaming: bool) -> tuple[str | None, int | None]:
+    application, text = given.get("txnappid"), given.get("txnversion")
+    if (application is None) != (text is None):
+        raise OptionError("txnAppId and txnVersion: give both, or neither")
+    if text is None:
+        return None, None
+    if streaming:
+        raise OptionError("txnVersion: a streaming write numbers its batches itself")
+    if not text.isascii() or not text.isdigit():
+        raise OptionError(f"txnVersion: {text!r} is not a whole number from 0 on")
+    return application, int(text)
+
+
+def _bootstrap(given: Mapping[str, str]) -> str:
+    text = given.get("kafka.bootstrap.servers") or given.get("bootstrap.servers")
+    if not text:
+        raise OptionError("kafka.bootstrap.servers: missing; for example 127.0.0.1:9092")
+    try:
+        parse_bootstrap(text)
+    except ValueError as error:
+        raise OptionError(f"kafka.bootstrap.servers: {error}") from None
+    protocol = given.get("kafka.security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise OptionError(
+            f"kafka.security.protocol: {protocol} is not spoken by this sink yet, only PLAINTEXT"
+        )
+    return text
+
+
+def _codec(given: Mapping[str, str]) -> Codec:
+    names = tuple(codec.name.lower() for codec in Codec)
+    return Codec[_choice(given, "kafka.compression.type", "none", names).upper()]
+
+
+def _choice(given: Mapping[str, str], name: str, default: str, choices: tuple[str, ...]) -> str:
+    text = given.get(name.lower(), default).strip().lower()
+    if text not in choices:
+        raise OptionError(f"{name}: {text!r} is none of {', '.join(choices)}")
+    return text
+
+
+def _number(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name, str(default))
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 31:
+        raise OptionError(f"{name}: {text!r} is not a whole number from 1 on")
+    return int(text)
