@@ -81,7 +81,7 @@ def test_of_two_runs_at_once_one_writes_the_batch(tmp_path: Path, kind: str) -> 
     run.batch(0, 0, 10)
     run.plan(1, 20)
     first, second = run.tasks(1, rows(10, 10)), run.tasks(1, rows(10, 10))
-    racing = _Racing(run.table, first)
+    racing = Racing(run.table, first)
     assert not second.commit(racing.table)
     assert racing.lost
     run.batch(2, 20, 10)
@@ -97,7 +97,7 @@ def test_another_writer_meanwhile_is_waited_out(tmp_path: Path, kind: str) -> No
     theirs = beside.tasks(0, rows(20, 10))
     run.plan(1, 20)
     ours = run.tasks(1, rows(10, 10))
-    racing = _Racing(run.table, theirs)
+    racing = Racing(run.table, theirs)
     assert ours.commit(racing.table)
     assert racing.lost == (kind != "delta")  # whose library puts appends one after the other
     assert offsets(run.path, kind) == list(range(30))
@@ -142,7 +142,7 @@ def test_a_batch_without_rows_makes_no_commit(tmp_path: Path, kind: str) -> None
     assert table.last_marker() is None
 
 
-class _Racing:
+class Racing:
     """Another run that commits between our look at the table and our commit."""
 
     def __init__(self, table: Table, other: Any) -> None:

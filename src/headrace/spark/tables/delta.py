@@ -14,19 +14,22 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from headrace.spark.errors import SourceError
 from headrace.spark.tables.columns import fits
 from headrace.spark.tables.errors import Conflict, TableError
 from headrace.spark.tables.files import Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
-from headrace.spark.tables.options import TableOptions
+from headrace.spark.tables.options import TableOptions, Upsert
 from headrace.spark.tables.table import Table
 
 try:
     from deltalake import CommitProperties, DeltaTable, Schema, Transaction
     from deltalake.exceptions import CommitFailedError, DeltaError
     from deltalake.transaction import AddAction, RemoveAction
+
+    from headrace.spark.tables.upsert import check_upsert, merge_rows
 except ImportError as error:
     raise SourceError(f'{error.name} is missing: pip install "headrace[tables]"') from error
 
@@ -56,6 +59,8 @@ class Delta(Table):
     def open(self, schema: pa.Schema) -> Layout:
         """Make the table or check it; partition columns are in the paths, not in the files."""
         fields = self.options.partition_by
+        if self.options.upsert is not None:
+            check_upsert(self.options.upsert, schema)
         columns = list(schema)
         columns += [pa.field(field.name, pa.date32()) for field in fields if field.by_day]
         if not self.exists():
@@ -96,7 +101,12 @@ class Delta(Table):
     def append(
         self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
     ) -> None:
-        """Add one version."""
+        """Add one version: with the files, or with what their rows do to those of the same key."""
+        if self.options.upsert is not None:
+            if overwrite:
+                raise TableError("upsertBy: rows are merged into what is there; use append mode")
+            self._upsert(self.options.upsert, files, marker)
+            return
         actions: list[AddAction | RemoveAction] = [self._added(file) for file in files]
         with commit_errors(self.location):
             self._opened.create_write_transaction(
@@ -106,6 +116,14 @@ class Delta(Table):
                 [field.name for field in self.options.partition_by],
                 commit_properties=properties_of(marker),
             )
+
+    def _upsert(self, upsert: Upsert, files: Sequence[WrittenFile], marker: Marker | None) -> None:
+        columns = pa.schema(self._opened.schema().to_arrow())
+        staged = pq.read_schema(self.location / files[0].path)
+        schema = pa.schema([columns.field(name) for name in staged.names])
+        paths = [file.path for file in files]
+        with commit_errors(self.location):
+            merge_rows(self._opened, self.location, paths, schema, upsert, properties_of(marker))
 
     def held(self) -> Collection[str]:
         """Return the files of the newest version."""

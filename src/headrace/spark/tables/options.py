@@ -189,5 +189,7 @@ def _upsert(given: _Given, kind: TableFormat) -> Upsert | None:
         return None
     if kind is not TableFormat.DELTA:
         raise OptionError("upsertBy: is for tableFormat=delta")
+    if given.text("partitionBy"):
+        raise OptionError("upsertBy: a key may move between partitions; leave partitionBy out")
     order = given.text("upsertOrder") or "offset"
     return Upsert(keys, order, given.text("deleteWhen") or "value")

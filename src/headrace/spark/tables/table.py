@@ -114,7 +114,7 @@ def commit(
     written = _append_once(table, files, marker, overwrite=overwrite)
     # From here on the batch is in the table: nothing below may fail the query.
     try:
-        if written:
+        if written and table.options.upsert is None:
             attempts.forget(table.location, committed)
         batch = None if marker is None else marker.batch
         attempts.sweep(table.location, table.options.pipeline, batch, lambda: _held_now(table))
