@@ -131,13 +131,41 @@ class Delta(Table):
         # As they stand in the log and as they are on the disk: rather one too many than one less.
         return {*paths, *map(unquote, paths)}
 
-    def merge(self) -> int:
-        """Let deltalake compact; it commits a version of its own."""
-        with commit_errors(self.location):
-            outcome = self._opened.optimize.compact(
-                target_size=self.options.file_bytes, max_concurrent_tasks=1
-            )
-        return int(outcome["numFilesRemoved"])
+    def merge(self, batch: int) -> int:
+        """Let deltalake compact, partition by partition, and delete what it may by the table's age.
+
+        Each partition is a version of its own; the last one may go beyond the bound.
+        """
+        merged = done_bytes = 0
+        for partition, size in self._small_files():
+            if done_bytes >= self.options.merge_bytes:
+                break
+            filters = [(name, "=", value or "") for name, value in partition.items()]
+            with commit_errors(self.location):
+                outcome = self._opened.optimize.compact(
+                    partition_filters=filters or None,
+                    target_size=self.options.file_bytes,
+                    max_concurrent_tasks=1,
+                )
+            merged += int(outcome["numFilesRemoved"])
+            done_bytes += size
+        if merged:
+            with commit_errors(self.location):
+                self._opened.vacuum(dry_run=False)
+        return merged
+
+    def _small_files(self) -> list[tuple[dict[str, str | None], int]]:
+        """Return partitions with two small files or more, and the bytes of those; most first."""
+        names = [field.name for field in self.options.partition_by]
+        found: dict[tuple[str | None, ...], list[int]] = {}
+        for action in pa.table(self._opened.get_add_actions()).to_pylist():
+            if action["size_bytes"] < self.options.file_bytes // 2:
+                values = action.get("partition") or {}
+                key = tuple(_partition_text(values.get(name)) for name in names)
+                found.setdefault(key, []).append(action["size_bytes"])
+        several = [(key, sizes) for key, sizes in found.items() if len(sizes) > 1]
+        several.sort(key=lambda each: -len(each[1]))
+        return [(dict(zip(names, key, strict=True)), sum(sizes)) for key, sizes in several]
 
     def _load(self) -> DeltaTable:
         try:
@@ -238,6 +266,12 @@ def log_statistics(file: WrittenFile) -> Mapping[str, Any]:
         "maxValues": greatest,
         "nullCount": nulls,
     }
+
+
+def _partition_text(value: Any) -> str | None:  # noqa: ANN401 - any partition column's
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - any of Parquet's types

@@ -7,17 +7,19 @@ pyiceberg tries a commit again by itself when another was faster, and appends th
 the table already: `commit.retry.num-retries` is 0 for our commits, and we read the marker between.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from headrace.spark.errors import OptionError, SourceError
+from headrace.spark.tables.attempts import Attempt, forget
 from headrace.spark.tables.columns import fits
 from headrace.spark.tables.errors import Conflict, TableError
-from headrace.spark.tables.files import Layout, WrittenFile
+from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
 from headrace.spark.tables.marker import Marker
 from headrace.spark.tables.options import TableOptions, local_path
 from headrace.spark.tables.table import Table
@@ -32,6 +34,7 @@ try:
     )
     from pyiceberg.expressions import AlwaysTrue
     from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
+    from pyiceberg.manifest import DataFile
     from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
     from pyiceberg.table import Table as IcebergTable
     from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
@@ -127,9 +130,65 @@ class Iceberg(Table):
         paths = self._opened.inspect.data_files().column("file_path").to_pylist()
         return {path.removeprefix(prefix) for path in paths}
 
-    def merge(self) -> int:
-        """Nothing yet."""
-        return 0
+    def merge(self, batch: int) -> int:
+        """Write the small files of a partition into one, and replace them by one snapshot.
+
+        Files with rows deleted by other files are left alone. The old files stay for the snapshots
+        before, until those are expired.
+        """
+        by_partition: dict[str, list[DataFile]] = {}
+        for task in self._opened.scan().plan_files():
+            if (
+                not task.delete_files
+                and task.file.file_size_in_bytes < self.options.file_bytes // 2
+            ):
+                by_partition.setdefault(repr(task.file.partition), []).append(task.file)
+        chosen: list[list[DataFile]] = []
+        size = 0
+        for group in sorted(by_partition.values(), key=len, reverse=True):
+            if len(group) > 1 and size < self.options.merge_bytes:
+                chosen.append(group)
+                size += sum(file.file_size_in_bytes for file in group)
+        if chosen:
+            attempt = Attempt(self.location, self.options.pipeline, batch)
+            self._replace([(group, self._merged(group, attempt)) for group in chosen])
+            forget(self.location, [attempt.name])
+        return sum(map(len, chosen))
+
+    def _merged(self, group: Sequence[DataFile], attempt: Attempt) -> Sequence[WrittenFile]:
+        """Write the rows of some files as new ones."""
+        layout = Layout(
+            location=self.location,
+            schema=schema_to_pyarrow(self._opened.schema()),
+            sort_by=self.options.sort_by,
+            compression=self.options.compression,
+            file_bytes=self.options.file_bytes,
+            directory="data",
+        )
+        prefix = f"{self._opened.location()}/"
+        batches = (
+            rows
+            for file in group
+            for rows in _rows(self.location / file.file_path.removeprefix(prefix), layout.schema)
+        )
+        return FileWriter(layout, attempt).write_all(batches)
+
+    def _replace(self, merges: Sequence[tuple[Sequence[DataFile], Sequence[WrittenFile]]]) -> None:
+        table = self._opened
+        try:
+            with (
+                table.transaction() as transaction,
+                transaction.update_snapshot().overwrite() as snapshot,
+            ):
+                for old, new in merges:
+                    for file in old:
+                        snapshot.delete_data_file(file)
+                    for written in new:
+                        path = self._uri(written.path)
+                        data_file = parquet_file_to_data_file(table.io, table.metadata, path)
+                        snapshot.append_data_file(data_file)
+        except (CommitFailedException, ValidationException) as error:
+            raise Conflict(str(error)) from error
 
     def _load(self) -> IcebergTable:
         try:
@@ -186,6 +245,19 @@ class Iceberg(Table):
                 f"{self.options.table} is partitioned by {found or 'nothing'}, not by "
                 f"{wanted or 'nothing'}: partitionBy must name what the table has"
             )
+
+
+def _rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield a file's rows; columns that the table got since it was written are null."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            columns = [
+                batch.column(field.name).cast(field.type)
+                if field.name in batch.schema.names
+                else pa.nulls(batch.num_rows, field.type)
+                for field in schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _catalog(options: TableOptions) -> Catalog:

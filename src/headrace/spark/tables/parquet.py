@@ -114,7 +114,7 @@ class ParquetDirectory(Table):
         """Return nothing: what is committed is in staging no more."""
         return ()
 
-    def merge(self) -> int:
+    def merge(self, batch: int) -> int:
         """Nothing: a directory's readers would see rows twice or not at all meanwhile."""
         return 0
 

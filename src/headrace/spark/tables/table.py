@@ -71,7 +71,7 @@ class Table(ABC):
         """Return the paths that the table holds, as of the last look."""
 
     @abstractmethod
-    def merge(self) -> int:
+    def merge(self, batch: int) -> int:
         """Make large files of small ones, `mergeBytesMax` at most; returns how many went."""
 
     def complete(self) -> None:  # noqa: B027 - most formats leave nothing undone
@@ -160,7 +160,7 @@ def _merge_in_turn(table: Table, marker: Marker | None) -> None:
         return
     try:
         table.reload()
-        merged = table.merge()
+        merged = table.merge(marker.batch)
     except Conflict as conflict:
         _log.warning("%s: small files stay until the next turn: %s", table.location, conflict)
         return

@@ -42,8 +42,8 @@ def last_of_each_key(rows: pa.Table, upsert: Upsert) -> pa.Table:
     for key in upsert.keys:
         if nulls := rows.column(key).null_count:
             raise TableError(
-                f"upsertBy: {nulls} rows of the batch have no {key}; filter them out, or write them "
-                "to a table of their own"
+                f"upsertBy: {nulls} rows of the batch have no {key}; filter them out, or write "
+                "them to a table of their own"
             )
     places = pa.array(range(rows.num_rows), pa.int64())
     ordered = rows.append_column(_PLACE, places).sort_by([(upsert.order, "ascending")])
