@@ -43,6 +43,7 @@ class Layout:
     file_bytes: int = 128 << 20
     directory: str = ""
     """Below the location: `data` for Iceberg, a staging directory for Parquet."""
+    suffix: str = ".parquet"
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class FileWriter:
 
     def _begin(self, key: Key) -> "_OpenFile":
         directory = directory_of(self._layout.partition_by, key)
-        name = f"part-{uuid.uuid4().hex}.parquet"
+        name = f"part-{uuid.uuid4().hex}{self._layout.suffix}"
         path = "/".join(filter(None, (self._layout.directory, directory, name)))
         self._attempt.register(path)
         absolute = self._layout.location / path

@@ -28,6 +28,8 @@ from headrace.spark.tables.table import Table
 
 ENTRIES_KEPT = 10
 _STAGING = f"{OWN_DIRECTORY}/staging"
+_STAGED = ".parquet.staged"
+"""Not `.parquet`: who reads `**/*.parquet` looks into directories of any name."""
 
 
 class ParquetDirectory(Table):
@@ -68,6 +70,7 @@ class ParquetDirectory(Table):
             compression=self.options.compression,
             file_bytes=self.options.file_bytes,
             directory=_STAGING,
+            suffix=_STAGED,
         )
 
     def reload(self) -> None:
@@ -122,7 +125,7 @@ class ParquetDirectory(Table):
         directories = set()
         for path in self._last["moved"]:
             staged = self.location / path
-            final = self.location / path.removeprefix(f"{_STAGING}/")
+            final = self.location / _final(path)
             if staged.exists():
                 final.parent.mkdir(parents=True, exist_ok=True)
                 staged.replace(final)
@@ -178,6 +181,11 @@ class ParquetDirectory(Table):
         with (self._log / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+def _final(staged: str) -> str:
+    """Return where a staged file goes."""
+    return staged.removeprefix(f"{_STAGING}/").removesuffix(_STAGED) + ".parquet"
 
 
 def _flush_directory(directory: Path) -> None:
