@@ -193,3 +193,19 @@ def test_days_and_texts_of_any_kind_make_partitions(tmp_path: Path, kind: str) -
         assert {str(day) for day in found.column("timestamp_day").to_pylist()} == {
             "1970-01-01", "1970-01-02", "1970-01-03",
         }  # fmt: skip
+
+
+def test_a_commit_that_was_cut_short_is_completed_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, "parquet")
+    run.batch(0, 0, 10)
+    run.plan(1, 20)
+    prepared = run.tasks(1, rows(10, 10))
+    table = run.table
+    table.reload()
+    monkeypatch.setattr(table, "_publish", lambda: None)  # killed when the entry is written
+    table.append(prepared.files, prepared.marker, overwrite=False)
+    assert offsets(run.path, "parquet") == list(range(10))
+    assert not run.batch(1, 10, 10)
+    assert offsets(run.path, "parquet") == list(range(20))
