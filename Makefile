@@ -83,6 +83,10 @@ compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we s
 cluster-test: setup-dev ## Brokers on a real ZooKeeper: alone, and several that are killed, paused and restarted (Java, Maven)
 	@$(PY) -m pytest $(or $(ARGS),tests/cluster)
 
+.PHONY: spark-compat
+spark-compat: setup-dev ## Spark's own Kafka connector, in the newest Spark its jars are for, against our broker (Maven)
+	@$(PY) -m tests.outside.spark_connector $(ARGS)
+
 .PHONY: soak
 soak: setup-dev ## Everything at once for ten minutes (SOAK_SECONDS=): nothing lost, nothing that grows
 	@$(PY) -m tests.soak.run --seconds $(or $(SOAK_SECONDS),600) $(ARGS)

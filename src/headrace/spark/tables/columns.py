@@ -1,0 +1,27 @@
+"""Whether rows of one schema belong into a table of another."""
+
+import pyarrow as pa
+
+_SMALL = {
+    pa.large_binary(): pa.binary(),
+    pa.large_string(): pa.string(),
+}
+
+
+def fits(rows: pa.DataType, column: pa.DataType) -> bool:
+    """Tell whether a column of the table takes these values without loss.
+
+    Of nested types only the kind counts: what is in them is checked when it is written.
+    """
+    rows, column = _SMALL.get(rows, rows), _SMALL.get(column, column)
+    if rows == column:
+        return True
+    if pa.types.is_signed_integer(rows) and pa.types.is_signed_integer(column):
+        return bool(rows.bit_width <= column.bit_width)
+    if _is_list(rows):
+        return _is_list(column)
+    return pa.types.is_nested(rows) and bool(rows.id == column.id)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))

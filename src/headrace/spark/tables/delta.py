@@ -1,0 +1,287 @@
+"""Delta tables, by deltalake: the workers' files are added by one version of the table's log.
+
+The marker is a pair of Delta's own application transactions, `headrace:<pipeline>` with the batch
+and `headrace:<pipeline>:digest`: they stay in the table's state when log entries expire. delta-rs
+refuses a commit that meets one with the same application's transaction.
+"""
+
+import json
+import time
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.spark.errors import SourceError
+from headrace.spark.tables.columns import fits
+from headrace.spark.tables.errors import Conflict, TableError
+from headrace.spark.tables.files import Layout, WrittenFile
+from headrace.spark.tables.marker import Marker
+from headrace.spark.tables.options import TableOptions, Upsert
+from headrace.spark.tables.table import Table
+
+try:
+    from deltalake import CommitProperties, DeltaTable, Schema, Transaction
+    from deltalake.exceptions import CommitFailedError, DeltaError
+    from deltalake.transaction import AddAction, RemoveAction
+
+    from headrace.spark.tables.upsert import check_upsert, merge_rows
+except ImportError as error:
+    raise SourceError(f'{error.name} is missing: pip install "headrace[tables]"') from error
+
+OWNER = "headrace.pipeline"
+_TEXT_BYTES_MAX = 64
+"""Longer least and greatest texts are left out of the log."""
+
+
+class Delta(Table):
+    """A Delta table at a directory."""
+
+    def __init__(self, options: TableOptions) -> None:
+        super().__init__(options)
+        self.location = options.path
+        self._table: DeltaTable | None = None
+
+    @property
+    def _opened(self) -> DeltaTable:
+        if self._table is None:
+            self._table = self._load()
+        return self._table
+
+    def exists(self) -> bool:
+        """Tell whether there is a log with a version in it."""
+        return DeltaTable.is_deltatable(str(self.location))
+
+    def open(self, schema: pa.Schema) -> Layout:
+        """Make the table or check it; partition columns are in the paths, not in the files."""
+        fields = self.options.partition_by
+        if self.options.upsert is not None:
+            check_upsert(self.options.upsert, schema)
+        columns = list(schema)
+        columns += [pa.field(field.name, pa.date32()) for field in fields if field.by_day]
+        if not self.exists():
+            self._create(pa.schema(columns))
+        self.reload()
+        self._check(columns)
+        return Layout(
+            location=self.location,
+            schema=pa.schema([
+                column
+                for column in schema
+                if column.name not in {field.name for field in fields}
+            ]),
+            partition_by=fields,
+            sort_by=self.options.sort_by,
+            compression=self.options.compression,
+            file_bytes=self.options.file_bytes,
+        )  # fmt: skip
+
+    def reload(self) -> None:
+        """Read the log's newest version."""
+        self._table = self._load()
+
+    def last_marker(self) -> Marker | None:
+        """Return the pipeline's transactions."""
+        application = _application(self.options.pipeline)
+        batch = self._opened.transaction_version(application)
+        if batch is None:
+            return None
+        digest = self._opened.transaction_version(f"{application}:digest")
+        return Marker(self.options.pipeline, batch, digest or 0)
+
+    def owners(self) -> Collection[str]:
+        """Return the pipeline that made the table, if one did."""
+        owner = self._opened.metadata().configuration.get(OWNER)
+        return {owner} if owner else set()
+
+    def append(
+        self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
+    ) -> None:
+        """Add one version: with the files, or with what their rows do to those of the same key."""
+        if self.options.upsert is not None:
+            if overwrite:
+                raise TableError("upsertBy: rows are merged into what is there; use append mode")
+            self._upsert(self.options.upsert, files, marker)
+            return
+        actions: list[AddAction | RemoveAction] = [self._added(file) for file in files]
+        with commit_errors(self.location):
+            self._opened.create_write_transaction(
+                actions,
+                "overwrite" if overwrite else "append",
+                self._opened.schema(),
+                [field.name for field in self.options.partition_by],
+                commit_properties=properties_of(marker),
+            )
+
+    def _upsert(self, upsert: Upsert, files: Sequence[WrittenFile], marker: Marker | None) -> None:
+        columns = pa.schema(self._opened.schema().to_arrow())
+        staged = pq.read_schema(self.location / files[0].path)
+        schema = pa.schema([columns.field(name) for name in staged.names])
+        paths = [file.path for file in files]
+        with commit_errors(self.location):
+            merge_rows(self._opened, self.location, paths, schema, upsert, properties_of(marker))
+
+    def held(self) -> Collection[str]:
+        """Return the files of the newest version."""
+        paths = pa.table(self._opened.get_add_actions()).column("path").to_pylist()
+        # As they stand in the log and as they are on the disk: rather one too many than one less.
+        return {*paths, *map(unquote, paths)}
+
+    def merge(self, batch: int) -> int:
+        """Let deltalake compact, partition by partition, and delete what it may by the table's age.
+
+        Each partition is a version of its own; the last one may go beyond the bound.
+        """
+        merged = done_bytes = 0
+        for partition, size in self._small_files():
+            if done_bytes >= self.options.merge_bytes:
+                break
+            filters = [(name, "=", value or "") for name, value in partition.items()]
+            with commit_errors(self.location):
+                outcome = self._opened.optimize.compact(
+                    partition_filters=filters or None,
+                    target_size=self.options.file_bytes,
+                    max_concurrent_tasks=1,
+                )
+            merged += int(outcome["numFilesRemoved"])
+            done_bytes += size
+        if merged:
+            with commit_errors(self.location):
+                self._opened.vacuum(dry_run=False)
+        return merged
+
+    def _small_files(self) -> list[tuple[dict[str, str | None], int]]:
+        """Return partitions with two small files or more, and the bytes of those; most first."""
+        names = [field.name for field in self.options.partition_by]
+        found: dict[tuple[str | None, ...], list[int]] = {}
+        for action in pa.table(self._opened.get_add_actions()).to_pylist():
+            if action["size_bytes"] < self.options.file_bytes // 2:
+                values = action.get("partition") or {}
+                key = tuple(_partition_text(values.get(name)) for name in names)
+                found.setdefault(key, []).append(action["size_bytes"])
+        several = [(key, sizes) for key, sizes in found.items() if len(sizes) > 1]
+        several.sort(key=lambda each: -len(each[1]))
+        return [(dict(zip(names, key, strict=True)), sum(sizes)) for key, sizes in several]
+
+    def _load(self) -> DeltaTable:
+        try:
+            return DeltaTable(str(self.location))
+        except DeltaError as error:
+            raise TableError(f"there is no Delta table at {self.location}: {error}") from error
+
+    def _create(self, schema: pa.Schema) -> None:
+        configuration = {OWNER: self.options.pipeline} if self.options.pipeline else {}
+        self.location.mkdir(parents=True, exist_ok=True)
+        try:
+            DeltaTable.create(
+                str(self.location),
+                schema=Schema.from_arrow(schema),
+                mode="ignore",
+                partition_by=[field.name for field in self.options.partition_by],
+                configuration=configuration,
+                raise_if_key_not_exists=False,
+            )
+        except CommitFailedError:
+            pass  # another run made it meanwhile
+        except DeltaError as error:
+            raise TableError(f"{self.location} cannot be made a Delta table: {error}") from error
+
+    def _check(self, columns: Sequence[pa.Field]) -> None:
+        there = pa.schema(self._opened.schema().to_arrow())
+        for column in columns:
+            if column.name not in there.names:
+                raise TableError(f"{self.location} has no column {column.name}")
+            if not fits(column.type, there.field(column.name).type):
+                kind = there.field(column.name).type
+                raise TableError(f"{self.location}: {column.name} is {kind}, not {column.type}")
+        partitions = self._opened.metadata().partition_columns
+        wanted = [field.name for field in self.options.partition_by]
+        if partitions != wanted:
+            raise TableError(
+                f"{self.location} is partitioned by {', '.join(partitions) or 'nothing'}, not by "
+                f"{', '.join(wanted) or 'nothing'}: partitionBy must name what the table has"
+            )
+
+    def _added(self, file: WrittenFile) -> AddAction:
+        names = [field.name for field in self.options.partition_by]
+        return AddAction(
+            path=file.path,
+            size=file.size,
+            partition_values=dict(zip(names, file.key, strict=True)),
+            modification_time=int(time.time() * 1000),
+            data_change=True,
+            stats=json.dumps(log_statistics(file)),
+        )
+
+
+class commit_errors:  # noqa: N801 - read as a statement
+    """Turns what delta-rs says of a commit into Conflict, or TableError."""
+
+    def __init__(self, location: Path) -> None:
+        self._location = location
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, CommitFailedError):
+            raise Conflict(str(error)) from error
+        if isinstance(error, DeltaError):
+            raise TableError(
+                f"{self._location}: Delta's log could not be written: {error}. Mend it and start "
+                "the query again: what is in the table is found there"
+            ) from error
+
+
+def properties_of(marker: Marker | None) -> CommitProperties | None:
+    """Return what makes a commit carry the marker, and be tried once."""
+    if marker is None:
+        return None
+    application = _application(marker.pipeline)
+    return CommitProperties(
+        app_transactions=[
+            Transaction(application, marker.batch),
+            Transaction(f"{application}:digest", marker.digest),
+        ],
+        custom_metadata={"headrace": marker.to_json()},
+    )
+
+
+def log_statistics(file: WrittenFile) -> Mapping[str, Any]:
+    """Return a file's statistics in Delta's words; columns of other types are left out."""
+    least, greatest, nulls = {}, {}, {}
+    for column, (low, high, null_count) in file.statistics.items():
+        if isinstance(low, bytes | bytearray):
+            continue
+        nulls[column] = null_count
+        if len(str(low)) + len(str(high)) <= _TEXT_BYTES_MAX * 2:
+            least[column], greatest[column] = _plain(low), _plain(high)
+    return {
+        "numRecords": file.rows,
+        "minValues": least,
+        "maxValues": greatest,
+        "nullCount": nulls,
+    }
+
+
+def _partition_text(value: Any) -> str | None:  # noqa: ANN401 - any partition column's
+    if value is None or isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any of Parquet's types
+    if isinstance(value, datetime):
+        utc = value.astimezone(UTC) if value.tzinfo else value
+        return utc.strftime("%Y-%m-%dT%H:%M:%S.%f") + ("Z" if value.tzinfo else "")
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if isinstance(value, int | float | bool | str) else str(value)
+
+
+def _application(pipeline: str) -> str:
+    return f"headrace:{pipeline}"

@@ -1,0 +1,197 @@
+"""What a task does with its rows: Parquet files, one open for each partition, closed by size.
+
+A file is named in its attempt's list before it is made, and flushed to the disk before the task
+says that it is there. Rows are sorted within a file where that is asked for.
+"""
+
+import errno
+import os
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.spark.tables.attempts import Attempt
+from headrace.spark.tables.errors import TableError
+from headrace.spark.tables.partition import Key, PartitionField, directory_of, split
+
+OPEN_FILES_MAX = 64
+"""Partitions a task writes to at once; beyond, the file with most bytes is closed early."""
+SORTED_BYTES_MAX = 64 << 20
+"""Rows of one partition, in memory, sorted together: the bound of a sorted file."""
+ROW_GROUP_BYTES = 32 << 20
+WAITING_BYTES_MAX = 192 << 20
+"""Rows of all open files in memory; beyond, the file with most of them is closed early."""
+Statistics = tuple[Any, Any, int]
+"""Least value, greatest value, nulls."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a table's files are written; pickled to the tasks."""
+
+    location: Path
+    schema: pa.Schema
+    """Of the files: with field ids for Iceberg, without the partition columns for Delta."""
+    partition_by: tuple[PartitionField, ...] = ()
+    sort_by: tuple[str, ...] = ()
+    compression: str = "zstd"
+    file_bytes: int = 128 << 20
+    directory: str = ""
+    """Below the location: `data` for Iceberg, a staging directory for Parquet."""
+    suffix: str = ".parquet"
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """One file that is on the disk, and part of the table only when it is committed."""
+
+    path: str
+    """Relative to the table's location."""
+    key: Key
+    rows: int
+    size: int
+    statistics: dict[str, Statistics] = field(default_factory=dict)
+    """By column, where Parquet knows them."""
+
+
+class FileWriter:
+    """Writes one attempt's rows."""
+
+    def __init__(self, layout: Layout, attempt: Attempt) -> None:
+        self._layout = layout
+        self._attempt = attempt
+        self._open: dict[Key, _OpenFile] = {}
+        self.written: list[WrittenFile] = []
+
+    def write_all(self, batches: Iterable[pa.RecordBatch]) -> list[WrittenFile]:
+        """Write all rows; returns the files. TableError where the disk will not have them."""
+        try:
+            for batch in batches:
+                for key, rows in split(batch, self._layout.partition_by):
+                    self._write(key, rows)
+            for key in list(self._open):
+                self._close(key)
+        except OSError as error:
+            raise disk_error(self._layout.location, error) from error
+        finally:
+            for file in self._open.values():
+                file.drop()
+        return self.written
+
+    def _write(self, key: Key, rows: pa.RecordBatch) -> None:
+        file = self._open.get(key)
+        if file is None:
+            if len(self._open) >= OPEN_FILES_MAX:
+                self._close(self._fullest())
+            file = self._open[key] = self._begin(key)
+        file.write(rows)
+        if file.full:
+            self._close(key)
+        elif sum(each.waiting_bytes for each in self._open.values()) > WAITING_BYTES_MAX:
+            self._close(self._fullest())
+
+    def _fullest(self) -> Key:
+        return max(self._open, key=lambda key: self._open[key].waiting_bytes)
+
+    def _begin(self, key: Key) -> "_OpenFile":
+        directory = directory_of(self._layout.partition_by, key)
+        name = f"part-{uuid.uuid4().hex}{self._layout.suffix}"
+        path = "/".join(filter(None, (self._layout.directory, directory, name)))
+        self._attempt.register(path)
+        absolute = self._layout.location / path
+        absolute.parent.mkdir(parents=True, exist_ok=True)
+        return _OpenFile(self._layout, path, key)
+
+    def _close(self, key: Key) -> None:
+        self.written.append(self._open.pop(key).close())
+
+
+class _OpenFile:
+    """A file that is being written. Rows wait in memory until they make a row group."""
+
+    def __init__(self, layout: Layout, path: str, key: Key) -> None:
+        self._layout, self._path, self._key = layout, path, key
+        self._footers: list[pq.FileMetaData] = []
+        self._file = (layout.location / path).open("wb")
+        self._writer = pq.ParquetWriter(
+            self._file,
+            layout.schema,
+            compression=layout.compression,
+            metadata_collector=self._footers,
+        )
+        self._waiting: list[pa.RecordBatch] = []
+        self.waiting_bytes = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether it has the bytes that a file should have."""
+        written: int = self._file.tell()
+        limit = self._layout.file_bytes
+        if self._layout.sort_by:
+            return self.waiting_bytes >= min(limit, SORTED_BYTES_MAX)
+        return written >= limit
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Take rows; sorted files write them when they are closed."""
+        schema = self._layout.schema
+        rows = rows.select(schema.names)
+        self._waiting.append(rows if rows.schema.equals(schema) else rows.cast(schema))
+        self.waiting_bytes += rows.nbytes
+        if not self._layout.sort_by and self.waiting_bytes >= ROW_GROUP_BYTES:
+            self._write_waiting()
+
+    def close(self) -> WrittenFile:
+        """End the file and flush it to the disk."""
+        self._write_waiting()
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        footer = self._footers[0]
+        size = (self._layout.location / self._path).stat().st_size
+        return WrittenFile(self._path, self._key, footer.num_rows, size, statistics_of(footer))
+
+    def drop(self) -> None:
+        """Let go of a file that will not be finished; a sweep deletes it."""
+        self._file.close()
+
+    def _write_waiting(self) -> None:
+        if not self._waiting:
+            return
+        rows = pa.Table.from_batches(self._waiting, self._layout.schema)
+        if self._layout.sort_by:
+            rows = rows.sort_by([(column, "ascending") for column in self._layout.sort_by])
+        self._waiting, self.waiting_bytes = [], 0
+        self._writer.write_table(rows)
+
+
+def statistics_of(footer: pq.FileMetaData) -> dict[str, Statistics]:
+    """Return least, greatest and nulls of the columns whose every row group has them."""
+    found: dict[str, Statistics] = {}
+    for place in range(footer.num_columns):
+        name = footer.schema.column(place).path
+        groups = [footer.row_group(group).column(place) for group in range(footer.num_row_groups)]
+        known = [column.statistics for column in groups if column.statistics is not None]
+        if "." in name or len(known) < len(groups) or not all(one.has_min_max for one in known):
+            continue
+        least, greatest = min(one.min for one in known), max(one.max for one in known)
+        found[name] = least, greatest, sum(one.null_count for one in known)
+    return found
+
+
+def disk_error(location: Path, error: OSError) -> TableError:
+    """Say what the disk refused, and that nothing of it counts."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return TableError(
+            f"no space is left at {location}: nothing of this batch is in the table; make room and "
+            "start the query again"
+        )
+    return TableError(
+        f"{location} cannot be written: {error.strerror or error}. Nothing of this batch is in the "
+        "table; mend it and start the query again"
+    )

@@ -1,0 +1,288 @@
+"""Iceberg tables, by pyiceberg: the workers' files, with field ids, are appended by one snapshot.
+
+The marker is a property of the table, `headrace.marker.<pipeline>`, set by the transaction that
+appends: summaries of snapshots expire with them, properties do not.
+
+pyiceberg tries a commit again by itself when another was faster, and appends then what may be in
+the table already: `commit.retry.num-retries` is 0 for our commits, and we read the marker between.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from headrace.spark.errors import OptionError, SourceError
+from headrace.spark.tables.attempts import Attempt, forget
+from headrace.spark.tables.columns import fits
+from headrace.spark.tables.errors import Conflict, TableError
+from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
+from headrace.spark.tables.marker import Marker
+from headrace.spark.tables.options import TableOptions, local_path
+from headrace.spark.tables.table import Table
+
+try:
+    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.exceptions import (
+        CommitFailedException,
+        NoSuchTableError,
+        TableAlreadyExistsError,
+        ValidationException,
+    )
+    from pyiceberg.expressions import AlwaysTrue
+    from pyiceberg.io.pyarrow import parquet_file_to_data_file, schema_to_pyarrow
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionSpec
+    from pyiceberg.table import Table as IcebergTable
+    from pyiceberg.transforms import DayTransform, IdentityTransform, Transform
+except ImportError as error:
+    raise SourceError(f'{error.name} is missing: pip install "headrace[tables]"') from error
+
+OWNER = "headrace.pipeline"
+_RETRIES = "commit.retry.num-retries"
+
+
+class Iceberg(Table):
+    """A table of a catalog; without another catalog, of SQLite beside the warehouse."""
+
+    def __init__(self, options: TableOptions) -> None:
+        super().__init__(options)
+        self._table: IcebergTable | None = None
+        self.location = options.path
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return _catalog(self.options)
+
+    @property
+    def _opened(self) -> IcebergTable:
+        if self._table is None:
+            self._table = self._load()
+        return self._table
+
+    def exists(self) -> bool:
+        """Ask the catalog; it is not made for that."""
+        if _is_own(self.options) and not _own_catalog(self.options).exists():
+            return False
+        return self._catalog.table_exists(self.options.table)
+
+    def open(self, schema: pa.Schema) -> Layout:
+        """Make the table or check it; all columns are in the files, as Iceberg has it."""
+        if not self.exists():
+            self._create(schema)
+        self.reload()
+        there = schema_to_pyarrow(self._opened.schema())
+        for column in schema:
+            if column.name not in there.names:
+                raise TableError(f"{self.options.table} has no column {column.name}")
+        self._check(schema, there)
+        return Layout(
+            location=self.location,
+            schema=pa.schema([there.field(column.name) for column in schema]),
+            partition_by=self.options.partition_by,
+            sort_by=self.options.sort_by,
+            compression=self.options.compression,
+            file_bytes=self.options.file_bytes,
+            directory="data",
+        )
+
+    def reload(self) -> None:
+        """Read the table's newest metadata."""
+        self._table = self._load()
+
+    def last_marker(self) -> Marker | None:
+        """Return the pipeline's property."""
+        text = self._opened.properties.get(_marker_of(self.options.pipeline))
+        return None if text is None else Marker.of_json(self.options.pipeline, text)
+
+    def owners(self) -> Collection[str]:
+        """Return the pipeline that made the table, if one did."""
+        owner = self._opened.properties.get(OWNER)
+        return {owner} if owner else set()
+
+    def append(
+        self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
+    ) -> None:
+        """Append one snapshot."""
+        table = self._opened
+        data_files = [
+            parquet_file_to_data_file(table.io, table.metadata, self._uri(file.path))
+            for file in files
+        ]
+        try:
+            with table.transaction() as transaction:
+                if marker is not None:
+                    transaction.set_properties({_marker_of(marker.pipeline): marker.to_json()})
+                if overwrite:
+                    transaction.delete(AlwaysTrue())
+                with transaction.update_snapshot().fast_append() as snapshot:
+                    for data_file in data_files:
+                        snapshot.append_data_file(data_file)
+        except (CommitFailedException, ValidationException) as error:
+            raise Conflict(str(error)) from error
+
+    def held(self) -> Collection[str]:
+        """Return the files of the newest snapshot."""
+        prefix = f"{self._opened.location()}/"
+        paths = self._opened.inspect.data_files().column("file_path").to_pylist()
+        return {path.removeprefix(prefix) for path in paths}
+
+    def merge(self, batch: int) -> int:
+        """Write the small files of a partition into one, and replace them by one snapshot.
+
+        Files with rows deleted by other files are left alone. The old files stay for the snapshots
+        before, until those are expired.
+        """
+        by_partition: dict[str, list[DataFile]] = {}
+        for task in self._opened.scan().plan_files():
+            if (
+                not task.delete_files
+                and task.file.file_size_in_bytes < self.options.file_bytes // 2
+            ):
+                by_partition.setdefault(repr(task.file.partition), []).append(task.file)
+        chosen: list[list[DataFile]] = []
+        size = 0
+        for group in sorted(by_partition.values(), key=len, reverse=True):
+            if len(group) > 1 and size < self.options.merge_bytes:
+                chosen.append(group)
+                size += sum(file.file_size_in_bytes for file in group)
+        if chosen:
+            attempt = Attempt(self.location, self.options.pipeline, batch)
+            self._replace([(group, self._merged(group, attempt)) for group in chosen])
+            forget(self.location, [attempt.name])
+        return sum(map(len, chosen))
+
+    def _merged(self, group: Sequence[DataFile], attempt: Attempt) -> Sequence[WrittenFile]:
+        """Write the rows of some files as new ones."""
+        layout = Layout(
+            location=self.location,
+            schema=schema_to_pyarrow(self._opened.schema()),
+            sort_by=self.options.sort_by,
+            compression=self.options.compression,
+            file_bytes=self.options.file_bytes,
+            directory="data",
+        )
+        prefix = f"{self._opened.location()}/"
+        batches = (
+            rows
+            for file in group
+            for rows in _rows(self.location / file.file_path.removeprefix(prefix), layout.schema)
+        )
+        return FileWriter(layout, attempt).write_all(batches)
+
+    def _replace(self, merges: Sequence[tuple[Sequence[DataFile], Sequence[WrittenFile]]]) -> None:
+        table = self._opened
+        try:
+            with (
+                table.transaction() as transaction,
+                transaction.update_snapshot().overwrite() as snapshot,
+            ):
+                for old, new in merges:
+                    for file in old:
+                        snapshot.delete_data_file(file)
+                    for written in new:
+                        path = self._uri(written.path)
+                        data_file = parquet_file_to_data_file(table.io, table.metadata, path)
+                        snapshot.append_data_file(data_file)
+        except (CommitFailedException, ValidationException) as error:
+            raise Conflict(str(error)) from error
+
+    def _load(self) -> IcebergTable:
+        try:
+            table = self._catalog.load_table(self.options.table)
+        except NoSuchTableError as error:
+            raise TableError(f"there is no table {self.options.table}: {error}") from error
+        self.location = local_path("the table's location", table.location())
+        # In this process's copy alone; see above.
+        table.metadata.properties[_RETRIES] = "0"
+        return table
+
+    def _uri(self, path: str) -> str:
+        return f"{self._opened.location()}/{path}"
+
+    def _create(self, schema: pa.Schema) -> None:
+        name = self.options.table
+        namespace = name.rpartition(".")[0]
+        self._catalog.create_namespace_if_not_exists(namespace)
+        properties = {OWNER: self.options.pipeline} if self.options.pipeline else {}
+        try:
+            with (
+                self._catalog.create_table_transaction(
+                    name, schema, partition_spec=UNPARTITIONED_PARTITION_SPEC, properties=properties
+                ) as transaction,
+                transaction.update_spec() as spec,
+            ):
+                for field in self.options.partition_by:
+                    transform: Transform[Any, Any] = (
+                        DayTransform() if field.by_day else IdentityTransform()
+                    )
+                    spec.add_field(field.column, transform, field.name)
+        except (TableAlreadyExistsError, CommitFailedException):
+            pass  # another run made it meanwhile
+
+    def _check(self, schema: pa.Schema, there: pa.Schema) -> None:
+        """Raise TableError where columns or partitions are others."""
+        for column in schema:
+            kind = there.field(column.name).type
+            if not fits(column.type, kind):
+                raise TableError(
+                    f"{self.options.table}: {column.name} is {kind}, not {column.type}"
+                )
+        wanted = [
+            (field.column, "day" if field.by_day else "identity")
+            for field in self.options.partition_by
+        ]
+        spec: PartitionSpec = self._opened.spec()
+        found = [
+            (self._opened.schema().find_column_name(field.source_id), str(field.transform))
+            for field in spec.fields
+        ]
+        if wanted != found:
+            raise TableError(
+                f"{self.options.table} is partitioned by {found or 'nothing'}, not by "
+                f"{wanted or 'nothing'}: partitionBy must name what the table has"
+            )
+
+
+def _rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield a file's rows; columns that the table got since it was written are null."""
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches():
+            columns = [
+                batch.column(field.name).cast(field.type)
+                if field.name in batch.schema.names
+                else pa.nulls(batch.num_rows, field.type)
+                for field in schema
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _catalog(options: TableOptions) -> Catalog:
+    given = dict(options.catalog)
+    name = given.pop("name", "headrace")
+    if _is_own(options):
+        options.path.mkdir(parents=True, exist_ok=True)
+        given = {
+            "type": "sql",
+            "uri": f"sqlite:///{_own_catalog(options)}",
+            "warehouse": options.path.as_uri(),
+        }
+    try:
+        return load_catalog(name, **given)
+    except (ValueError, ImportError) as error:
+        raise OptionError(f"catalog: {error}") from error
+
+
+def _is_own(options: TableOptions) -> bool:
+    return not options.catalog
+
+
+def _own_catalog(options: TableOptions) -> Path:
+    return options.path / "catalog.db"
+
+
+def _marker_of(pipeline: str) -> str:
+    return f"headrace.marker.{pipeline}"

@@ -1,0 +1,196 @@
+"""Parquet directories: files that are committed are under the table's path, and no others.
+
+    <path>/_headrace/log/00000000000000000012.json   the last commit: marker, files to move and go
+    <path>/_headrace/staging/…                       files that tasks have written
+    <path>/timestamp_day=2026-11-23/part-….parquet   the table, for any reader of Parquet
+
+A commit is decided by its log entry, written whole beside the last one under a lock; then files are
+moved to where readers look. A commit that was cut short is completed by the next one, before
+anything else. Entries are small and hold the markers of all pipelines: the last one says it all.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.spark.tables.attempts import OWN_DIRECTORY
+from headrace.spark.tables.errors import Conflict, TableError
+from headrace.spark.tables.files import Layout, WrittenFile
+from headrace.spark.tables.marker import Marker
+from headrace.spark.tables.options import TableOptions
+from headrace.spark.tables.table import Table
+
+ENTRIES_KEPT = 10
+_STAGING = f"{OWN_DIRECTORY}/staging"
+_STAGED = ".parquet.staged"
+"""Not `.parquet`: who reads `**/*.parquet` looks into directories of any name."""
+
+
+class ParquetDirectory(Table):
+    """A directory of Parquet files with Hive's names for partitions."""
+
+    def __init__(self, options: TableOptions) -> None:
+        super().__init__(options)
+        self.location = options.path
+        self._log = self.location / OWN_DIRECTORY / "log"
+        self._last: dict[str, Any] = {}
+        self._number = 0
+
+    def exists(self) -> bool:
+        """Tell whether there is a log."""
+        return self._log.is_dir() and any(self._log.glob("*.json"))
+
+    def open(self, schema: pa.Schema) -> Layout:
+        """Make the directory or check its columns."""
+        fields = self.options.partition_by
+        said = {
+            "columns": {column.name: str(column.type) for column in schema},
+            "partitions": [field.name for field in fields],
+        }
+        if not self.exists():
+            self._create(said)
+        self.reload()
+        if self._last["table"] != said:
+            raise TableError(
+                f"{self.location} holds columns {self._last['table']}, not {said}: write these "
+                "rows to another path"
+            )
+        partitions = {field.name for field in fields}
+        return Layout(
+            location=self.location,
+            schema=pa.schema([column for column in schema if column.name not in partitions]),
+            partition_by=fields,
+            sort_by=self.options.sort_by,
+            compression=self.options.compression,
+            file_bytes=self.options.file_bytes,
+            directory=_STAGING,
+            suffix=_STAGED,
+        )
+
+    def reload(self) -> None:
+        """Read the log's last entry."""
+        entries = sorted(self._log.glob("*.json"))
+        if not entries:
+            raise TableError(f"there is no table at {self.location}: {self._log} has no entry")
+        self._number = int(entries[-1].stem)
+        self._last = json.loads(entries[-1].read_bytes())
+
+    def complete(self) -> None:
+        """Move the last commit's files that are still in staging."""
+        with self._locked():
+            self.reload()
+            self._publish()
+
+    def last_marker(self) -> Marker | None:
+        """Return the pipeline's entry."""
+        text = self._last["markers"].get(self.options.pipeline)
+        return None if text is None else Marker.of_json(self.options.pipeline, text)
+
+    def owners(self) -> Collection[str]:
+        """Return the pipeline that made the table, if one did."""
+        return {self._last["owner"]} if self._last["owner"] else set()
+
+    def append(
+        self, files: Sequence[WrittenFile], marker: Marker | None, *, overwrite: bool
+    ) -> None:
+        """Write the next entry, then do what it says."""
+        with self._locked():
+            seen = self._number
+            self.reload()
+            if self._number != seen:
+                raise Conflict(f"commit {self._number}")
+            markers = dict(self._last["markers"])
+            if marker is not None:
+                markers[marker.pipeline] = marker.to_json()
+            gone = sorted(self._visible()) if overwrite else []
+            moved = [file.path for file in files]
+            self._write_entry({**self._last, "markers": markers, "moved": moved, "gone": gone})
+            self._publish()
+
+    def held(self) -> Collection[str]:
+        """Return nothing: what is committed is in staging no more."""
+        return ()
+
+    def merge(self, batch: int) -> int:
+        """Nothing: a directory's readers would see rows twice or not at all meanwhile."""
+        return 0
+
+    def _publish(self) -> None:
+        directories = set()
+        for path in self._last["moved"]:
+            staged = self.location / path
+            final = self.location / _final(path)
+            if staged.exists():
+                final.parent.mkdir(parents=True, exist_ok=True)
+                staged.replace(final)
+                directories.add(final.parent)
+        for path in self._last["gone"]:
+            (self.location / path).unlink(missing_ok=True)
+        for directory in directories:
+            _flush_directory(directory)
+
+    def _visible(self) -> Iterator[str]:
+        for path in self.location.rglob("*.parquet"):
+            relative = path.relative_to(self.location)
+            if relative.parts[0] != OWN_DIRECTORY:
+                yield str(relative)
+
+    def _create(self, said: dict[str, Any]) -> None:
+        if self.location.is_dir() and any(
+            not name.name.startswith((".", "_")) for name in self.location.iterdir()
+        ):
+            raise TableError(
+                f"{self.location} holds files that no commit of ours names: give an empty directory"
+            )
+        with self._locked():
+            if self.exists():
+                return
+            entry = {"table": said, "owner": self.options.pipeline, "markers": {}}
+            self._write_entry({**entry, "moved": [], "gone": []})
+
+    def _write_entry(self, entry: dict[str, Any]) -> None:
+        """Write the next entry whole, and take old ones away. The caller holds the lock."""
+        number = self._number + 1
+        content = json.dumps(entry, sort_keys=True).encode()
+        target = self._log / f"{number:020}.json"
+        temporary = target.with_suffix(".tmp")
+        try:
+            with temporary.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(target)
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+        _flush_directory(self._log)
+        self._number, self._last = number, entry
+        for old in sorted(self._log.glob("*.json"))[:-ENTRIES_KEPT]:
+            with suppress(OSError):
+                old.unlink()
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self._log.mkdir(parents=True, exist_ok=True)
+        with (self._log / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _final(staged: str) -> str:
+    """Return where a staged file goes."""
+    return staged.removeprefix(f"{_STAGING}/").removesuffix(_STAGED) + ".parquet"
+
+
+def _flush_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,121 @@
+"""Partition columns: which rows go to which directory, decided for whole batches.
+
+`partitionBy` names columns, or `day(column)`: the date of a timestamp in UTC, which Delta and
+Parquet keep as a column `<column>_day` and Iceberg as a hidden partition.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date
+from typing import NamedTuple
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.spark.errors import OptionError
+
+Key = tuple[str | None, ...]
+"""A partition's values as text, null as None."""
+NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
+"""As Hive, Spark and Delta write a null partition value."""
+_PLAIN = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_date32,
+          pa.types.is_boolean)  # fmt: skip
+
+
+class PartitionField(NamedTuple):
+    """One partition column."""
+
+    column: str
+    """Of the rows written."""
+    by_day: bool = False
+
+    @property
+    def name(self) -> str:
+        """The table's partition column."""
+        return f"{self.column}_day" if self.by_day else self.column
+
+
+def parse_fields(text: str) -> tuple[PartitionField, ...]:
+    """Return the partition columns of "region, day(timestamp)"."""
+    fields = []
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        match = re.fullmatch(r"(?:(day)\s*\(\s*)?([^()\s]+)(\s*\))?", word)
+        if match is None or bool(match[1]) != bool(match[3]):
+            raise OptionError(f"partitionBy: {word!r} is neither a column nor day(column)")
+        fields.append(PartitionField(match[2], bool(match[1])))
+    if len({field.name for field in fields}) < len(fields):
+        raise OptionError(f"partitionBy: {text!r} names a column twice")
+    return tuple(fields)
+
+
+def check_fields(fields: Sequence[PartitionField], schema: pa.Schema) -> None:
+    """Raise OptionError unless rows of this schema can be partitioned so."""
+    for field in fields:
+        if field.column not in schema.names:
+            columns = ", ".join(schema.names)
+            raise OptionError(f"partitionBy: there is no column {field.column!r} in {columns}")
+        kind = schema.field(field.column).type
+        if field.by_day and not pa.types.is_timestamp(kind):
+            raise OptionError(f"partitionBy: day({field.column}) needs a timestamp, not {kind}")
+        if not field.by_day and not any(accepts(kind) for accepts in _PLAIN):
+            raise OptionError(
+                f"partitionBy: {field.column} is {kind}; partition by a text, integer, date or "
+                "boolean column, or by day(…) of a timestamp"
+            )
+        if field.by_day and field.name in schema.names:
+            raise OptionError(f"partitionBy: day({field.column}) makes {field.name}, a column too")
+
+
+def directory_of(fields: Sequence[PartitionField], key: Key) -> str:
+    """Return "region=eu/timestamp_day=2026-11-23", escaped as Hive does; "" for no fields."""
+    return "/".join(
+        f"{field.name}={NULL_DIRECTORY if value is None else quote(value, safe=' ')}"
+        for field, value in zip(fields, key, strict=True)
+    )
+
+
+def split(
+    batch: pa.RecordBatch, fields: Sequence[PartitionField]
+) -> Iterator[tuple[Key, pa.RecordBatch]]:
+    """Yield the rows of each partition, in the order they had."""
+    if not fields:
+        yield (), batch
+        return
+    if not batch.num_rows:
+        return
+    codes = np.zeros(batch.num_rows, np.int64)
+    dictionaries = []
+    for field in fields:
+        encoded = _values(batch.column(field.column), field).dictionary_encode("encode")
+        dictionaries.append(encoded.dictionary.to_pylist())
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy(zero_copy_only=False)
+    order = np.argsort(codes, kind="stable")
+    sorted_codes = codes[order]
+    starts = np.flatnonzero(np.diff(sorted_codes, prepend=sorted_codes[0] - 1))
+    whole = len(starts) == 1
+    ends = [*starts[1:], len(order)]
+    for start, end in zip(starts, ends, strict=True):
+        key: list[str | None] = []
+        code = int(sorted_codes[start])
+        for dictionary in reversed(dictionaries):
+            code, place = divmod(code, len(dictionary))
+            key.append(_text(dictionary[place]))
+        yield tuple(reversed(key)), batch if whole else batch.take(pa.array(order[start:end]))
+
+
+def _values(column: pa.Array, field: PartitionField) -> pa.Array:
+    if not field.by_day:
+        return column
+    # Without its zone first: Arrow's cast to a date is by the zone's local time.
+    utc = column.cast(pa.timestamp("us", "UTC")) if column.type.tz else column
+    return pc.floor_temporal(utc, unit="day").cast(pa.timestamp("us")).cast(pa.date32())
+
+
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.isoformat() if isinstance(value, date) else str(value)

@@ -1,0 +1,161 @@
+"""The data source `headrace-table`: what Spark asks of a writer, in Spark's words.
+
+Tasks write files and say which; the driver commits them once per batch. Spark makes the writer anew
+for each batch, in processes that stay: opening the table there is also where it is checked.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from headrace.model.invariant import InvariantError
+from headrace.spark.errors import OptionError
+from headrace.spark.tables.attempts import Attempt
+from headrace.spark.tables.errors import TableError
+from headrace.spark.tables.files import FileWriter, Layout, WrittenFile
+from headrace.spark.tables.marker import Marker, marker_of_batch
+from headrace.spark.tables.options import TableFormat, TableOptions, parse_table_options
+from headrace.spark.tables.table import Table, commit, open_table
+
+NAME = "headrace-table"
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What one task's attempt has written."""
+
+    attempt: str
+    files: tuple[WrittenFile, ...]
+
+
+class HeadraceTable(DataSource):
+    """`format("headrace-table")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what `format` is given."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Say that tables are written here, and read by their own readers."""
+        raise OptionError(
+            "headrace-table writes tables; read them with Spark's parquet, DuckDB, Polars, "
+            "pyarrow, deltalake or pyiceberg"
+        )
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """Return the writer of a batch job."""
+        return BatchTableWriter(self.options, schema, overwrite)
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Return the writer of a streaming query's batch."""
+        return StreamTableWriter(self.options, schema, overwrite)
+
+
+class StreamTableWriter(DataSourceStreamArrowWriter):
+    """Writes one micro-batch."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        self._options = parse_table_options(options, streaming=True)
+        self._overwrite = overwrite
+        self._layout = open_table(table_of(self._options), arrow_schema(schema))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write one task's rows. Runs on an executor."""
+        context = TaskContext.get()
+        batch = context and context.getLocalProperty("streaming.sql.batchId")
+        return _write(self._layout, self._options.pipeline, int(batch or 0), iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Commit the batch, once however often it is asked."""
+        checkpoint = self._options.checkpoint
+        if checkpoint is None:
+            raise InvariantError("a stream's options have a checkpoint")
+        marker = marker_of_batch(self._options.pipeline, checkpoint, batchId)
+        _commit(self._options, messages, marker, overwrite=self._overwrite)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Delete nothing: a commit that failed may be in the table. The next commit sweeps."""
+
+
+class BatchTableWriter(DataSourceArrowWriter):
+    """Writes one batch job."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        self._options = parse_table_options(options, streaming=False)
+        self._overwrite = overwrite
+        self._layout = open_table(table_of(self._options), arrow_schema(schema))
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write one task's rows. Runs on an executor."""
+        return _write(self._layout, self._options.pipeline, self._options.version, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Commit the job; with txnAppId and txnVersion, once."""
+        version = self._options.version
+        marker = None if version is None else Marker(self._options.pipeline, version)
+        _commit(self._options, messages, marker, overwrite=self._overwrite)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete nothing, as for streams."""
+
+
+def table_of(options: TableOptions) -> Table:
+    """Return the table; its library is imported here, by the format that needs it."""
+    match options.format:
+        case TableFormat.DELTA:
+            from headrace.spark.tables.delta import Delta
+
+            return Delta(options)
+        case TableFormat.ICEBERG:
+            from headrace.spark.tables.iceberg import Iceberg
+
+            return Iceberg(options)
+        case TableFormat.PARQUET:
+            from headrace.spark.tables.parquet import ParquetDirectory
+
+            return ParquetDirectory(options)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """Return the columns as Arrow has them, times in UTC."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def _write(
+    layout: Layout, pipeline: str, batch: int | None, batches: Iterator[pa.RecordBatch]
+) -> Written:
+    attempt = Attempt(layout.location, pipeline, batch)
+    files = FileWriter(layout, attempt).write_all(batches)
+    return Written(attempt.name, tuple(files))
+
+
+def _commit(
+    options: TableOptions,
+    messages: Sequence[WriterCommitMessage | None],
+    marker: Marker | None,
+    *,
+    overwrite: bool,
+) -> None:
+    written = [message for message in messages if isinstance(message, Written)]
+    if len(written) < len(messages):
+        raise TableError("a task says nothing of what it wrote: the batch is not committed")
+    commit(
+        table_of(options),
+        [file for message in written for file in message.files],
+        [message.attempt for message in written if message.files],
+        marker,
+        overwrite=overwrite,
+    )

@@ -1,0 +1,75 @@
+"""Small files become large ones, and the rows stay what they were."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.spark.tables.errors import TableError
+from tests.spark.tables.kit import Run, offsets, parquet_files, read, rows
+
+merging = pytest.mark.parametrize("kind", ["delta", "iceberg"])
+
+
+@merging
+@pytest.mark.parametrize("partition_by", ["", "partition,day(timestamp)"])
+def test_small_files_are_merged_every_so_many_batches(
+    tmp_path: Path, kind: str, partition_by: str
+) -> None:
+    run = Run(tmp_path, kind, mergeEvery=3, partitionBy=partition_by)
+    for number in range(2):
+        run.batch(number, number * 10, 10)
+    assert len(held(run)) == 4
+    run.batch(2, 20, 10)
+    assert len(held(run)) == 1
+    assert offsets(run.path, kind) == list(range(30))
+    assert not run.batch(2, 20, 10)
+    run.batch(3, 30, 10)
+    assert offsets(run.path, kind) == list(range(40))
+
+
+@merging
+def test_a_merge_ends_at_its_bound(tmp_path: Path, kind: str) -> None:
+    run = Run(tmp_path, kind, partitionBy="offset", mergeEvery=2)
+    run.batch(0, 0, 4)
+    run.checkpoint = tmp_path / "again"
+    run.options["checkpointLocation"] = str(run.checkpoint)
+    run.plan(1, 8)
+    prepared = run.tasks(1, rows(0, 4))
+    table = run.table
+    object.__setattr__(table.options, "merge_bytes", 1)
+    assert prepared.commit(table)
+    assert len(held(run)) == 7
+    assert offsets(run.path, kind) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+@merging
+def test_a_merge_that_fails_does_not_fail_the_batch(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run(tmp_path, kind, mergeEvery=1)
+
+    def refuse(batch: int) -> int:
+        raise TableError(f"not now, in batch {batch}")
+
+    table = run.table
+    monkeypatch.setattr(table, "merge", refuse)
+    run.plan(0, 10)
+    assert run.tasks(0, rows(0, 10)).commit(table)
+    assert offsets(run.path, kind) == list(range(10))
+
+
+def test_merged_files_are_sorted_as_others_are(tmp_path: Path) -> None:
+    run = Run(tmp_path, "iceberg", mergeEvery=2, sortBy="key")
+    run.batch(0, 0, 50)
+    before = parquet_files(tmp_path)
+    run.batch(1, 50, 50)
+    assert before <= parquet_files(tmp_path)  # snapshots before still have theirs
+    keys = read(run.path, "iceberg").column("key").to_pylist()
+    assert keys == sorted(keys)
+
+
+def held(run: Run) -> list[str]:
+    table = run.table
+    table.reload()
+    paths = set(table.held())
+    return sorted(path for path in paths if "%" not in path)
