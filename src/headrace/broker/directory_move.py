@@ -1,10 +1,12 @@
 """One replica on its way into another log directory: its log copied, then replaced by the copy."""
 
 import logging
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.broker.partition import Partition
+from headrace.broker.replication_throttles import ReplicationThrottles
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.new_log import NewLog
 from headrace.log.follower_append import UnexpectedBatch
@@ -12,14 +14,13 @@ from headrace.log.leader_epochs import LeaderEpochs
 from headrace.log.log import Log, ReadResult
 from headrace.model.errors import HeadraceError, StorageError
 from headrace.model.invariant import InvariantError
-from headrace.model.nouns import LeaderEpoch, Offset
+from headrace.model.nouns import BrokerId, LeaderEpoch, Offset
+from headrace.ports.clock import Clock
+from headrace.ports.disk import Disk
 from headrace.record.batch import parse_header
 from headrace.record.compression import CorruptBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from headrace.broker.broker import Broker
     from headrace.broker.follower import Follower
     from headrace.ports.clock import Timer
 
@@ -32,12 +33,31 @@ _EPOCH = LeaderEpoch(0)
 """Of the role of a copy: it follows its original all the time."""
 
 
+class Holder(Protocol):
+    """What of a broker its moves need. `broker.Broker`."""
+
+    clock: Clock
+    disk: Disk
+    broker_id: BrokerId
+    directories: tuple[LogDirectory, ...]
+    throttles: ReplicationThrottles
+    partitions: dict[tuple[str, int], Partition]
+    followed: dict[tuple[str, int], Partition]
+    opened: list[Callable[[Partition], None]]
+    closed: list[Callable[[Partition], None]]
+    follows: list[Callable[[Partition], None]]
+    unfollowed: list[Callable[[Partition], None]]
+
+    def partition(self, topic: str, index: int) -> Partition:
+        """Return the partition if this broker leads it. ApiError."""
+
+
 class DirectoryMove:
     """A partition's move. On the deciding thread. `log.LogListener` of the copy."""
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: Holder,
         partition: Partition,
         source: LogDirectory,
         target: LogDirectory,

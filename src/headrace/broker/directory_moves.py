@@ -9,18 +9,14 @@ it. Where anything goes wrong the copy goes, and the log stays where it is.
 import logging
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING
 
-from headrace.broker.directory_move import DirectoryMove
+from headrace.broker.directory_move import DirectoryMove, Holder
 from headrace.broker.log_placement import LogPlacement
 from headrace.broker.partition import Partition
 from headrace.log import file_names
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
-
-if TYPE_CHECKING:
-    from headrace.broker.broker import Broker
 
 _logger = logging.getLogger(__name__)
 COPIED_AT_ONCE = 2
@@ -30,7 +26,7 @@ COPIED_AT_ONCE = 2
 class DirectoryMoves:
     """The moves of one broker. All calls on the deciding thread."""
 
-    def __init__(self, broker: "Broker", placement: LogPlacement) -> None:
+    def __init__(self, broker: Holder, placement: LogPlacement) -> None:
         self._broker = broker
         self._placement = placement
         self._moves: dict[TopicPartition, DirectoryMove] = {}

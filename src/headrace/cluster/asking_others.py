@@ -9,6 +9,7 @@ from headrace.cluster.gathered_questions import Run
 
 if TYPE_CHECKING:
     from headrace.cluster.other_brokers import RemoteTransactions
+    from headrace.cluster.remote_log_ends import RemoteLogEnds
     from headrace.cluster.remote_share_states import RemoteShareStates
 
 
@@ -36,6 +37,13 @@ class AskingOthers:
 
         return RemoteShareStates(self._broker, self._listener, self._transport, self._run)
 
+    @cached_property
+    def log_ends(self) -> "RemoteLogEnds":
+        """How far partitions are committed that they lead."""
+        from headrace.cluster.remote_log_ends import RemoteLogEnds
+
+        return RemoteLogEnds(self._broker, self._listener, self._transport, self._run)
+
     def close(self) -> None:
         """Ask nothing more; who waits is told so."""
         made = vars(self)
@@ -43,3 +51,5 @@ class AskingOthers:
             self.transactions.close()
         if "share_states" in made:
             self.share_states.close()
+        if "log_ends" in made:
+            self.log_ends.close()

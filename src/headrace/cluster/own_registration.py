@@ -35,6 +35,8 @@ from headrace.ports.store import (
 from headrace.posix.awaiting import called_back
 
 _logger = logging.getLogger(__name__)
+REGISTRATION_BYTES_MAX = 1_000_000
+"""ZooKeeper takes 1 MiB at once (its jute.maxbuffer), and breaks the connection over more."""
 _PREFIX = "version: 0\nsession: "
 
 
@@ -74,6 +76,14 @@ class OwnRegistration:
         if self._store.shared:
             await self._keep(self._store.session)
         value = znodes.encode_registration(self._registration)
+        if len(value) > REGISTRATION_BYTES_MAX:
+            raise ConfigError(
+                f"broker.id={self._broker.broker_id}: {len(self._registration.doubts)} of its"
+                f" replicas may lack committed records, which takes {len(value)} bytes to say, and"
+                f" ZooKeeper takes {REGISTRATION_BYTES_MAX}: bring the log directories back that"
+                " are gone, or give some of its partitions to other brokers first (headrace"
+                " cluster reassign)"
+            )
         try:
             # In two, as Kafka does: the answer to the second tells the epoch.
             _, node = await self._store.multi(

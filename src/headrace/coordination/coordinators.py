@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.broker.metadata_image import ImageDelta
     from headrace.broker.partition import Partition
     from headrace.coordination.groups.group_coordinators import GroupCoordinators
+    from headrace.coordination.groups.share.admin_offsets import LogEnds
     from headrace.coordination.runtime.led_shards import LedShards
     from headrace.coordination.runtime.shard import World
     from headrace.coordination.share.anywhere import OtherStates
@@ -40,6 +41,9 @@ class Others(Protocol):
 
     @property
     def share_states(self) -> "OtherStates": ...
+
+    @property
+    def log_ends(self) -> "LogEnds": ...
 
 
 class Coordinators:
@@ -149,6 +153,7 @@ class Coordinators:
             self._world,
             lambda: self.groups,
             None if others is None else lambda: others.share_states,
+            None if others is None else lambda: others.log_ends,
         )
 
     def _made(self, name: str) -> bool:

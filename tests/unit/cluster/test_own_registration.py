@@ -10,10 +10,11 @@ import pytest
 from headrace.broker.metadata_image import Endpoint
 from headrace.cluster import znodes
 from headrace.cluster.catalog import Catalog
+from headrace.cluster.doubts import LOST
 from headrace.cluster.own_registration import OwnRegistration
 from headrace.cluster.znodes import Registration
 from headrace.model.errors import ConfigError
-from headrace.model.nouns import BrokerId
+from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.testing.disk import SimDisk
 from headrace.testing.sim.ensemble import Ensemble
 from tests.support.broker import Room, play, room
@@ -138,3 +139,16 @@ def test_after_an_expiry_it_is_announced_again_in_the_new_session(tmp_path: Path
 def read(disk: SimDisk, path: str) -> bytes:
     file = disk.open(path, writable=False)
     return file.read(0, file.size())
+
+
+def test_more_doubts_than_zookeeper_takes_refuse_the_start(tmp_path: Path) -> None:
+    async def story(here: Room, ensemble: Ensemble) -> None:
+        lost = {TopicPartition("t" * 40, index): LOST for index in range(200_000)}
+        store = ensemble.session()
+        registration = OwnRegistration(here.broker, store)
+        with pytest.raises(ConfigError, match="200000 of its replicas may lack"):
+            await registration.announce(HERE, lost)
+        few = dict(list(lost.items())[:1000])
+        assert await registration.announce(HERE, few) > 0
+
+    tell(tmp_path, story)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.coordination.delivery.cursor_state import CursorState
-from headrace.coordination.groups.share import admin_offsets
+from headrace.coordination.groups.share import admin_offsets, describe_offsets
 from headrace.coordination.groups.share.admin_offsets import OffsetsContext
 from headrace.coordination.share.share_partition import SharePartition, SharePartitionState
 from headrace.coordination.share.share_partitions import SharePartitions
@@ -49,7 +49,7 @@ class Afar:
     def describe(self, wanted: list[tuple[str, list[int]]] | None) -> list[Any]:
         """The same, of DescribeShareGroupOffsets."""
         told: list[Any] = []
-        admin_offsets.describe(self._shard, self._context, GROUP, wanted, told.append)
+        describe_offsets.describe(self._shard, self._context, GROUP, wanted, told.append)
         return told
 
     def delete(self) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.coordination.groups.share.admin_offsets import OffsetSeen, TopicSeen
+from headrace.coordination.groups.share.describe_offsets import OffsetSeen, TopicSeen
 from headrace.coordination.groups.share.heartbeat import Heartbeat
 from headrace.coordination.share.acknowledgements import AckKind
 from headrace.coordination.share.sessions import SessionKey

@@ -5,19 +5,20 @@ from typing import Any
 
 import pytest
 
+from headrace.cluster.topic_creation import NewTopic
 from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import Acquired, RecordState, StateBatch
 from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.batches import covering, stretches
 from headrace.coordination.share.keys import NOT_SET, ShareKey
 from headrace.coordination.share.start_offset import duration_ms
-from headrace.coordination.share.state_shard import StateShard
+from headrace.coordination.share.state_shard import FORGOTTEN_AFTER_MS, StateShard
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import SHARE_STATE_TOPIC
 from headrace.record.batch import ControlType, Record, build, build_marker, stamp
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.coordinator_records import share_state as wire
-from tests.support.broker import Room, play, room, until
+from tests.support.broker import Room, created, play, room, until
 
 KEY = ShareKey("g", bytes(range(16)), 3)
 SETTINGS: dict[str, Any] = {
@@ -231,3 +232,23 @@ def test_durations(text: str, ms: int) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="no duration"):
         duration_ms(text)
+
+
+def test_state_of_a_topic_that_is_gone_is_forgotten_once_it_is_old(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with room(tmp_path, SimDisk(), authorizer=None, **SETTINGS) as here:
+            (made,) = await created(here, NewTopic("t", 1))
+            one = await shard(here)
+            there = ShareKey("g", made.topic_id, 0)
+            for key in (KEY, there):
+                asked = Asked()
+                one.initialize(key, 0, 5, asked)
+                assert await wait(asked) is None
+            one.prune()
+            assert one.read(KEY) is not None
+            here.broker.clock.advance(FORGOTTEN_AFTER_MS / 1000 + 1)  # type: ignore[attr-defined]
+            one.prune()
+            assert one.read(KEY) is None
+            assert one.read(there) is not None
+
+    play(story())

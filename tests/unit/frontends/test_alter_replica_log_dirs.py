@@ -12,8 +12,9 @@ import pytest
 from headrace.cluster.topic_creation import NewTopic
 from headrace.frontends.kafka.admin import alter_replica_log_dirs, describe_log_dirs
 from headrace.log.directory.log_directory import LogDirectory
+from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import Offset, TopicPartition
+from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.testing.disk import SimDisk
 from tests.support.admin import ask, nested, versions
 from tests.support.broker import Room, created, play, room, until
@@ -335,3 +336,51 @@ def test_of_two_logs_that_a_kill_left_the_one_that_goes_on_further_stays(tmp_pat
     tell(tmp_path, second, disk)
     disk.rename("/b/hidden", "/b/t-0")
     tell(tmp_path, third, disk)
+
+
+def test_what_is_cut_off_the_log_meanwhile_is_cut_off_the_copy(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        await created(here, NewTopic("t", 1))
+        throttle = here.broker.throttles.directories
+        throttle.set_bound(10_000)
+        for _ in range(40):
+            here.write("t", 0, bytes(10_000))
+        source, target = directory_of(here), other(here)
+        partition = here.broker.partition(*PLACE)
+        assert await move(here, target.path) == "NONE"
+        await until(lambda: target.futures.logs and target.futures.logs[PLACE].end_offset >= 10)
+        done: list[BaseException | None] = []
+        source.truncate_logs([(partition.log, Offset(5))], done.append, unclean=True)
+        await until(lambda: done)
+        assert done == [None]
+        new = NewLog(PLACE, partition.topic_id, partition.log.config)
+        here.broker.lead_partition(new, LeaderEpoch(partition.leader_epoch + 1))
+        for _ in range(20):
+            here.write("t", 0, b"another")
+        await until(lambda: partition.high_watermark == 25)
+        before, epochs = values(here), partition.log.epochs.entries
+        throttle.set_bound(1 << 62)
+        here.server.world.sim_clock.advance(60)  # type: ignore[attr-defined]
+        await moved(here, target)
+        assert values(here) == before
+        assert partition.log.epochs.entries == epochs
+
+    tell(tmp_path, story)
+
+
+def test_of_many_moves_two_are_copied_at_once_and_all_arrive(tmp_path: Path) -> None:
+    async def story(here: Room) -> None:
+        await created(here, NewTopic("t", 6))
+        for index in range(6):
+            here.write("t", index, b"%d" % index)
+        (first, second) = here.broker.directories
+        keys = [*first.logs]
+        assert len(keys) == 3
+        for key in keys:
+            assert await move(here, second.path, key) == "NONE"
+        await until(lambda: not first.logs)
+        assert {key.partition for key in second.logs} == set(range(6))
+        for index in range(6):
+            assert here.write("t", index, b"more") == 1
+
+    tell(tmp_path, story)

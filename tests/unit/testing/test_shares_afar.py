@@ -154,6 +154,26 @@ def test_a_group_its_state_and_its_records_may_be_with_three_brokers() -> None:
     play(story)
 
 
+def test_how_far_a_group_lags_is_known_where_another_broker_leads() -> None:
+    async def story(place: Place) -> None:
+        await place.join()
+        await place.write(5)
+        await place.accept(await place.take(5))
+        await place.write(3)
+        told: list[Any] = []
+        share = place.cluster.brokers[1].coordinators.share
+        for _ in range(100):  # what was accepted is on its way to who keeps it
+            told.clear()
+            share.describe_offsets(place.group, [(TOPIC, [place.index])], told.append)
+            await asyncio.sleep(1)
+            ((seen,),) = [topic.partitions for topic in told[0]]
+            if seen.start == 5:
+                break
+        assert (seen.start, seen.lag) == (5, 3)
+
+    play(story)
+
+
 @pytest.mark.parametrize("number", BROKERS, ids=["coordinator", "keeper", "leader"])
 @pytest.mark.parametrize("way", ["stops", "dies"])
 def test_what_was_accepted_stays_so_when_one_of_the_three_is_gone(number: int, way: str) -> None:

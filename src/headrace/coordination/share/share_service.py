@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
-from headrace.coordination.groups.share import admin_offsets, heartbeat
+from headrace.coordination.groups.share import admin_offsets, describe_offsets, heartbeat
 from headrace.coordination.groups.share.assignor import NAME as ASSIGNOR
 from headrace.coordination.groups.share.context import ShareContext
 from headrace.coordination.groups.share.group import ShareGroup
@@ -48,9 +48,11 @@ class ShareService:
         world: World,
         groups: "Callable[[], GroupCoordinators]",
         others: "Callable[[], OtherStates] | None" = None,
+        log_ends: "Callable[[], admin_offsets.LogEnds] | None" = None,
     ) -> None:
-        """`groups`: where their members are kept, made when first asked. `others`: the way to state
-        that other brokers keep, made when first needed; None: there are none."""
+        """`groups`: where their members are kept, made when first asked. `others` and `log_ends`:
+        the ways to state that other brokers keep, and to ends of logs that they lead, made when
+        first needed; None: there are none."""
         self._clock = broker.clock
         self._groups = groups
         self._limits = Derived(lambda: broker.config, ShareLimits)
@@ -72,7 +74,7 @@ class ShareService:
         )
         self._members = ShareContext(all_states, lambda: self._limits().members_max)
         self._offsets = admin_offsets.OffsetsContext(
-            all_states, self.partitions, lambda: broker.image, broker.partition_by_id
+            all_states, self.partitions, lambda: broker.image, broker.partition_by_id, log_ends
         )
         self._deleted: set[bytes] = set()
 
@@ -182,7 +184,7 @@ class ShareService:
         self,
         group_id: str,
         wanted: Sequence[tuple[str, Sequence[int]]] | None,
-        done: Done[list[admin_offsets.TopicSeen] | ApiError],
+        done: Done[list[describe_offsets.TopicSeen] | ApiError],
     ) -> None:
         """Answer DescribeShareGroupOffsets, for one group."""
         try:
@@ -190,7 +192,7 @@ class ShareService:
         except ApiError as error:
             done(error)
             return
-        admin_offsets.describe(shard, self._offsets, group_id, wanted, done)
+        describe_offsets.describe(shard, self._offsets, group_id, wanted, done)
 
     def alter_offsets(
         self,

@@ -35,6 +35,7 @@ class ShareStates:
         """`limits` and `image` answer with what is so now."""
         self._world = world
         self._limits = limits
+        self._image = image
         self.led: LedShards[StateShard] = LedShards(
             SHARE_STATE_TOPIC,
             self._new_shard,
@@ -45,7 +46,14 @@ class ShareStates:
 
     def _new_shard(self, index: int, partition: ShardPartition, epoch: int) -> StateShard:
         led = cast("StatePartition", partition)
-        return StateShard(index, led, epoch=epoch, world=self._world, limits=self._limits)
+        return StateShard(
+            index, led, epoch=epoch, world=self._world, limits=self._limits, is_topic=self._is_topic
+        )
+
+    def _is_topic(self, topic_id: bytes) -> bool:
+        """Tell whether there is such a topic; so it is said while nothing is known of topics."""
+        image = self._image()
+        return topic_id in image.topics_by_id or SHARE_STATE_TOPIC not in image.topics
 
     def partition_for(self, key: ShareKey) -> int:
         """Return the partition that keeps the state of `key`."""

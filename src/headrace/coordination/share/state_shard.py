@@ -31,6 +31,8 @@ from headrace.wire.kafka.coordinator_records import share_state as wire
 if TYPE_CHECKING:
     from headrace.ports.clock import Timer
 
+FORGOTTEN_AFTER_MS = 600_000
+"""State of a topic that is gone is forgotten so long after it was written last, at the soonest."""
 _GROWTH_MIN = 100
 """Records a log has to grow by before cold states are written again to let its front go."""
 
@@ -83,7 +85,9 @@ class StateShard(Shard):
         epoch: int,
         world: World,
         limits: Callable[[], ShareLimits],
+        is_topic: Callable[[bytes], bool],
     ) -> None:
+        """`is_topic`: whether there is a topic of that id, as far as this broker is told."""
         present = limits()
         journal = JournalLimits(present.state_write_timeout_ms, present.state_codec)
         super().__init__(
@@ -92,6 +96,7 @@ class StateShard(Shard):
         self._partition = partition
         self._clock = world.clock
         self._limits = limits
+        self._is_topic = is_topic
         self._kept: dict[ShareKey, KeptState] = {}
         self._prune: Timer | None = None
 
@@ -261,7 +266,16 @@ class StateShard(Shard):
         self._kept.clear()
 
     def prune(self) -> None:
-        """Delete the front of the log that nobody needs; write cold states again for the next."""
+        """Delete the front of the log that nobody needs; write cold states again for the next.
+
+        State of topics that are gone is forgotten, once it is old: of new ones this broker may not
+        have been told.
+        """
+        settled_ms = self._clock.wall_ms() - FORGOTTEN_AFTER_MS
+        for key, kept in [*self._kept.items()]:
+            is_old = max(kept.written_ms, kept.created_ms) < settled_ms
+            if is_old and not self._is_topic(key.topic_id):
+                self.delete(key, _ignored)
         log = self._partition.log
         end = self._partition.high_watermark
         floor = min((kept.floor for kept in self._kept.values()), default=end)

@@ -7,7 +7,7 @@ settle them in a state that is no more.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from headrace.broker.metadata_image import MetadataImage, TopicInfo
 from headrace.coordination.groups.context import ShardContext
@@ -17,35 +17,16 @@ from headrace.coordination.groups.modern.group import INITIAL_EPOCH
 from headrace.coordination.groups.modern.group_change import Turn
 from headrace.coordination.groups.share.group import ShareGroup, with_parts
 from headrace.coordination.groups.share.model import StatePartitions, TopicState
-from headrace.coordination.share.keys import NOT_SET, ShareKey
+from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.share.state_port import StateSummary
 from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import Offset, TopicPartition
 from headrace.ports.callbacks import Done, gather
 
 if TYPE_CHECKING:
     from headrace.broker.partition import Partition
     from headrace.coordination.share.share_partitions import SharePartitions
     from headrace.coordination.share.state_port import ShareStatePort
-
-NO_LAG = -1
-
-
-class OffsetSeen(NamedTuple):
-    """How far a group is in one partition; -1 for what is not known."""
-
-    partition: int
-    start: int = NOT_SET
-    leader_epoch: int = 0
-    lag: int = NO_LAG
-    error: ErrorCode = ErrorCode.NONE
-
-
-class TopicSeen(NamedTuple):
-    """One topic of a group."""
-
-    name: str
-    topic_id: bytes | None
-    partitions: list[OffsetSeen]
 
 
 class TopicOutcome(NamedTuple):
@@ -72,6 +53,15 @@ class _Begin(NamedTuple):
     start: int
 
 
+class LogEnds(Protocol):
+    """How far partitions are committed that other brokers lead."""
+
+    def ask(
+        self, wanted: Sequence[TopicPartition], done: Done[Mapping[TopicPartition, Offset]]
+    ) -> None:
+        """Tell their high watermarks, once; those that are not known are left out."""
+
+
 @dataclass(slots=True)
 class OffsetsContext:
     """What is asked beside the shard that the group lives in."""
@@ -80,77 +70,17 @@ class OffsetsContext:
     partitions: "SharePartitions"
     image: Callable[[], MetadataImage]
     find: "Callable[[bytes, int], Partition]"
+    log_ends: Callable[[], LogEnds] | None = None
+    """The way to ends of logs that other brokers lead; None: there are none."""
 
 
-def describe(
-    shard: ShardContext,
-    context: OffsetsContext,
-    group_id: str,
-    wanted: Sequence[tuple[str, Sequence[int]]] | None,
-    done: Done[list[TopicSeen] | ApiError],
-) -> None:
-    """Answer DescribeShareGroupOffsets for one group; `wanted` None: all it keeps state of.
-
-    ApiError: GROUP_ID_NOT_FOUND where all is wanted of a group that is not there.
-    """
-    asked: list[tuple[str, bytes | None, Sequence[int]]]
-    if wanted is None:
-        group = shard.modern.find(ShareGroup, group_id)
-        if group is None:
-            done(_not_found(group_id))
-            return
-        asked = [(state.name, at, state.partitions) for at, state in group.initialized.items()]
-    else:
-        topics = context.image().topics
-        asked = [(name, _id(topics.get(name)), indexes) for name, indexes in wanted]
-    keys = [
-        ShareKey(group_id, topic_id, at)
-        for _, topic_id, indexes in asked
-        if topic_id is not None
-        for at in indexes
-    ]
-
-    def read(kept: Mapping[ShareKey, Summary]) -> None:
-        done([_topic_seen(context, group_id, topic, kept) for topic in asked])
-
-    _read_all(context, keys, read)
-
-
-def _read_all(
+def read_all(
     context: OffsetsContext, keys: Sequence[ShareKey], done: Done[dict[ShareKey, Summary]]
 ) -> None:
     """Read how far each of `keys` is, all at once."""
     answered = gather(len(keys), done)
     for key in keys:
         context.states.read_summary(key, partial(answered, key))
-
-
-def _topic_seen(
-    context: OffsetsContext,
-    group_id: str,
-    topic: tuple[str, bytes | None, Sequence[int]],
-    kept: Mapping[ShareKey, Summary],
-) -> TopicSeen:
-    name, topic_id, indexes = topic
-    if topic_id is None:
-        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return TopicSeen(name, None, [OffsetSeen(at, error=unknown) for at in indexes])
-    keys = [ShareKey(group_id, topic_id, at) for at in indexes]
-    return TopicSeen(name, topic_id, [_seen(context, key, kept[key]) for key in keys])
-
-
-def _seen(context: OffsetsContext, key: ShareKey, kept: Summary) -> OffsetSeen:
-    if isinstance(kept, ApiError):
-        return OffsetSeen(key.partition, error=kept.code)
-    if kept is None or kept.start == NOT_SET:
-        return OffsetSeen(key.partition)
-    lag = NO_LAG
-    try:
-        end = context.find(key.topic_id, key.partition).high_watermark
-        lag = max(end - kept.start - kept.complete, 0)
-    except ApiError:
-        pass  # led elsewhere: how far the log goes is not known here
-    return OffsetSeen(key.partition, kept.start, max(kept.leader_epoch, 0), lag)
 
 
 def alter(
@@ -175,7 +105,7 @@ def alter(
             at: ErrorCode.NONE if 0 <= at < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             for at in offsets
         }
-        outcomes.append(TopicOutcome(name, _id(topic), partitions=codes))
+        outcomes.append(TopicOutcome(name, id_of(topic), partitions=codes))
         if topic is not None:
             good = [at for at in offsets if codes[at] is ErrorCode.NONE]
             begins += [
@@ -187,7 +117,7 @@ def alter(
 
     if begins:
         keys = [begin.key for begin in begins]
-        _read_all(context, keys, lambda kept: _begin(shard, context, begins, kept, begun))
+        read_all(context, keys, lambda kept: _begin(shard, context, begins, kept, begun))
     else:
         begun(None)
 
@@ -242,7 +172,7 @@ def _begun(
         done(ApiError(error))
         return
     if not present:
-        done(_not_found(group.group_id))  # it was deleted meanwhile
+        done(not_found(group.group_id))  # it was deleted meanwhile
         return
     parts: dict[tuple[str, bytes], list[int]] = {}
     for name, key, _ in begins:
@@ -292,7 +222,7 @@ def delete(
         if topic is None or state is None:
             why = "There is no offset information to delete." if topic is not None else None
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            outcomes.append(TopicOutcome(name, _id(topic), unknown, why))
+            outcomes.append(TopicOutcome(name, id_of(topic), unknown, why))
             continue
         outcomes.append(TopicOutcome(name, topic.topic_id))
         keys += [ShareKey(group_id, topic.topic_id, at) for at in state.partitions]
@@ -302,7 +232,7 @@ def delete(
             done((ApiError(error), []))
             return
         if shard.modern.get(group_id) is not group:
-            done((_not_found(group_id), []))  # it was deleted meanwhile
+            done((not_found(group_id), []))  # it was deleted meanwhile
             return
         gone = {key.topic_id for key in keys}
         turn = Turn(shard, group)
@@ -373,18 +303,18 @@ def _not_waited_for(error: ErrorCode | None) -> None:
     """Ignore the outcome: topics that are gone are nobody's to read."""
 
 
-def _id(topic: TopicInfo | None) -> bytes | None:
+def id_of(topic: TopicInfo | None) -> bytes | None:
     return None if topic is None else topic.topic_id
 
 
 def _group(shard: ShardContext, group_id: str) -> ShareGroup:
     group = shard.modern.find(ShareGroup, group_id)
     if group is None:
-        raise _not_found(group_id)
+        raise not_found(group_id)
     return group
 
 
-def _not_found(group_id: str) -> ApiError:
+def not_found(group_id: str) -> ApiError:
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Share group {group_id} not found.")
 
 

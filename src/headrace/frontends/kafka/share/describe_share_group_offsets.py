@@ -7,7 +7,7 @@ v1 lag (KIP-1226)
 
 from functools import partial
 
-from headrace.coordination.groups.share.admin_offsets import OffsetSeen, TopicSeen
+from headrace.coordination.groups.share.describe_offsets import OffsetSeen, TopicSeen
 from headrace.frontends.kafka.connection.authorisation import (
     DESCRIBE_GROUP,
     DESCRIBE_TOPIC,
