@@ -86,25 +86,6 @@ def test_an_import_before_the_session_is_enough(topics: Topics) -> None:
     assert done.stdout.strip() == "read: 30"
 
 
-@pytest.mark.slow
-def test_executors_of_a_standalone_cluster_read(topics: Topics) -> None:
-    """Two workers of a standalone cluster, each with a JVM of its own."""
-    topic = topics.create(partitions=2)
-    topics.number(topic, 0, 0, 200)
-    topics.number(topic, 1, 200, 200)
-    after = """
-while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 3:
-    time.sleep(0.2)
-rows = read(spark.read.option("minPartitions", 8))
-print("read:", rows.select("value").distinct().count(), rows.rdd.getNumPartitions())
-"""
-    program = PLAIN.format(before="import time, headrace.spark", after=after)
-    program = program.replace("local[2]", "local-cluster[2,1,1024]")
-    done = run(program, topics.bootstrap, topic)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "read: 400 8"
-
-
 def test_a_connect_session_is_told_what_to_do() -> None:
     connect: Any = SimpleNamespace(client=None)
     with pytest.raises(SourceError, match="start the server with PYSPARK_PYTHON set to a Python"):
