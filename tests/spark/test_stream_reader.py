@@ -80,7 +80,8 @@ def test_a_repeated_batch_is_cut_as_it_was_whatever_the_options_are_now(
     start = reader.initialOffset()
     end, planned = next_batch(reader, start)
     assert spans(planned) == [(0, 0, 100), (0, 100, 200), (0, 200, 300), (1, 0, 100)]
-    for options in ({}, {"minPartitions": "9"}, {"maxRecordsPerPartition": "10"}):
+    others: list[dict[str, Any]] = [{}, {"minPartitions": "9"}, {"maxRecordsPerPartition": "10"}]
+    for options in others:
         again = readers.start(topic, **options)
         assert spans(tasks(again, start, end)) == spans(planned)
     one = readers.start(topic)
@@ -130,7 +131,10 @@ def test_a_start_by_time_on_every_start_skips_what_is_older_and_says_so(
     begin = first.initialOffset()
     end, _ = next_batch(first, begin, ReadMaxRows(10))
     assert end["offsets"] == {topic: {"0": 10, "1": 0}}
-    always = {"startingTimestamp": str(TIME_MS + 60), "startingTimestampOn": "everyStart"}
+    always: dict[str, Any] = {
+        "startingTimestamp": str(TIME_MS + 60),
+        "startingTimestampOn": "everyStart",
+    }
     second = readers.start(topic, **always)
     with caplog.at_level(logging.WARNING):
         after, planned = next_batch(second, end, ReadMaxRows(15))

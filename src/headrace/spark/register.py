@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _SPARKS_DEFAULT = "python3"
-_SPARK_STARTED_US = ("SPARK_ENV_LOADED", "PYSPARK_GATEWAY_PORT")
+_STARTED_BY_SPARK = ("SPARK_ENV_LOADED", "PYSPARK_GATEWAY_PORT")
 
 
 def prepare() -> None:
@@ -29,7 +29,7 @@ def prepare() -> None:
     runs already, whose environment is fixed, the format is registered. Nothing happens without
     pyspark, in Spark's workers, and under spark-submit, where the cluster's Python is chosen.
     """
-    if any(name in os.environ for name in _SPARK_STARTED_US):
+    if any(name in os.environ for name in _STARTED_BY_SPARK):
         return
     running = _running_session()
     if running is not None:
@@ -37,8 +37,8 @@ def prepare() -> None:
             register(running, listened=False)
         except Exception:  # noqa: BLE001 - an import does not fail for what Spark says
             _log.warning("the format is not registered; attach(spark) says why", exc_info=True)
-    elif importlib.util.find_spec("pyspark") is not None:
-        os.environ.setdefault("PYSPARK_PYTHON", worker_python())
+    elif "PYSPARK_PYTHON" not in os.environ and importlib.util.find_spec("pyspark") is not None:
+        os.environ["PYSPARK_PYTHON"] = worker_python()
 
 
 def register(spark: "SparkSession", *, listened: bool) -> None:
