@@ -7,6 +7,7 @@ from headrace.kernels.choose import numba_unwanted
 from headrace.kernels.compact_records import KernelRecords
 from headrace.log.compaction.records import Span
 from headrace.record import batch as batches
+from headrace.record.batch_layout import HEADER_BYTES
 from headrace.record.record import Record
 
 
@@ -31,7 +32,7 @@ def warm() -> float:
         for _ in decoder.flush():
             pass
     kernel = KernelRecords(8, 8)
-    span = Span(data[batches.HEADER_BYTES :], len(records), 0, len(records) - 1)
+    span = Span(data[HEADER_BYTES:], len(records), 0, len(records) - 1)
     kernel.index(span, 0)
     kernel.filter(span, 1, True)
     return time.monotonic() - began
