@@ -134,8 +134,8 @@ class Sender:
             topic, key, headers = self.topic, self.parser.key, self.parser.headers
             place = self.partition
             for line in lines:
-                value = line[:-1] if line.endswith(b"\r") else line
-                await send(topic, value, key, timestamp=now, headers=headers, partition=place)
+                whole = line[:-1] if line.endswith(b"\r") else line
+                await send(topic, whole, key, timestamp=now, headers=headers, partition=place)
             self.number += len(lines)
             return
         for line in lines:

@@ -47,7 +47,7 @@ def test_the_wheel_and_the_sdist_have_what_they_need_and_nothing_else(tmp_path: 
     assert told["License-Expression"] == "Apache-2.0"
     assert told["Requires-Python"] == ">=3.11"
     assert told["Description-Content-Type"] == "text/markdown"
-    assert told.get_payload().startswith("# Headrace")
+    assert str(told.get_payload()).startswith("# Headrace")
     assert "headrace = headrace.cli.main:main" in entries
     assert "[pytest11]\nheadrace = headrace.testing.plugin" in entries
     sources = {str(path.relative_to(source / "src")) for path in source.glob("src/**/*.py")}
