@@ -14,6 +14,7 @@ def test_the_room_shows_what_can_be_called() -> None:
     assert callable(headrace.arrow.open)
 
 
+@pytest.mark.timeout(900)  # compiles for minutes where nothing is kept and others work, too
 def test_every_kernel_is_compiled_beforehand(capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["arrow", "warm"]) == 0
     assert capsys.readouterr().out.startswith("the kernels of headrace.arrow are ready (")
