@@ -38,5 +38,7 @@ say "setup: installing headrace[$extra] into .venv (about 0.7 GB downloaded the 
 .venv/bin/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[$extra]"
 # Where the environment forbids Python to write bytecode, each start would compile all of it again.
 .venv/bin/python -m compileall -q src
+# Compiled once here, not in the middle of somebody's first read.
+.venv/bin/headrace arrow warm >&2 || say "setup: the first headrace.arrow call will compile, or run in plain Python"
 printf '%s\n' "$want" > ".venv/.ready-$extra"
 say "setup: done; the command is .venv/bin/headrace"

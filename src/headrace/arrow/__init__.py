@@ -10,6 +10,7 @@
     partition_files      finding segments and positions beside whoever writes them
     segment_stream       reading one partition
     parallel             reading several at a time
+    warm                 compiling the kernels beforehand
 
 The kernels, and their twins in plain Python, are in `headrace.kernels`.
 
@@ -31,3 +32,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - pyarrow is imported by who 
 
         return open_topic.open
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__all__", "__doc__", "__name__", "__path__"]

@@ -74,6 +74,12 @@ app.command(
     help="Look into a broker's files, check them, mend them, bring them in and out.",
 )
 app.command(
+    "headrace.cli.arrow:app",
+    name="arrow",
+    help="Prepare this machine for headrace.arrow, which reads segments as Arrow.\n\nFor example:"
+    " headrace arrow warm",
+)
+app.command(
     "headrace.cli.completion:completion",
     help="Print a shell's completion script.\n\nFor example: source <(headrace completion bash);"
     " for good: headrace --install-completion",

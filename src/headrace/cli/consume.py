@@ -223,22 +223,33 @@ class Printer:
 
         DamagedBytes where they end before the chunk does.
         """
-        out, partition = sys.stdout.buffer, chunk.partition
+        format_, partition = self._formatter, chunk.partition
         following = chunk.position
+        texts: list[bytes] = []
         try:
             for record in chunk.records():
-                out.write(self._formatter(partition, record))
-                self.printed[partition] = following = record.offset + 1
-                if self._left is not None:
-                    self._left -= 1
-                    if self._left == 0:
-                        return False
-            self.printed[partition] = chunk.next_position
+                texts.append(format_(partition, record))
+                following = record.offset + 1
+                if len(texts) == self._left:
+                    return False
+            following = chunk.next_position
         except (CorruptLogError, CorruptBatch) as error:
             raise DamagedBytes(partition, following, error) from None
         finally:
-            out.flush()
+            _write(b"".join(texts))
+            if self._left is not None:
+                self._left -= len(texts)
+            if following > chunk.position:
+                self.printed[partition] = following
         return True
+
+
+def _write(text: bytes) -> None:
+    """Write a chunk's text at once, also where PYTHONUNBUFFERED has standard output unbuffered."""
+    out, rest = sys.stdout.buffer, memoryview(text)
+    while rest:
+        rest = rest[out.write(rest) :]
+    out.flush()
 
 
 class DamagedBytes(Exception):

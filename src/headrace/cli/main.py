@@ -88,9 +88,19 @@ def _tell(error: HeadraceError) -> int:
 def _usage_line(error: "CycloptsError") -> str:
     """Return Cyclopts' complaint on one line, with the way to the help."""
     text = " ".join(str(error).split())
-    unused = getattr(error, "unused_tokens", None)
-    if unused:
-        text = f"too many words: {' '.join(unused)}"
+    # By name: its subclasses say it better themselves, with the nearest option or command.
+    if type(error).__name__ == "UnusedCliTokensError":
+        unused = getattr(error, "unused_tokens", None) or ()
+        words = [token for token in unused if token.startswith("-")] or unused
+        kind = "unknown option" if words is not unused else "too many words"
+        text = f"{kind}: {' '.join(words)}"
+    elif type(error).__name__ == "MissingArgumentError" and error.argument is not None:
+        argument = error.argument
+        by_place = argument.index is not None
+        name = argument.name.lstrip("-").upper() if by_place else argument.name
+        text = f"{name} is missing"
+    # The list is cut off after a few, in the middle: the help has all.
+    text = text.partition(" Available commands:")[0]
     command = " ".join(["headrace", *(error.command_chain or ())])
     return f"{text.rstrip('.')}; see: {command} --help"
 

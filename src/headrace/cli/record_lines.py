@@ -31,6 +31,11 @@ class LineParser:
     headers: Sequence[Header] = ()
     json: bool = False
 
+    @property
+    def takes_whole_lines(self) -> bool:
+        """Whether a line is a value as it is, and all records have the same key and headers."""
+        return not self.json and self.separator is None and self.null_marker is None
+
     def parse(self, line: bytes, number: int) -> Line:
         """Parse the record of line `number` (from 1), which comes without its end. CommandError."""
         if self.json:

@@ -130,6 +130,14 @@ class Sender:
     async def send(self, lines: list[bytes]) -> None:
         """Send lines that come without their ends."""
         send, parse, now = self.producer.send, self.parser.parse, now_ms()
+        if self.parser.takes_whole_lines:  # the usual ones, of which there are millions
+            topic, key, headers = self.topic, self.parser.key, self.parser.headers
+            place = self.partition
+            for line in lines:
+                whole = line[:-1] if line.endswith(b"\r") else line
+                await send(topic, whole, key, timestamp=now, headers=headers, partition=place)
+            self.number += len(lines)
+            return
         for line in lines:
             self.number += 1
             value, key, headers, timestamp, partition = parse(line.removesuffix(b"\r"), self.number)

@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import Callable
 
-from headrace.kernels.compile_cache import prepare_cache
+from headrace.kernels.compile_cache import prepare_cache, tell_compiling
 from headrace.log.compaction.clean_segments import keys_max
 from headrace.log.compaction.job import Job
 from headrace.log.compaction.records import (
@@ -39,6 +39,7 @@ def batches_decoder() -> DecodeBatches | None:
     if numba_unwanted() or not has_crc32_instruction():
         return None
     prepare_cache()
+    tell_compiling()
     from headrace.kernels import decode_batches
 
     compiled: DecodeBatches = decode_batches.decode_batches
@@ -52,6 +53,7 @@ def records_decoder_named(name: str) -> DecodeRecords:
 
         return decode_python.decode_records
     prepare_cache()
+    tell_compiling()
     from headrace.kernels import decode_numba
 
     compiled: DecodeRecords = decode_numba.decode_records

@@ -5,6 +5,7 @@ What lies there is run, so it is never one that somebody else could write to.
 
 import os
 import stat
+import sys
 import tempfile
 from pathlib import Path
 
@@ -48,3 +49,21 @@ def prepare_cache() -> None:
     """Point numba at a directory that is ours alone, unless the user pointed it somewhere."""
     if "NUMBA_CACHE_DIR" not in os.environ:
         os.environ["NUMBA_CACHE_DIR"] = str(private_directory("numba"))
+
+
+def tell_compiling() -> None:
+    """Say, once a process, that kernels are about to be compiled, where none are kept."""
+    global _told
+    if _told:
+        return
+    _told = True
+    kept = Path(os.environ["NUMBA_CACHE_DIR"])
+    if next(kept.glob("**/decode_*.nbi"), None) is None:
+        print(
+            "headrace.arrow: compiling for this machine, which takes some seconds and is kept in"
+            f" {kept}; headrace arrow warm does it beforehand",
+            file=sys.stderr,
+        )
+
+
+_told = False

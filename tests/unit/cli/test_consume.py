@@ -5,7 +5,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from io import RawIOBase
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -207,3 +210,28 @@ def test_a_place_that_a_partition_does_not_have_is_said(
     assert said == "t-0: no record is so late: at its end, 2\n"
     command(["group", "seek", "g", "--to", "100", "--topics", "t", "-b", broker.bootstrap])
     assert "t-0: there is no offset 100, it holds 0 to 2: at 2\n" in capfd.readouterr().err
+
+
+def test_a_chunk_is_one_write_however_python_buffers(
+    broker: BrokerThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send(broker.bootstrap, *(b"%d" % at for at in range(1000)), batches_apart=False)
+
+    class Pipe(RawIOBase):
+        """Takes what it likes of a write, as a pipe does."""
+
+        def __init__(self) -> None:
+            self.taken: list[bytes] = []
+
+        def write(self, data: Any) -> int:
+            self.taken.append(bytes(data[:1500]))
+            return len(self.taken[-1])
+
+    pipe = Pipe()
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(buffer=pipe, flush=lambda: None))
+    assert command(["consume", "t", "-b", broker.bootstrap, "--from-beginning", "-e"]) == 0
+    assert b"".join(pipe.taken) == b"".join(b"%d\n" % at for at in range(1000))
+    assert len(pipe.taken) <= 3
+    pipe.taken.clear()
+    assert command(["consume", "t", "-b", broker.bootstrap, "-o", "start", "-n", "7"]) == 0
+    assert b"".join(pipe.taken) == b"".join(b"%d\n" % at for at in range(7))

@@ -31,7 +31,7 @@ def test_every_verb_has_an_example_and_a_text_for_each_flag(
 ) -> None:
     assert command([*words, "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert f"headrace {' '.join(words)} " in said.split("For example: ")[1] or words == ("version",)
+    assert f"headrace {' '.join(words)}" in said.split("For example: ")[1]
     first = VERBS[words].help.split("\n\n")[0]
     assert first.rstrip().endswith("."), "a sentence, not the first line of one"
     for argument in VERBS[words].assemble_argument_collection():
@@ -58,3 +58,27 @@ def test_a_wrong_flag_is_one_line_with_the_way_to_the_help(
     assert said.count("\n") == 1
     assert "--nonsense" in said
     assert said.endswith(f"see: headrace {' '.join(words)} --help\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("topic", "list", "extra"), "too many words: extra; see: headrace topic list --help"),
+        (("topic", "foo"), 'Unknown command "foo"; see: headrace topic --help'),
+        (("foo",), 'Unknown command "foo"; see: headrace --help'),
+        (("cluster", "partitons"), 'Did you mean "partitions"?; see: headrace cluster --help'),
+        (("serve", "--prot", "1"), "Did you mean --port?; see: headrace serve --help"),
+        (("group", "seek", "g"), "--to is missing; see: headrace group seek --help"),
+        (("log", "repair"), "PATH is missing; see: headrace log repair --help"),
+        (("log", "repair", "d", "true"), "too many words: true; see: headrace log repair --help"),
+        (("consume", "t", "-o"), "-o is missing; see: headrace consume --help"),
+    ],
+)
+def test_a_slip_is_named_in_one_whole_sentence(
+    words: tuple[str, ...], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(words) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("headrace: ")
+    assert said.endswith(f"{line}\n")
+    assert said.count("\n") == 1

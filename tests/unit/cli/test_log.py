@@ -79,7 +79,7 @@ def test_repair_refuses_a_running_brokers_directory(
     running: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["log", "repair", str(running)]) == 1
-    assert "a broker is running on it; stop it first" in capsys.readouterr().err
+    assert "a broker is running on it (another process); stop it first" in capsys.readouterr().err
 
 
 def test_repair_mends_and_verify_agrees(logs: Path, capsys: pytest.CaptureFixture[str]) -> None:

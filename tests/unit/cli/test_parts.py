@@ -133,3 +133,23 @@ def test_how_far_it_is_is_shown_only_where_all_sizes_are_known(
     for files in ((one,), (one, other), (one, standard), (standard,), ()):
         producing._produce_files(producer, "t", files, LineParser(), None)
     assert sizes == [7, 27, None, None, None]
+
+
+def test_plain_lines_are_sent_whole_with_the_flags_key_and_headers() -> None:
+    class Taken(Producer):
+        sent: list[Any]
+
+        async def send(self, *words: Any, **named: Any) -> TopicPartition:
+            self.sent.append((*words, named["headers"], named["partition"]))
+            return WHERE
+
+    with connect("127.0.0.1:1") as client:
+        producer = Taken(client)
+        producer.sent = []
+        sender = Sender(producer, "t", LineParser(key=b"k", headers=[("h", b"v")]), 4)
+        run(sender.send([b"a\r", b"\r\r", b"b"]))
+    assert [sent[:3] for sent in producer.sent] == [
+        ("t", b"a", b"k"), ("t", b"\r", b"k"), ("t", b"b", b"k"),
+    ]  # fmt: skip
+    assert {(tuple(sent[3]), sent[4]) for sent in producer.sent} == {((("h", b"v"),), 4)}
+    assert sender.number == 3

@@ -226,3 +226,24 @@ def test_an_error_that_does_not_pass_is_raised_at_once() -> None:
         poll(Consumer(client, {T0: 4}))
     assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert client.hand.slept == []
+
+
+def test_bytes_without_a_batch_that_goes_on_are_asked_for_ever_less_often() -> None:
+    client = HandClient(retry_seconds=10)
+    cut = two_records(0)
+    assert isinstance(cut.records, bytes)
+    broken = cut._replace(records=cut.records[:70])
+    client.answers[T0] = [broken] * 1000
+    consumer = Consumer(client, {T0: 0})
+    for _ in range(4):
+        assert poll(consumer) == []
+    assert consumer.failing == {T0: ErrorCode.CORRUPT_MESSAGE}
+    assert client.hand.slept == [BACKOFF_SECONDS_MIN * factor for factor in (1, 2, 4)]
+
+    def poll_on() -> None:
+        for _ in range(100):
+            poll(consumer)
+
+    with pytest.raises(ApiError, match="fetching t-0 at offset 0"):
+        poll_on()
+    assert len(client.fetches) < 30

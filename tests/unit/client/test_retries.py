@@ -159,3 +159,23 @@ def test_brokers_heard_of_are_tried_too_after_those_named_first_and_each_once() 
     with pytest.raises(CannotConnect, match="h:1"):
         run(client.any_link())
     assert transport.tried == [1, 2, 3, 4]
+
+
+def test_an_outage_has_its_own_time_and_errors_theirs_behind_it() -> None:
+    client, transport = made(patient=True)
+    client.outage_seconds = 100.0
+    told: list[HeadraceError] = []
+    client.on_retry = told.append
+    errors: list[HeadraceError] = [CannotConnect("gone")] * 60 + [LEADERLESS] * 20
+
+    async def attempt() -> str:
+        if errors:
+            raise errors.pop(0)
+        return "done"
+
+    assert run(client.retrying(attempt)) == "done", "20 s of errors behind 60 s of outage"
+    assert transport.seconds > 70
+    assert len(told) == 80
+    client.outage_seconds = 5.0
+    with pytest.raises(CannotConnect):
+        run(client.retrying(failing(60, CannotConnect("gone"))))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from headrace.log import file_names, text_files
-from headrace.logtools.repair.salvage import sound_stretches
+from headrace.logtools.repair.salvage import _holes, sound_stretches
 from headrace.model.nouns import TopicPartition
 from headrace.testing.disk import SimDisk
 from tests.support.log import PLACE, TOPIC_ID, content, overwrite
@@ -258,3 +258,12 @@ def test_only_offsets_of_the_segment_are_taken_and_only_whole_batches() -> None:
     assert list(sound_stretches(file, 9 * SIZE, 10, 18)) == [(108, 864, 10, 18)]
     assert list(sound_stretches(file, 0, 9, 18)) == []
     file.close()
+
+
+def test_behind_a_log_whose_last_batch_is_sound_nothing_is_said_to_be_lost() -> None:
+    stretches = [(0, 100, 0, 10), (150, 100, 12, 20)]
+    assert _holes(stretches, 0, 1 << 62, 250) == "offsets 10 to 11"
+    assert _holes([(0, 250, 0, 20)], 0, 1 << 62, 250) == "no offsets"
+    lost = "offsets all from 20 on (new records will be given these offsets again)"
+    assert _holes([(0, 250, 0, 20)], 0, 1 << 62, 251) == lost
+    assert _holes([], 7, 1 << 62, 1).startswith("offsets all from 7 on ")

@@ -129,7 +129,7 @@ def _holes(stretches: list[Stretch], first: int, limit: int, size: int) -> str:
     if limit < 1 << 62:
         if expected < limit:
             holes.append(f"{expected} to {limit - 1}")
-    elif sum(stretches[-1][:2] if stretches else (0,)) < size:
+    elif not stretches or sum(stretches[-1][:2]) < size:
         # Bytes behind the last sound batch: of records that nobody can count.
         holes.append(f"all from {expected} on (new records will be given these offsets again)")
     return "offsets " + ", ".join(holes) if holes else "no offsets"

@@ -1,0 +1,38 @@
+"""Compiling the kernels before they are needed: `headrace arrow warm`."""
+
+import time
+
+from headrace.arrow.decode import PartitionDecoder
+from headrace.kernels.choose import numba_unwanted
+from headrace.kernels.compact_records import KernelRecords
+from headrace.log.compaction.records import Span
+from headrace.record import batch as batches
+from headrace.record.batch_layout import HEADER_BYTES
+from headrace.record.record import Record
+
+
+def warm() -> float:
+    """Run each kernel once, so that its compiled form is kept; returns the seconds that took.
+
+    Kept in `NUMBA_CACHE_DIR`, or in a directory of this user's cache: whoever runs as another user
+    compiles once more. Nothing is done where there is no numba.
+    """
+    began = time.monotonic()
+    if numba_unwanted():
+        return 0.0
+    records = [
+        Record(offset, 1, b"key %d" % offset, b"value", (("h", b"v"),)) for offset in range(3)
+    ]
+    data = batches.build(records)
+    # Plain batches go to one kernel; where damage is to be stepped over, each batch to another.
+    for on_corrupt in (None, lambda error: None):
+        decoder = PartitionDecoder("t", 0, offset_from=0, on_corrupt=on_corrupt)
+        for _ in decoder.feed(data):
+            pass
+        for _ in decoder.flush():
+            pass
+    kernel = KernelRecords(8, 8)
+    span = Span(data[HEADER_BYTES:], len(records), 0, len(records) - 1)
+    kernel.index(span, 0)
+    kernel.filter(span, 1, True)
+    return time.monotonic() - began

@@ -1,0 +1,35 @@
+"""`headrace arrow`: what `headrace.arrow` needs of a machine."""
+
+import importlib.util
+
+from cyclopts import App, Parameter
+
+from headrace.cli.failure import CommandError
+from headrace.cli.output import print_line
+
+app = App(
+    name="arrow",
+    help="Prepare this machine for headrace.arrow, which reads segments as Arrow.",
+    default_parameter=Parameter(show_default=False, negative=()),
+)
+
+
+@app.command
+def warm() -> None:
+    """Compile the kernels of headrace.arrow now, so that its first call need not.
+
+    What is compiled is kept for this user. For example: headrace arrow warm
+    """
+    for needed in ("pyarrow", "numpy"):
+        if importlib.util.find_spec(needed) is None:
+            raise CommandError(
+                f"{needed} is missing: install headrace with its extra, as pip install '.[arrow]'"
+            )
+    from headrace.arrow.warm import warm as compile_kernels
+    from headrace.kernels.choose import numba_unwanted
+
+    if numba_unwanted():
+        raise CommandError(
+            "there is nothing to compile: numba is missing, or HEADRACE_NUMBA=0 forbids it"
+        )
+    print_line(f"the kernels of headrace.arrow are ready ({compile_kernels():.1f} s)")
