@@ -1,8 +1,6 @@
 """What a broker's numbers look like in Prometheus' text, sample by sample."""
 
-import asyncio
 import math
-import socket
 import sys
 from collections import Counter
 from types import SimpleNamespace
@@ -15,11 +13,10 @@ from headrace import __version__
 from headrace.broker.quotas import QuotaKey
 from headrace.coordination.runtime.shard import ShardState
 from headrace.coordination.share.acknowledgements import AckKind
-from headrace.frontends.http import coordinator_gauges, endpoint, gauges
-from headrace.frontends.http.endpoint import CONNECTIONS_MAX, Endpoint
+from headrace.frontends.http import coordinator_gauges, gauges
 from headrace.frontends.http.exposition import render, rendered
 from headrace.frontends.http.surveys import SLICE_PARTITIONS
-from headrace.model.errors import ApiError, ConfigError, ErrorCode
+from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -29,8 +26,6 @@ from headrace.model.nouns import (
 from headrace.observe.metrics import LABELS_MAX, Metrics
 from headrace.testing.clock import SimClock
 from headrace.wire.kafka.api import ApiKey
-from tests.support.http_endpoint import exchange
-from tests.support.net import until
 
 
 def shown(metrics: Metrics) -> dict[str, float]:
@@ -348,79 +343,3 @@ class Partitions(list[Any]):
     def __init__(self, partitions: list[Any], held: Any) -> None:
         super().__init__(partitions)
         self.counts = held.counts
-
-
-# --- over a socket --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("line", "healthy", "status", "body"),
-    [
-        (b"GET / HTTP/1.1", True, b"200 OK", b"headrace: /metrics /healthz /ready\n"),
-        (b"GET /healthz HTTP/1.1", True, b"200 OK", b"ok\n"),
-        (b"GET /healthz?x HTTP/1.1", False, b"503 Service Unavailable", b"not healthy\n"),
-        (b"GET /x HTTP/1.1", True, b"404 Not Found", b"not found\n"),
-        (b"PUT / HTTP/1.1", True, b"405 Method Not Allowed", b"only GET and HEAD\n"),
-        (b"GET / HTTP/1.1\r\nHost: x", True, b"200 OK", b"headrace: /metrics /healthz /ready\n"),
-        (b"GET / HTTP/2.0", True, b"400 Bad Request", b"bad request\n"),
-        (b"HEAD /healthz HTTP/1.1", True, b"200 OK", b""),
-    ],
-)
-def test_an_answer_is_this_to_the_byte(
-    line: bytes, healthy: bool, status: bytes, body: bytes
-) -> None:
-    length = 3 if line.startswith(b"HEAD") else len(body)
-    assert asyncio.run(exchange(line + b"\r\n\r\n", healthy=healthy)) == (
-        b"HTTP/1.1 %b\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n"
-        b"Connection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n%b" % (status, length, body)
-    )
-
-
-def test_so_many_connections_are_served_at_once_and_their_places_come_free() -> None:
-    async def story() -> None:
-        served = Endpoint(Metrics(), lambda: True)
-        host, port = await served.start("127.0.0.1", 0)
-        async with asyncio.timeout(20):
-            for _ in range(2):
-                links = [await asyncio.open_connection(host, port) for _ in range(CONNECTIONS_MAX)]
-                await until(lambda: served._open == CONNECTIONS_MAX)
-                reader, writer = await asyncio.open_connection(host, port)
-                assert await reader.read() == b"", "one too many"
-                writer.close()
-                for reader, writer in links:
-                    writer.write(b"GET /healthz HTTP/1.1\r\n\r\n")
-                    assert (await reader.read()).startswith(b"HTTP/1.1 200 OK")
-                    writer.close()
-                await until(lambda: not served._open)
-        await served.close()
-        await served.close()
-        with pytest.raises(OSError, match="Connect"):
-            await asyncio.open_connection(host, port)
-
-    asyncio.run(story())
-
-
-def test_who_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint, "REQUEST_SECONDS_MAX", 0.01)
-    assert asyncio.run(exchange(b"GET / HTTP/1.1\r\n")) == b""
-
-
-@pytest.mark.parametrize(
-    ("error", "reason"),
-    [
-        (OSError(98, "error while attempting to bind"), "address already in use"),
-        (OSError(1, "its words"), "operation not permitted"),
-        (OSError("words alone"), "words alone"),
-        (socket.gaierror(-2, "Name or service not known"), "name or service not known"),
-    ],
-)
-def test_an_address_that_cannot_be_listened_on_is_said_with_the_systems_reason(
-    error: OSError, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def refuse(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(asyncio, "start_server", refuse)
-    with pytest.raises(ConfigError) as refused:
-        asyncio.run(Endpoint(Metrics(), lambda: True).start("h", 7))
-    assert str(refused.value) == f"metrics.listener=h:7: {reason}"

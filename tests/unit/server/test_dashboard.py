@@ -87,7 +87,8 @@ def scrapes_of_a_cluster(place: Path) -> list[str]:
             config.updated({"metrics.listener": "127.0.0.1:0"})
             for config in configs_of(place, 2, 0, {"min.insync.replicas": "1"})
         ]
-        cluster = LocalCluster(configs, str(place / "store.db"), pytest.fail)
+        broken: list[Exception] = []
+        cluster = LocalCluster(configs, str(place / "store.db"), broken.append)
         await cluster.start()
         try:
             await asyncio.to_thread(work, cluster.bootstrap(), 2)
@@ -96,6 +97,7 @@ def scrapes_of_a_cluster(place: Path) -> list[str]:
             ]
         finally:
             await cluster.stop()
+            assert not broken
 
     return asyncio.run(story())
 

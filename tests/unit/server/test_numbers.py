@@ -25,6 +25,8 @@ def scrape(server: Server) -> dict[str, float]:
     found = {}
     for line in render(server.metrics).decode().splitlines():
         name, _, number = line.rpartition(" ")
+        if line.startswith("# TYPE "):  # there, whether or not anything has a label yet
+            found[line.split()[2]] = 0.0
         if not line.startswith("#"):
             found[name] = float(number)
             found[re.sub(r"(_bucket|_sum|_count)?(\{.*)?$", "", name)] = float(number)

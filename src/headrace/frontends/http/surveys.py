@@ -147,10 +147,10 @@ class GroupLags:
         return max(partition.high_watermark - committed, 0)
 
 
-def sliced(things: Iterable[T]) -> Iterator[T | None]:
+def sliced(entries: Iterable[T]) -> Iterator[T | None]:
     """Yield what is there now, and None after every slice of it."""
-    for number, thing in enumerate(list(things), 1):
-        yield thing
+    for number, entry in enumerate(list(entries), 1):
+        yield entry
         if number % SLICE_PARTITIONS == 0:
             yield None
 
