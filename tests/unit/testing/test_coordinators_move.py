@@ -1,5 +1,6 @@
 """Coordinators move while brokers fail: clients find them again, and what they were told holds."""
 
+import os
 from collections import Counter
 
 import pytest
@@ -15,7 +16,8 @@ from headrace.testing.sim.loop import Standstill
 from headrace.testing.sim.stories import play
 from tests.support.sim_coordinated import SETTINGS, Told, coordinated_work
 
-SEEDS = 8
+SEEDS = 20 if os.environ.get("HEADRACE_LONG") else 2
+"""Many of them: `make sim-moves`."""
 SEEDS_MAX = 40
 
 
@@ -38,8 +40,9 @@ def test_transactions_are_whole_and_no_commit_is_lost_wherever_coordinators_move
     assert moves > 5 * SEEDS
 
 
-def assert_found() -> None:
-    for seed in range(SEEDS_MAX):
+def assert_found(first: int = 0) -> None:
+    """`first`: a seed that showed it when this was written; then all others are tried."""
+    for seed in (first, *range(SEEDS_MAX)):
         try:
             told(seed)
         except (Broken, Standstill):
