@@ -57,6 +57,10 @@ crash: setup-dev ## Every crash state enumerated and counted, damaged files, ful
 sim: setup-dev ## Three brokers in one process, their order drawn from SEED=: the digests of the histories; SEEDS=0..199: replicas while all fails
 	@$(PY) -m headrace.testing.sim $(or $(SEEDS),$(SEED),1) $(ARGS)
 
+.PHONY: sim-moves
+sim-moves: setup-dev ## The same of transactions, groups and share groups whose coordinators move: 20 seeds each
+	@HEADRACE_LONG=1 $(PYTEST) tests/unit/testing/test_coordinators_move.py tests/unit/testing/test_shares_move.py --timeout 1200 $(ARGS)
+
 .PHONY: mutants
 mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SEED=): does the suite notice?
 	@$(PY) -m tests.mutants --drawn $(or $(DRAWN),200) --seed $(or $(SEED),1) $(ARGS)

@@ -28,7 +28,8 @@ BROKERS = (1, 2, 3)
 PARTS = 2
 FAULT_SECONDS = 20.0
 MEND_SECONDS_MAX = 200.0
-QUIET_SECONDS = 40.0
+LOCK_SECONDS = 15
+QUIET_SECONDS = 20.0
 """More than a lock lasts."""
 SETTINGS = {
     "replica.fetch.backoff.ms": "500",
@@ -36,6 +37,7 @@ SETTINGS = {
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
     "group.share.delivery.count.limit": "10",
+    "group.share.record.lock.duration.ms": str(LOCK_SECONDS * 1000),
 }
 Record = tuple[int, int]
 """Partition and offset."""

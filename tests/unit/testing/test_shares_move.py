@@ -1,12 +1,14 @@
 """What share groups stand on moves: nothing accepted comes again, and nothing is lost."""
 
+import os
 from collections import Counter
 
 from headrace.model.nouns import OFFSETS_TOPIC, SHARE_STATE_TOPIC
 from headrace.testing.sim.stories import play
 from tests.support.sim_shared import SETTINGS, TOPIC, Told, shared_records
 
-SEEDS = 6
+SEEDS = 20 if os.environ.get("HEADRACE_LONG") else 2
+"""Many of them: `make sim-moves`."""
 
 
 def told(seed: int) -> Told:
