@@ -1,9 +1,9 @@
-"""Rows per second from a topic into tables: Parquet, Delta, Iceberg, and Spark's own Parquet writer.
+"""Rows per second from a topic into tables: Parquet, Delta, Iceberg, beside Spark's own Parquet.
 
     python -m bench.spark_tables 127.0.0.1:9092 scan
 
-The topic is one that `python -m bench.spark_scan fill` has filled. Each round writes all of it as one
-batch, each kind of table in turn; the first round, in which the JVM compiles, is not counted.
+The topic is one that `python -m bench.spark_scan fill` has filled. Each round writes all of it as
+one batch, each kind of table in turn; the first round, in which the JVM compiles, is not counted.
 """
 
 import argparse
