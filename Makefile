@@ -87,6 +87,10 @@ compat-kafka: setup-dev ## Apache Kafka 4.3.1 and 3.9.2 judge our files and we s
 cluster-test: setup-dev ## Brokers on a real ZooKeeper: alone, and several that are killed, paused and restarted (Java, Maven)
 	@$(PY) -m pytest $(or $(ARGS),tests/cluster)
 
+.PHONY: spark-test
+spark-test: setup-dev ## All tests of the Spark side on a real Spark, drivers killed while they write tables
+	@HEADRACE_LONG=1 $(PY) -m pytest --timeout 900 $(or $(ARGS),tests/spark)
+
 .PHONY: spark-compat
 spark-compat: setup-dev ## Spark's own Kafka connector, in the newest Spark its jars are for, against our broker (Maven)
 	@$(PY) -m tests.outside.spark_connector $(ARGS)

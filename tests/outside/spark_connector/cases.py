@@ -81,6 +81,7 @@ class Cases:
         """Real-Time Mode, stateless, from topic to topic."""
         self.write("live", 0, 100)
         self.write("lived", 0, 0)
+        trigger: dict[str, Any] = {"realTime": "5 seconds"}  # not in pyspark's types
         query = (
             self.stream("live")
             .select("key", "value")
@@ -89,7 +90,7 @@ class Cases:
             .option("kafka.bootstrap.servers", self.bootstrap)
             .option("topic", "lived")
             .option("checkpointLocation", str(self.directory / "live"))
-            .trigger(realTime="5 seconds")
+            .trigger(**trigger)
             .start()
         )
         try:

@@ -10,7 +10,7 @@ from headrace.spark.tables.attempts import Attempt
 from headrace.spark.tables.errors import Conflict, TableError
 from headrace.spark.tables.files import FileWriter
 from headrace.spark.tables.table import Table, commit, open_table
-from tests.spark.tables.kit import FORMATS, Run, offsets, parquet_files, read, rows
+from tests.spark.tables.kit import FORMATS, Prepared, Run, offsets, parquet_files, read, rows
 
 every_format = pytest.mark.parametrize("kind", FORMATS)
 
@@ -76,12 +76,13 @@ def test_killed_after_the_commit_the_files_stay_when_the_batch_is_repeated(
 
 
 @every_format
-def test_of_two_runs_at_once_one_writes_the_batch(tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+def test_of_two_runs_at_once_one_writes_the_batch(tmp_path: Path, kind: str, killed: bool) -> None:
     run = Run(tmp_path, kind)
     run.batch(0, 0, 10)
     run.plan(1, 20)
     first, second = run.tasks(1, rows(10, 10)), run.tasks(1, rows(10, 10))
-    racing = Racing(run.table, first)
+    racing = Racing(run.table, _KilledBeforeItSweeps(first) if killed else first)
     assert not second.commit(racing.table)
     assert racing.lost
     run.batch(2, 20, 10)
@@ -140,6 +141,16 @@ def test_a_batch_without_rows_makes_no_commit(tmp_path: Path, kind: str) -> None
     table = run.table
     table.reload()
     assert table.last_marker() is None
+
+
+class _KilledBeforeItSweeps:
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+
+    def commit(self) -> None:
+        table = self._prepared.run.table
+        table.reload()
+        table.append(self._prepared.files, self._prepared.marker, overwrite=False)
 
 
 class Racing:

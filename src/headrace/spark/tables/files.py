@@ -177,10 +177,10 @@ def statistics_of(footer: pq.FileMetaData) -> dict[str, Statistics]:
         name = footer.schema.column(place).path
         groups = [footer.row_group(group).column(place) for group in range(footer.num_row_groups)]
         known = [column.statistics for column in groups if column.statistics is not None]
-        if "." in name or len(known) < len(groups) or not all(one.has_min_max for one in known):
+        if "." in name or len(known) < len(groups) or not all(group.has_min_max for group in known):
             continue
-        least, greatest = min(one.min for one in known), max(one.max for one in known)
-        found[name] = least, greatest, sum(one.null_count for one in known)
+        least, greatest = min(group.min for group in known), max(group.max for group in known)
+        found[name] = least, greatest, sum(group.null_count for group in known)
     return found
 
 

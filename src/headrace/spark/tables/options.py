@@ -110,7 +110,7 @@ class _Given:
 def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> TableOptions:
     """Check all options of a stream's or a batch job's table; OptionError names what is wrong."""
     given = _Given(options)
-    kind = TableFormat(given.choice("tableFormat", tuple(one.value for one in TableFormat), ""))
+    kind = TableFormat(given.choice("tableFormat", tuple(kind.value for kind in TableFormat), ""))
     if not given.text("path"):
         raise OptionError("path: missing; name the table's directory in start(…) or save(…)")
     if kind is TableFormat.ICEBERG and not given.text("table"):

@@ -118,7 +118,7 @@ class ParquetDirectory(Table):
         return ()
 
     def merge(self, batch: int) -> int:
-        """Nothing: a directory's readers would see rows twice or not at all meanwhile."""
+        """Leave all files as they are: readers would see rows twice or not at all meanwhile."""
         return 0
 
     def _publish(self) -> None:
