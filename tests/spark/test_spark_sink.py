@@ -184,12 +184,15 @@ def test_a_column_of_another_type_and_an_unknown_partition_are_refused(
 def test_a_stream_needs_its_checkpoint_as_an_option(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
+    stream = spark.readStream.format("rate").load().selectExpr("string(value) value")
+    writer = sink_of(stream.writeStream, topics.bootstrap, "p", topic="t").queryName("q")
+
+    def write() -> None:
+        writer.trigger(availableNow=True).start().awaitTermination(60)
+
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path))
     try:
-        stream = spark.readStream.format("rate").load().selectExpr("string(value) value")
-        writer = sink_of(stream.writeStream, topics.bootstrap, "p", topic="t").queryName("q")
         with pytest.raises(Exception, match="checkpointLocation: missing"):
-            query = writer.trigger(availableNow=True).start()
-            query.awaitTermination(60)
+            write()
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")

@@ -1,4 +1,4 @@
-"""`make spark-kills`: at least so many kills at each named point, and what was counted after them."""
+"""`make spark-kills`: so many kills at each named point, and what was counted after them."""
 
 import argparse
 import tempfile
@@ -25,6 +25,7 @@ def main() -> None:
             topics = Topics(broker.bootstrap)
             names = [topics.create(3) for _ in range(2)]
             story = SinkStory(broker.bootstrap, names, Path(place) / "pipeline", given.seed)
+            story.warm()
             for _ in range(given.kills):
                 for point in POINTS:
                     story.play(point)
