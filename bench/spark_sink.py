@@ -12,11 +12,14 @@ import tempfile
 import time
 import uuid
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bench.spark_scan import CORES
 from headrace.client.admin import create_topic
 from headrace.client.sync import connect, run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PARTITIONS = 2
 BATCH_ROWS = 1000
@@ -66,7 +69,7 @@ def _options(bootstrap: str, topic: str, delivery: str) -> dict[str, str]:
     }
 
 
-def write(spark: Any, bootstrap: str, records: int, delivery: str) -> float:
+def write(spark: "SparkSession", bootstrap: str, records: int, delivery: str) -> float:
     """Write so many rows in one job; rows per second."""
     rows = spark.range(0, records, 1, CORES).selectExpr(*ROW)
     options = _options(bootstrap, _new_topic(bootstrap), delivery)
@@ -75,7 +78,7 @@ def write(spark: Any, bootstrap: str, records: int, delivery: str) -> float:
     return records / (time.perf_counter() - began)
 
 
-def micro_batches(spark: Any, bootstrap: str) -> float:
+def micro_batches(spark: "SparkSession", bootstrap: str) -> float:
     """Return the median duration of an exactly-once micro-batch, in ms."""
     stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", BATCH_ROWS).load()
     options = _options(bootstrap, _new_topic(bootstrap), "exactly_once")

@@ -1,6 +1,7 @@
 """Runs of one pipeline against each other and against their checkpoint, without a Spark session."""
 
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,8 @@ def test_a_transaction_that_is_gone_after_the_decision_is_an_error_and_not_silen
 def test_a_batch_whose_time_is_nearly_over_is_not_decided(
     story: SinkStory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headrace.spark import sink_driver
-
     message = written(story, begun(story), story.plan())
-    monkeypatch.setattr(sink_driver.time, "time", lambda now=sink_driver.time.time: now() + 880)
+    monkeypatch.setattr(time, "time", lambda now=time.time: now() + 880)
     with pytest.raises(SinkError, match=r"only \d+ ms are left of the 900000 ms"):
         story.writer().commit([message], 0)
 

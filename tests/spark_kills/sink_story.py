@@ -71,7 +71,7 @@ def _plant(point: str | None) -> None:
         module.take_id = _dying(transactions.take_id)
     elif point == "mid-produce":
         kind: Any = Producer
-        kind.send_encoded = _dying(Producer.send_encoded, at=2)
+        kind.send_encoded = _dying(Producer.send_encoded)
     elif point in ("before the decision", "after the decision"):
         log: Any = DecisionLog
         log.decide = _dying(DecisionLog.decide, before=point.startswith("before"))
