@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from headrace.client import transactions
 from headrace.client.partitioner import partition_of
 from headrace.client.sync import connect, run
-from tests.spark.kit import Topics
+from tests.spark.kit import TIME_MS, Topics
 from tests.spark.sink_kit import committed_rows, numbers_of, sink_of
 
-NOW = datetime(2026, 3, 4, 5, 6, 7, 891_000, tzinfo=UTC)
+NOW = datetime.fromtimestamp(TIME_MS / 1000, UTC)
+"""Within the broker's retention."""
 
 
 def read_by_librdkafka(bootstrap: str, topic: str, count: int) -> list[Any]:
