@@ -103,6 +103,10 @@ soak: setup-dev ## Everything at once for ten minutes (SOAK_SECONDS=): nothing l
 chaos: setup-dev ## Exactly-once copies while one broker, then three on ZooKeeper meet every fault, 30 minutes (CHAOS_SECONDS=; Java, Maven)
 	@$(PY) -m tests.chaos --seconds $(or $(CHAOS_SECONDS),1800) $(ARGS)
 
+.PHONY: spark-kills
+spark-kills: setup-dev ## Spark's sink, its processes killed at each named point (KILLS=5 at each; ARGS="--seed 7 --two-phase-commit")
+	@$(PY) -m tests.spark_kills --kills $(or $(KILLS),5) $(ARGS)
+
 .PHONY: bench
 bench: setup-dev ## One table of figures; PEER=kafka or PEER=<another checkout>: beside us in turn
 	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)

@@ -85,10 +85,10 @@ def test_each_row_arrives_once_in_its_partition_and_in_order(
         sealed = encoded.sealed(7, 1, 0, transactional=True)
         check_produced(memoryview(sealed))
         found = list(records(sealed))
-        assert len(found) == encoded.count
+        assert len(found) == encoded.record_count
         assert encoded.max_ms == max(record.timestamp for record in found)
-        assert len(encoded.payload) <= 300 or codec or encoded.count == 1
-        arrived.setdefault(tuple(place), []).extend(
+        assert len(encoded.payload) <= 300 or codec or encoded.record_count == 1
+        arrived.setdefault((place.topic, place.partition), []).extend(
             (record.key, record.value, record.timestamp, tuple(record.headers)) for record in found
         )
         decoder = PartitionDecoder(*place, offset_from=0, columns=("key", "value"))
@@ -111,9 +111,9 @@ def test_each_row_arrives_once_in_its_partition_and_in_order(
             continue
         wanted.setdefault((topic, partition), []).append(expected(row))
     assert all(keyless.values())  # one partition for all of a call
-    for place, listed in wanted.items():
-        rest = iter(arrived[place])
-        assert all(any(row == other for other in rest) for row in listed), place
+    for home, listed in wanted.items():
+        rest = iter(arrived[home])
+        assert all(any(row == other for other in rest) for row in listed), home
     assert sum(map(len, arrived.values())) == len(made)
 
 
@@ -130,7 +130,7 @@ def test_a_record_larger_than_a_batch_travels_alone(kind: str) -> None:
     rows = pa.table(
         {"value": [b"x", b"y" * 5000, b"z"], "partition": pa.array([1] * 3, pa.int32())}
     )
-    found = [encoded.count for _, encoded in encoder(kind).encode(rows, "a")]
+    found = [encoded.record_count for _, encoded in encoder(kind).encode(rows, "a")]
     assert found == [1, 1, 1]
 
 
@@ -139,7 +139,7 @@ def test_a_record_larger_than_a_batch_travels_alone(kind: str) -> None:
     [
         ({"value": ["x"]}, None, "topic: missing"),
         ({"value": ["x", "y"], "topic": ["a", None]}, None, "topic: a row has none"),
-        ({"value": ["x"], "partition": pa.array([3], pa.int32())}, "a", "partition: 3 is none of a"),
+        ({"value": ["x"], "partition": pa.array([3], pa.int32())}, "a", "3 is none of a"),
         ({"value": ["x"], "partition": pa.array([-1], pa.int32())}, "a", "partition: -1 is none"),
         ({"value": ["x"], "headers": pa.array([[{"key": None, "value": b""}]], HEADER)}, "a",
          "headers: one has no key"),
@@ -164,11 +164,11 @@ def test_offsets_that_lie_outside_of_their_data_are_refused_before_a_byte_is_rea
     good = encode._bytes_of(pa.array([b"abc", b"de"], pa.binary()))
     lists = np.array([0, 1, 2], np.int32)
     arrays = [np.zeros(2, np.int64), *good, *good, lists, good.there, *good[:2], *good]
-    for damage in (lambda ends: ends + 9, lambda ends: ends - 9):
+    for by in (9, -9):
         damaged = list(arrays)
         # keys, values, lists of headers: their ends are the 1st, 4th and 7th of these
         at = {1: 1, 2: 4, 6: 7, 7: 9}[column]
-        damaged[at] = damage(arrays[at].copy())
+        damaged[at] = arrays[at] + by
         out = np.zeros(1000, np.uint8)
         state = np.zeros(6, np.int64)
         assert encode_records(state, np.arange(2), 2, out, 1000, *damaged) == -1

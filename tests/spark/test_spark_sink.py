@@ -11,10 +11,11 @@ from pyspark.sql import SparkSession
 from headrace.client import transactions
 from headrace.client.partitioner import partition_of
 from headrace.client.sync import connect, run
-from tests.spark.kit import Topics
+from tests.spark.kit import TIME_MS, Topics
 from tests.spark.sink_kit import committed_rows, numbers_of, sink_of
 
-NOW = datetime(2026, 3, 4, 5, 6, 7, 891_000, tzinfo=UTC)
+NOW = datetime.fromtimestamp(TIME_MS / 1000, UTC)
+"""Within the broker's retention."""
 
 
 def read_by_librdkafka(bootstrap: str, topic: str, count: int) -> list[Any]:
@@ -184,12 +185,15 @@ def test_a_column_of_another_type_and_an_unknown_partition_are_refused(
 def test_a_stream_needs_its_checkpoint_as_an_option(
     spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
+    stream = spark.readStream.format("rate").load().selectExpr("string(value) value")
+    writer = sink_of(stream.writeStream, topics.bootstrap, "p", topic="t").queryName("q")
+
+    def write() -> None:
+        writer.trigger(availableNow=True).start().awaitTermination(60)
+
     spark.conf.set("spark.sql.streaming.checkpointLocation", str(tmp_path))
     try:
-        stream = spark.readStream.format("rate").load().selectExpr("string(value) value")
-        writer = sink_of(stream.writeStream, topics.bootstrap, "p", topic="t").queryName("q")
         with pytest.raises(Exception, match="checkpointLocation: missing"):
-            query = writer.trigger(availableNow=True).start()
-            query.awaitTermination(60)
+            write()
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")

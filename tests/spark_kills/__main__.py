@@ -1,10 +1,11 @@
-"""`make spark-kills`: at least so many kills at each named point, and what was counted after them."""
+"""`make spark-kills`: so many kills at each named point, and what was counted after them."""
 
 import argparse
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from tests.spark.kit import Topics
 from tests.spark_kills.sink_story import POINTS, SinkStory
@@ -20,11 +21,14 @@ def main() -> None:
     given = parser.parse_args()
     print(f"SEED={given.seed}")
     with tempfile.TemporaryDirectory() as place:
-        settings = {"transaction_two_phase_commit_enable": str(given.two_phase_commit).lower()}
+        settings: dict[str, Any] = {
+            "transaction_two_phase_commit_enable": str(given.two_phase_commit).lower()
+        }
         with BrokerProcess(Path(place) / "broker", **settings) as broker:
             topics = Topics(broker.bootstrap)
             names = [topics.create(3) for _ in range(2)]
             story = SinkStory(broker.bootstrap, names, Path(place) / "pipeline", given.seed)
+            story.warm()
             for _ in range(given.kills):
                 for point in POINTS:
                     story.play(point)

@@ -5,6 +5,7 @@ them (batches, checkpoint files, retries, speculation, another number of tasks) 
 that a kill falls exactly where it is named. After each batch every number of it is there once.
 """
 
+import json
 import os
 import pickle
 import random
@@ -70,7 +71,7 @@ def _plant(point: str | None) -> None:
         module.take_id = _dying(transactions.take_id)
     elif point == "mid-produce":
         kind: Any = Producer
-        kind.send_encoded = _dying(Producer.send_encoded, at=2)
+        kind.send_encoded = _dying(Producer.send_encoded)
     elif point in ("before the decision", "after the decision"):
         log: Any = DecisionLog
         log.decide = _dying(DecisionLog.decide, before=point.startswith("before"))
@@ -137,7 +138,24 @@ class SinkStory:
         self.first = 0
         self.counts: Counter[str] = Counter()
         (place / "offsets").mkdir(parents=True)
-        (place / "metadata").write_text('{"id":"%s"}' % place.name)
+        (place / "metadata").write_text(json.dumps({"id": place.name}))
+
+    def warm(self) -> None:
+        """Write a first batch in this process: what it imports, its forks need not."""
+        os.environ["HEADRACE_NUMBA"] = "0"  # the rows are few
+        numbers = self.plan()
+        sent = pickle.dumps(self.writer())
+        message = pickle.loads(sent).write(iter([self._rows(numbers)]))
+        self.writer().commit([message], self.batch)
+        self.batch, self.first = self.batch + 1, numbers.stop
+
+    def _rows(self, numbers: range) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pydict(
+            {
+                "topic": [self.topics[number % len(self.topics)] for number in numbers],
+                "value": [str(number) for number in numbers],
+            }
+        )
 
     def writer(self) -> StreamWriter:
         """A writer as Spark makes it, anew in each process."""
@@ -197,12 +215,7 @@ class SinkStory:
         def work() -> Any:
             module: Any = sink_task
             module.TaskContext = _Context(self.batch)
-            rows = pa.RecordBatch.from_pydict(
-                {
-                    "topic": [self.topics[number % len(self.topics)] for number in numbers],
-                    "value": [str(number) for number in numbers],
-                }
-            )
+            rows = self._rows(numbers)
             cuts = (rows.slice(at, 7) for at in range(0, len(rows), 7))
             return pickle.loads(sent).write(cuts)
 

@@ -201,4 +201,5 @@ def _times(array: pa.Array | None, rows: int) -> Array:
         return np.full(rows, now_ms, np.int64)
     micros = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64())
     filled = micros.fill_null(now_ms * _MICROS_PER_MS).to_numpy(zero_copy_only=False)
-    return filled // _MICROS_PER_MS
+    times_ms: Array = filled // _MICROS_PER_MS
+    return times_ms

@@ -60,7 +60,7 @@ class _Batch:
 
     @property
     def count(self) -> int:
-        return len(self.records) if self.encoded is None else self.encoded.count
+        return len(self.records) if self.encoded is None else self.encoded.record_count
 
 
 @dataclass(slots=True)

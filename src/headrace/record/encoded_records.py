@@ -12,7 +12,7 @@ class EncodedRecords(NamedTuple):
     payload: bytes
     """Compressed by `codec`, numbered from 0 on, their times counted from `base_ms`."""
     codec: Codec
-    count: int
+    record_count: int
     base_ms: int
     max_ms: int
 
@@ -22,6 +22,6 @@ class EncodedRecords(NamedTuple):
         """Return the whole batch as this producer sends it; -1, -1, -1: as nobody's."""
         attributes = int(self.codec) | (TRANSACTIONAL if transactional else 0)
         return seal(
-            self.payload, 0, -1, attributes, self.count - 1, self.base_ms, self.max_ms,
-            producer_id, producer_epoch, base_sequence, self.count,
+            self.payload, 0, -1, attributes, self.record_count - 1, self.base_ms, self.max_ms,
+            producer_id, producer_epoch, base_sequence, self.record_count,
         )  # fmt: skip
