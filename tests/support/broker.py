@@ -8,8 +8,9 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from headrace.broker.appended import Appended
 from headrace.broker.metadata_image import TopicInfo
-from headrace.broker.partition import Appended, Partition
+from headrace.broker.partition import Partition
 from headrace.cluster.topic_creation import NewTopic
 from headrace.config.broker import load
 from headrace.frontends.kafka.connection.handler import RequestContext

@@ -78,7 +78,7 @@ class Broker:
         """What groups were told by name (`value(group, key, config)`); filled by the controller."""
         self.metrics_subscriptions = EntityConfigs(CLIENT_METRICS)
         """Which client metrics are wanted (KIP-714); filled by the controller."""
-        self.quotas = _quotas(config, clock)
+        self.quotas = Quotas.configured(config, clock.monotonic)
         """Who may do how much in a second; filled by the controller."""
         self.throttles = ReplicationThrottles(broker_id, config, clock.monotonic, self.image)
         """How fast replicas that topics name are copied."""
@@ -389,14 +389,6 @@ class Broker:
                 failure = error
         if failure is not None:
             raise failure
-
-
-def _quotas(config: BrokerConfig, clock: Clock) -> Quotas:
-    burst_seconds = config.controller_quota_window_num * config.controller_quota_window_size_seconds
-    window = config.quota_window_num, config.quota_window_size_seconds
-    quotas = Quotas(clock.monotonic, *window, burst_seconds)
-    quotas.connections_rate_max = config.max_connection_creation_rate
-    return quotas
 
 
 def _ask_nobody(partition: Partition) -> None:

@@ -11,8 +11,7 @@
 Everything here runs on the one deciding thread and never waits.
 """
 
-from typing import NamedTuple
-
+from headrace.broker.appended import Appended
 from headrace.broker.partition_role import PartitionRole
 from headrace.broker.watchable import Watched
 from headrace.config.log_config import LogConfig
@@ -35,19 +34,6 @@ from headrace.record.batch_layout import ATTRIBUTES, PRODUCER_ID
 
 ACKS_ALL = -1
 TO_HIGH_WATERMARK = -1
-
-
-class Appended(NamedTuple):
-    """Where a batch lies, and when that is settled."""
-
-    base_offset: Offset
-    last_offset: Offset
-    append_time_ms: int
-    """The broker's time where the topic stamps it (LogAppendTime), else -1."""
-    commit_offset: Offset
-    """acks=all is true once the high watermark has reached this."""
-    duplicate: bool
-    """The batch had been appended before: the offsets are the first time's."""
 
 
 _new = tuple.__new__

@@ -16,11 +16,14 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from headrace.broker.rates import Rate
 from headrace.config.value_types import INT_MAX
 from headrace.model.errors import ApiError, ErrorCode
+
+if TYPE_CHECKING:
+    from headrace.config.broker import BrokerConfig
 
 BUCKETS_MAX = 10_000
 """Users and clients whose rates are kept; the longest unseen are forgotten and begin at 0 again."""
@@ -236,6 +239,14 @@ class Quotas:
         self._connecting = Bucket(0.0, Rate(windows, window_seconds * 1000), now)
         self._addresses: dict[str, float] = {}
         """What is set for addresses, as the system writes them; "": for all others."""
+
+    @classmethod
+    def configured(cls, config: "BrokerConfig", now: Callable[[], float]) -> "Quotas":
+        """Return the rates' windows as they are configured, with no quota set."""
+        burst = config.controller_quota_window_num * config.controller_quota_window_size_seconds
+        quotas = cls(now, config.quota_window_num, config.quota_window_size_seconds, burst)
+        quotas.connections_rate_max = config.max_connection_creation_rate
+        return quotas
 
     def put(self, entity: Entity, limits: Limits) -> None:
         """Set exactly these limits for `entity` from now on."""

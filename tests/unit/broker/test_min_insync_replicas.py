@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.broker.appended import Appended
 from headrace.broker.in_sync_replicas import Replicas
-from headrace.broker.partition import Appended, Partition
+from headrace.broker.partition import Partition
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.record.batch import Record, build, parse_header
