@@ -276,7 +276,9 @@ def test_a_file_that_is_not_there_yet_is_waited_for_and_that_is_said_once(
     place: Place, turns: Turns, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place.file.unlink(missing_ok=True)
-    turns(place.shipper(), lambda: None, lambda: place.write("one\n"), lambda: None)
+    shipper = place.shipper()
+    turns(shipper, lambda: None, lambda: place.write("one\n"), lambda: None)
+    shipper.run()
     said = capsys.readouterr().err
     assert said.count(f"{place.file}: is not there yet; waiting for it\n") == 1
     assert place.stored() == ["one"]

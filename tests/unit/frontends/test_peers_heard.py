@@ -45,7 +45,10 @@ def test_each_api_among_brokers_asks_for_the_right_to_act_for_the_cluster() -> N
     assert set(ASKED_OF_BROKERS.values()) == {(CLUSTER_ACTION,)}
     assert not ASKED_OF_BROKERS.keys() & {api.key for api in APIS}
     for key, api in TABLE.items():
-        assert (api.min_version, api.max_version) == PEER_VERSIONS[key]
+        first, last = PEER_VERSIONS[key]
+        # ControlledShutdown of brokers before 1.0 is read by hand: there is no codec to hold it to.
+        first = 0 if key is ApiKey.CONTROLLED_SHUTDOWN else first
+        assert (api.min_version, api.max_version) == (first, last)
 
 
 def from_nobody(key: ApiKey, cluster: SimCluster, sender: int) -> dict[str, Any]:
