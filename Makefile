@@ -65,10 +65,6 @@ sim-moves: setup-dev ## The same of transactions, groups and share groups whose 
 mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SEED=): does the suite notice?
 	@$(PY) -m tests.mutants --drawn $(or $(DRAWN),200) --seed $(or $(SEED),1) $(ARGS)
 
-.PHONY: spark-test
-spark-test: setup-dev ## All Spark tests, on real Spark sessions, the slow ones too
-	@$(PY) -m pytest $(or $(ARGS),tests/spark)
-
 .PHONY: compat
 compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node clients, Streams (Maven, Go, npm)
 	@failed=0; \

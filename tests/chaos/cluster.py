@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,9 @@ SETTINGS: dict[str, Any] = ANY_BROKER | {
 }
 
 
+FILL_TRIES_MAX = 100
+
+
 class SmallDisk:
     """A file system of its own, to be full or not."""
 
@@ -54,12 +57,13 @@ class SmallDisk:
         self._mount("-t", "tmpfs", "-o", f"size={SMALL_DISK_BYTES}", "tmpfs")
 
     def fill(self) -> None:
-        """Leave no space: it is as large as what is on it."""
-        used = subprocess.run(
-            ["df", "--block-size=1", "--output=used", str(self.place)],
-            capture_output=True, text=True, check=True,
-        ).stdout.split()[-1]  # fmt: skip
-        self._mount("-o", f"remount,size={used}")
+        """Leave no space: it is as large as what is on it, which may grow while that is asked."""
+        for _ in range(FILL_TRIES_MAX):
+            used = shutil.disk_usage(self.place).used
+            with suppress(subprocess.CalledProcessError):
+                self._mount("-o", f"remount,size={used}")
+                return
+        raise RuntimeError(f"{self.place} grows faster than it can be made small")
 
     def empty(self) -> None:
         self._mount("-o", f"remount,size={SMALL_DISK_BYTES}")

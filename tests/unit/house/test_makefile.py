@@ -1,0 +1,14 @@
+"""The Makefile: a target that stands twice would run its last recipe and only warn."""
+
+import re
+from collections import Counter
+from pathlib import Path
+
+MAKEFILE = (Path(__file__).parents[3] / "Makefile").read_text()
+
+
+def test_every_target_stands_once_and_says_what_it_does() -> None:
+    targets = re.findall(r"^([a-z][a-z-]*):(.*)$", MAKEFILE, re.MULTILINE)
+    assert len(targets) > 10
+    assert [name for name, count in Counter(name for name, _ in targets).items() if count > 1] == []
+    assert [name for name, rest in targets if "## " not in rest] == []
