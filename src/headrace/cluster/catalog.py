@@ -86,11 +86,11 @@ class Catalog:
 
         `log_dirs` is where `own` was read, for the ConfigError where they differ.
         """
-        found = await self.known_cluster_id()
-        if found is None:
-            value = znodes.encode_cluster_id(own)
-            await self.store.create(znodes.CLUSTER_ID, value, parents=True)
-        elif own != found:
+        while (found := await self.known_cluster_id()) is None:
+            with suppress(NodeExists):  # another broker was faster: see what it left
+                value = znodes.encode_cluster_id(own)
+                await self.store.create(znodes.CLUSTER_ID, value, parents=True)
+        if own != found:
             raise ConfigError(
                 f"log.dirs={','.join(log_dirs)} belongs to cluster {own} (meta.properties),"
                 f" the metadata store to {found}; name the directories of one cluster"

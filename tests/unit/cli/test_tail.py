@@ -1,5 +1,6 @@
 """Following a growing file: rotation by renaming and by copying, restarts, long lines."""
 
+import hashlib
 import os
 import shutil
 import time
@@ -258,3 +259,39 @@ def test_rewinding_gives_the_lines_again(path: Path, open_tail: type[Reader]) ->
     assert reader.read() == ["two"]
     reader.tail.rewind(mark)
     assert reader.read() == ["two"]
+
+
+def test_rewinding_to_before_there_was_a_file_gives_all_its_lines(
+    path: Path, open_tail: type[Reader]
+) -> None:
+    reader = open_tail(path)
+    before = reader.tail.mark()
+    assert before is None
+    write(path, "a", "b")
+    assert reader.read() == ["a", "b"]
+    reader.tail.rewind(before)
+    assert reader.read() == ["a", "b"]
+
+
+def test_a_file_that_is_gone_is_not_the_one_that_was_read(path: Path) -> None:
+    head = hashlib.sha256(b"").hexdigest()
+    assert not tail_module._holds(path, 0, head, 0)
+    path.write_bytes(b"abc")
+    assert tail_module._holds(path, 0, head, 3)
+    assert not tail_module._holds(path, 0, head, 4)
+    assert not tail_module._holds(path, 1, head, 3)
+
+
+def test_an_endless_line_at_the_end_of_a_renamed_file_is_passed_over_aloud(
+    path: Path, open_tail: type[Reader]
+) -> None:
+    reader = open_tail(path)
+    write(path, "a")
+    assert reader.read() == ["a"]
+    with path.open("a") as file:
+        file.write("x" * (LINE_BYTES_MAX + 1))
+    path.rename(path.with_suffix(".log.1"))
+    write(path, "b")
+    assert reader.read() == ["b"]
+    assert len(reader.warnings) == 1
+    assert f"passed over a line of more than {LINE_BYTES_MAX} bytes" in reader.warnings[0]

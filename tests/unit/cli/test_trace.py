@@ -1,11 +1,16 @@
 """`headrace trace`: cases are listed and played; changes of a running cluster are told in words."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from headrace.cli import trace_live
 from headrace.cli.main import run
 from headrace.cli.trace_live import PartitionState, changes
+from headrace.client.transport import CannotConnect
+from headrace.model.nouns import TopicPartition
 from headrace.testing.sim.textbook_cases import CASES
 
 
@@ -94,3 +99,39 @@ def test_a_partition_is_one_line_with_what_nobody_told_left_open() -> None:
     assert WELL.as_words() == "leader 1  epoch 4  ISR 1,2,3  HW 10  LEO 10  lag 1=0,2=0,3=0"
     lost = PartitionState(-1, 5, (1,), None, None, {})
     assert lost.as_words() == "nobody leads  epoch 5  ISR 1  HW -  LEO -  lag -"
+
+
+def test_a_broker_that_answers_again_is_told() -> None:
+    silent = WELL._replace(lags={1: 0, 3: 0})
+    assert list(changes(silent, WELL)) == ["2 answers again"]
+    assert list(changes(None, WELL)) == []
+
+
+def test_a_cluster_that_does_not_answer_is_told_and_asked_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    partition = TopicPartition("t", 0)
+    lost = PartitionState(-1, 5, (1,), None, None, {})
+    answers = iter([{partition: WELL}, CannotConnect("cannot connect"), {partition: lost}])
+
+    def look(*_: object) -> dict[TopicPartition, PartitionState]:
+        found = next(answers, None)
+        if found is None:
+            raise KeyboardInterrupt
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def metadata() -> None:
+        """Whatever there is: it is not looked at here."""
+
+    monkeypatch.setattr(trace_live, "_look", look)
+    monkeypatch.setattr(trace_live, "check_topic", lambda *_: None)
+    nobody: Any = SimpleNamespace(metadata=metadata)
+    with pytest.raises(KeyboardInterrupt):
+        trace_live.follow_topics(nobody, ["t"], 0.0, json=True)
+    shown = capsys.readouterr()
+    assert "headrace: cannot connect" in shown.err
+    first, second = map(json.loads, shown.out.splitlines())
+    assert (first["topic"], first["partition"], first["leader"]) == ("t", 0, 1)
+    assert (second["leader"], second["leader_epoch"]) == (None, 5)

@@ -187,3 +187,27 @@ def test_work_that_waits_for_another_than_the_link_is_ended_and_refused() -> Non
         run(work)
     assert ended == [True]
     work.close()
+
+
+def test_a_connection_that_was_reset_is_lost_with_the_reason() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        link = BlockingLink(ADDRESS, socket.create_connection(server.getsockname()))
+        other, _ = server.accept()
+    assert link.address == ADDRESS
+    asked = link.send([b"asked"])
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    other.close()
+    with pytest.raises(ConnectionLost, match=r"127.0.0.1:9: connection lost: .*reset"):
+        run(asked.wait(10))
+    assert link.closed
+
+
+def test_a_broker_that_does_not_answer_the_connection_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def late(*_: object, **__: object) -> socket.socket:
+        raise TimeoutError
+
+    monkeypatch.setattr(blocking.socket, "create_connection", late)
+    with pytest.raises(CannotConnect, match=r"cannot connect to 127.0.0.1:9: no answer"):
+        blocking.open_socket(ADDRESS, 1)

@@ -1,6 +1,7 @@
 """The catalogue of the store: who the controller is, what is written, and what is read back."""
 
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -9,9 +10,9 @@ from headrace.cluster import znodes
 from headrace.cluster.catalog import Catalog
 from headrace.cluster.stored_topic import StoredTopic
 from headrace.cluster.znodes import PartitionState, ProducerIdBlock, TopicNode
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
-from headrace.ports.store import BadVersion, Set
+from headrace.ports.store import BadVersion, NoNode, Set
 from headrace.testing.sim.ensemble import Ensemble
 from headrace.testing.sim.loop import SimLoop
 
@@ -284,5 +285,82 @@ def test_the_next_block_of_producer_ids_stays_where_it_is_if_it_is_above_what_wa
     async def story(first: Catalog, second: Catalog) -> None:
         await first.reserve_producer_ids(ONE, 7)
         assert (await second.reserve_producer_ids(TWO, 10, above=6)).first == 7
+
+    play(story)
+
+
+def deleted_first(catalog: Catalog, path: str) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Delete a node if it is there, as in a store that was not restored whole."""
+
+    async def delete() -> None:
+        with suppress(NoNode):
+            await catalog.store.delete(path)
+
+    return delete
+
+
+class _Slower:
+    """A store in which another broker writes first, each time this one is about to."""
+
+    def __init__(self, store: Any, first: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        self._store = store
+        self._first = first
+        self.times = 1
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def create(self, *args: Any, **options: Any) -> Any:
+        if self.times:
+            self.times -= 1
+            await self._first()
+        return await self._store.create(*args, **options)
+
+
+def test_a_store_without_a_cluster_id_is_given_that_of_the_first_broker() -> None:
+    async def story(first: Catalog, second: Catalog) -> None:
+        await deleted_first(first, znodes.CLUSTER_ID)()
+        await first.cluster_id("ours", ["/data"])
+        assert await second.known_cluster_id() == "ours"
+        await second.cluster_id("ours", ["/data"])
+        with pytest.raises(ConfigError, match=r"/data belongs to cluster other .*store to ours"):
+            await second.cluster_id("other", ["/data"])
+
+    play(story)
+
+
+@pytest.mark.parametrize(("faster", "refused"), [("ours", False), ("another", True)])
+def test_of_two_brokers_that_start_at_once_the_slower_one_takes_the_others_cluster_id(
+    faster: str, refused: bool
+) -> None:
+    async def story(first: Catalog, second: Catalog) -> None:
+        await deleted_first(first, znodes.CLUSTER_ID)()
+        slower: Any = _Slower(first.store, lambda: second.cluster_id(faster, ["/data"]))
+        first.store = slower
+        if refused:
+            with pytest.raises(ConfigError, match="store to another"):
+                await first.cluster_id("ours", ["/data"])
+        else:
+            await first.cluster_id("ours", ["/data"])
+        assert await second.known_cluster_id() == faster
+
+    play(story)
+
+
+def test_producer_ids_of_a_store_that_has_none_yet_are_given_once_whoever_is_faster() -> None:
+    async def story(first: Catalog, second: Catalog) -> None:
+        await deleted_first(first, znodes.PRODUCER_ID_BLOCK)()
+        slower: Any = _Slower(first.store, lambda: second.reserve_producer_ids(TWO, 10))
+        first.store = slower
+        assert await first.reserve_producer_ids(ONE, 10) == ProducerIdBlock(ONE, 10, 19)
+        node = await second.store.get(znodes.PRODUCER_ID_BLOCK)
+        assert znodes.decode_producer_ids(node.value) == ProducerIdBlock(ONE, 10, 19)
+
+    play(story)
+
+
+def test_settings_of_a_kind_that_nobody_has_set_are_none() -> None:
+    async def story(first: Catalog, second: Catalog) -> None:
+        assert await first.configs.entities("/config/there_is_no_such_kind") == {}
 
     play(story)

@@ -1,11 +1,12 @@
 """Znodes: byte for byte what Kafka 3.9 wrote, and what may be read of others' writing."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from headrace.broker.metadata_image import Endpoint
-from headrace.cluster import znodes
+from headrace.cluster import migration, znodes
 from headrace.cluster.znodes import (
     BadPayload,
     PartitionState,
@@ -110,3 +111,24 @@ def test_the_controller_is_written_as_a_kafka_that_never_had_another_kind_writes
     assert znodes.encode_controller(ME, 1700) == (
         b'{"version":2,"brokerid":0,"timestamp":"1700","kraftControllerEpoch":-1}'
     )
+
+
+@pytest.mark.parametrize("value", [b"", b"{}", b"[]", b"\xff", b"null", b"7"])
+def test_a_node_of_the_cluster_that_makes_no_sense_is_named_with_its_path(value: bytes) -> None:
+    for decode, path in (
+        (znodes.decode_controller, znodes.CONTROLLER),
+        (znodes.decode_cluster_id, znodes.CLUSTER_ID),
+        (znodes.decode_producer_ids, znodes.PRODUCER_ID_BLOCK),
+        (migration.decode_migrant, znodes.MIGRATION),
+    ):
+        with pytest.raises(BadPayload, match=path):
+            decode(value)
+    with pytest.raises(BadPayload, match="/brokers/ids/0"):
+        znodes.decode_registration(ME, "/brokers/ids/0", value, 1)
+
+
+@pytest.mark.parametrize("text", ["PLAINTEXT", "PLAINTEXT://host", "host:9092", "P://host:port"])
+def test_a_registration_whose_listener_has_no_address_is_refused(text: str) -> None:
+    value = json.dumps({"endpoints": [text]}).encode()
+    with pytest.raises(BadPayload, match="/brokers/ids/0"):
+        znodes.decode_registration(ME, "/brokers/ids/0", value, 1)

@@ -4,6 +4,7 @@ import pytest
 
 from headrace.coordination.delivery.cursor import Cursor
 from headrace.coordination.delivery.cursor_state import CursorState, StateMap
+from headrace.coordination.delivery.leases import Lease, Leases
 from headrace.coordination.delivery.offset_runs import Run, RunMap
 from headrace.coordination.delivery.record_states import NotHeld, Outcome, RecordState, StateBatch
 
@@ -155,3 +156,15 @@ def test_a_renewal_of_the_middle_leaves_both_ends_to_their_time() -> None:
     assert cursor.next_deadline() is None
     with pytest.raises(NotHeld):
         cursor.renew("a", 1, 1, 20.0)
+
+
+def test_a_lease_is_kept_while_something_is_left_of_it_and_no_longer() -> None:
+    leases = Leases()
+    first, second = (leases.open(Lease("a", at, at + 1, 2, 5.0)) for at in (0, 2))
+    leases.less(first, 1)
+    assert leases.of("a") == (first, second)
+    leases.less(first, 1)
+    assert leases.of("a") == (second,)
+    leases.less(second, 2)
+    assert leases.by_holder == {}, "who holds nothing is not remembered"
+    assert (leases.next_deadline(), list(leases.overdue(9.0))) == (None, [])

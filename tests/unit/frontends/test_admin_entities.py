@@ -186,6 +186,9 @@ def test_loggers_are_shown_and_told_how_much_to_say(tmp_path: Path) -> None:
     async def story(here: Room) -> None:
         before = (await describe(here, LOGGER, "0"))[name]
         assert before.config_source == 6
+        dry = await alter(here, LOGGER, "0", (name, SET, "DEBUG"), validate_only=True)
+        assert dry[0] == "NONE"
+        assert (await describe(here, LOGGER, "0"))[name].value == before.value
         assert (await alter(here, LOGGER, "0", (name, SET, "DEBUG")))[0] == "NONE"
         assert logging.getLogger(name).level == logging.DEBUG
         assert (await describe(here, LOGGER, "0"))[name].value == "DEBUG"

@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.frontends.kafka.connection.handler import load_handler
 from headrace.frontends.kafka.groups import (
     offset_commit,
@@ -166,3 +167,26 @@ def test_offset_delete_answers_for_each_partition_and_for_the_group() -> None:
     assert wire.room.committed("t", 0) is None
     assert delete("none").error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert delete("").error_code == ErrorCode.INVALID_GROUP_ID
+
+
+@pytest.mark.parametrize("version", [one for one in versions(served(offset_fetch)) if one >= 7])
+def test_an_offset_that_an_open_transaction_may_change_is_unstable_to_who_wants_a_stable_one(
+    version: int,
+) -> None:
+    wire = Wire()
+    wire.room.commit()
+    pending = CommitRequest("g", -1, "", None, [OffsetToCommit("t", 0, 11)])
+    told: list[ErrorCode] = []
+    wire.room.groups.commit_in_transaction(pending, 7, 0, told.append)
+    wire.room.clock.advance()
+    topics = [("t", TOPIC_ID)]
+    unstable, none = int(ErrorCode.UNSTABLE_OFFSET_COMMIT), int(ErrorCode.NONE)
+    _, found = fetch(wire, version, topics, stable=True)
+    assert list(found.values()) == [[(0, -1, unstable), (1, -1, none)]]
+    _, found = fetch(wire, version, topics)
+    assert list(found.values()) == [[(0, 7, none), (1, -1, none)]]
+    shard = wire.room.groups.led.at(0)
+    assert shard is not None
+    shard.end_transaction(7, committed=True)
+    _, found = fetch(wire, version, topics, stable=True)
+    assert list(found.values()) == [[(0, 11, none), (1, -1, none)]]

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from headrace.log.directory.truncate_logs import BelowHighWatermark
 from headrace.log.follower_append import UnexpectedBatch
 from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.compression import CorruptBatch
 from headrace.replication.answers import Answers, Arrived
+from headrace.wire.kafka.hot import list_offsets
 from headrace.wire.kafka.hot.fetch_response import EpochEndOffset, FetchedPartition
 
 PLACE = TopicPartition("t", 7)
@@ -25,11 +27,15 @@ class Hand:
         self.cut_at = cut_at
         self.rested = 0
         self.done: list[tuple[str, object]] = []
+        self.when_cut: list[Any] = []
         self.log: Any = SimpleNamespace(
             topic_partition=PLACE, end_offset=Offset(END), start_offset=Offset(0), cutting=False,
             segments=[SimpleNamespace(size=100)],
         )  # fmt: skip
-        self.partition: Any = SimpleNamespace(topic_partition=PLACE, log=self.log)
+        self.partition: Any = SimpleNamespace(
+            topic_partition=PLACE, log=self.log,
+            close=lambda code: self.done.append(("close", code)),
+        )  # fmt: skip
         self.member: Any = SimpleNamespace(
             key=(b"i" * 16, 7), ready=True, partition=self.partition, succeeded=self._succeeded,
             follower=SimpleNamespace(
@@ -83,8 +89,9 @@ class Hand:
             raise self.fails
         return self.cut_at
 
-    def _truncate(self, logs: object, done: object, *, unclean: bool) -> None:
+    def _truncate(self, logs: object, done: Any, *, unclean: bool) -> None:
         self.done.append(("cut", logs))
+        self.when_cut.append(done)
 
     def _reset(self, logs: object, done: object) -> None:
         self.done.append(("reset", logs))
@@ -187,3 +194,84 @@ def test_an_empty_log_begins_anew_where_its_leaders_first_batch_does(
         [("reset", [(hand.log, base_offset)]), ("left", hand.partition)] if resets else []
     )
     assert hand.rested == (not resets)
+
+
+@pytest.mark.parametrize(
+    ("failed", "why"),
+    [
+        (BelowHighWatermark("no"), "committed records would go"),
+        (ValueError("a mistake"), "a mistake"),
+    ],
+)
+def test_a_replica_that_cannot_be_cut_is_out_of_service_and_keeps_its_bytes(
+    failed: Exception, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    hand = Hand(cut_at=END - 1)
+    hand.take(**DIVERGED)
+    (cut,) = hand.when_cut
+    hand.done.clear()
+    cut(failed)
+    assert hand.done == [("close", ErrorCode.KAFKA_STORAGE_ERROR), ("unfollow", hand.partition)]
+    (told,) = caplog.messages
+    assert told.startswith(f"t-7: not cut to what broker 3, its leader, has: {why}. ")
+
+
+@pytest.mark.parametrize("result", [None, StorageError("failed")])
+def test_a_replica_that_was_cut_is_looked_at_again_and_one_of_a_failed_directory_too(
+    result: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    hand = Hand(cut_at=END - 1)
+    hand.take(**DIVERGED)
+    hand.done.clear()
+    hand.when_cut.pop()(result)
+    assert hand.done == [("left", hand.partition)]
+    assert caplog.messages == []
+
+
+def test_of_several_replicas_that_could_not_be_cut_together_each_is_tried_by_itself() -> None:
+    hand = Hand(cut_at=END - 1)
+    arrived = Arrived(hand.member, FetchedPartition(7, **DIVERGED))
+    asyncio.run(hand.answers.take([arrived, arrived]))
+    (together,) = hand.when_cut
+    assert hand.done[0] == ("cut", [(hand.log, END - 1)] * 2)
+    hand.done.clear()
+    hand.when_cut.clear()
+    together(BelowHighWatermark("no"))
+    assert [what for what in hand.done if what[0] == "cut"] == [("cut", [(hand.log, END - 1)])] * 2
+    for each in hand.when_cut:
+        each(None)
+    assert "unfollow" not in [what for what, _ in hand.done]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "ready", "done"),
+    [
+        (6, 9, True, ["reset", "left"]),
+        (5, 9, True, []),
+        (0, 4, True, ["cut", "left"]),
+        (0, 5, True, []),
+        (None, None, True, []),
+        (6, 9, False, None),
+        (0, 4, False, None),
+    ],
+)
+def test_out_of_the_leaders_range_a_log_begins_anew_or_is_cut_to_its_end(
+    start: int | None,
+    end: int | None,
+    ready: bool,
+    done: list[str] | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hand = Hand(cut_at=END - 1)
+    hand.member.ready = ready
+    hand.log.epochs = SimpleNamespace(latest=4)
+
+    async def told(members: Any, which: int, *_: object) -> Any:
+        found = start if which == list_offsets.EARLIEST else end
+        return SimpleNamespace(get=lambda _: found)
+
+    monkeypatch.setattr(hand.answers, "_ask_offsets", told)
+    nothing: Any = None
+    asyncio.run(hand.answers.find_place([hand.member], nothing, nothing))
+    assert [what for what, _ in hand.done] == (done or [])
+    assert hand.rested == (done == [])

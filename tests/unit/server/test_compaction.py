@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from headrace.log import file_names
 from headrace.log.compaction.job import Cleaned, Damaged, Done, Event, Job, Stopped
 from headrace.log.compaction.order import CleanerSettings
 from headrace.record import batch as wire
+from headrace.server import compaction_worker
 from headrace.server.compaction import ProcessWorker
 from headrace.server.compaction_worker import Throttle, Turns
 from headrace.testing import BrokerThread
@@ -154,27 +156,29 @@ def test_the_throttle_keeps_to_its_rate_and_ends_without_its_parent() -> None:
 
 
 class _Work:
-    """Steps that take the processor a while, and say by what policy they were done."""
+    """Steps of 0.21 s of a processor each, and by what policy they were done."""
 
     def __init__(self, waits: list[float]) -> None:
         self.waits = waits
+        self.ran = 0.0
         self.waited = 0.0
         self.policies: list[int] = []
 
     def steps(self) -> Iterator[Event | int]:
         for wait in self.waits:
-            began = time.thread_time()
-            while time.thread_time() < began + 0.21:
-                pass
+            self.ran += 0.21
             self.waited += wait
             self.policies.append(os.sched_getscheduler(0))
             yield 1
         yield Damaged("the end")
 
 
-def test_work_is_done_only_while_nobody_else_wants_to_unless_that_is_next_to_never() -> None:
+def test_work_is_done_only_while_nobody_else_wants_to_unless_that_is_next_to_never(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     work = _Work([0.0, 0.0, 1.0, 20.0, 1.0, 0.1, 0.0])
     told: list[int] = []
+    monkeypatch.setattr(compaction_worker, "time", SimpleNamespace(thread_time=lambda: work.ran))
     turns = Turns(lambda: work.waited)
     assert list(turns.events(work.steps(), told.append)) == [Damaged("the end")]
     idle, other = os.SCHED_IDLE, os.SCHED_OTHER

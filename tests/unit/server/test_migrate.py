@@ -183,3 +183,33 @@ def test_what_would_be_written_is_printed_without_passwords(
         "create /config/topics/t {}",
         "set /controller_epoch 3",
     ]
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_dry_run_prints_each_znode_and_a_migration_how_to_start(
+    used: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], dry_run: bool
+) -> None:
+    done, _ = migrated(configured(used), monkeypatch, dry_run=True)
+    assert done.operations
+
+    async def made(*_: object, **asked: object) -> migrate.Migrated:
+        assert asked == {"dry_run": dry_run}
+        return done
+
+    monkeypatch.setattr(migrate, "migrate", made)
+    flags = ["--dry-run"] if dry_run else []
+    command = ["cluster", "migrate", "--data", str(used), "--zookeeper", CONNECT, *flags]
+    assert run(command) == 0
+    shown = capsys.readouterr()
+    lines = shown.out.splitlines()
+    written = f"{len(done.operations)} znodes"
+    if dry_run:
+        assert [line.split()[:2] for line in lines] == [
+            ["create", operation.path] for operation in done.operations
+        ]
+        assert f"1 topic, 2 partitions; {written} would be written to {CONNECT}" in shown.err
+    else:
+        assert f"1 topic, 2 partitions: in ZooKeeper at {CONNECT} ({written} written)" in lines[0]
+        assert lines[1] == (
+            f"start it with: headrace serve --zookeeper {CONNECT}, and all else as before"
+        )

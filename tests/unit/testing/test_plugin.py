@@ -165,3 +165,20 @@ def test_what_is_shown_is_bounded() -> None:
     assert lines[-1] == "… and 8 partitions more"
     assert "absent: there is no such topic" in lines
     assert sum("… (201 bytes)" in line for line in lines) == SHOWN_PER_PARTITION
+
+
+def test_a_temporary_directory_goes_when_the_broker_stops_and_a_given_one_stays(
+    tmp_path: Path,
+) -> None:
+    own, given = BrokerThread(), BrokerThread(directory=str(tmp_path / "log"))
+    for broker in (own, given):
+        broker.start()
+    temporary = own.directory
+    assert Path(temporary).is_dir()
+    for broker in (own, given):
+        broker.stop()
+        broker.stop()
+    assert not Path(temporary).exists()
+    assert own.directory == ""
+    assert (tmp_path / "log" / "meta.properties").exists()
+    assert given.directory == str(tmp_path / "log")

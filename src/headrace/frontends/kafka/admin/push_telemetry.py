@@ -39,10 +39,7 @@ async def _read(context: RequestContext, payload: bytes, codec: Codec, limit: in
 
     def work() -> list[Point]:
         try:
-            unpacked = decompress(codec, payload, limit)
-            if len(unpacked) > limit:
-                raise ApiError(ErrorCode.TELEMETRY_TOO_LARGE)
-            return list(points(unpacked))
+            return list(points(decompress(codec, payload, limit)))
         except UnfoldsTooLarge as error:
             raise ApiError(ErrorCode.TELEMETRY_TOO_LARGE, error.message) from error
         except CorruptBatch as error:
