@@ -65,10 +65,6 @@ sim-moves: setup-dev ## The same of transactions, groups and share groups whose 
 mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SEED=): does the suite notice?
 	@$(PY) -m tests.mutants --drawn $(or $(DRAWN),200) --seed $(or $(SEED),1) $(ARGS)
 
-.PHONY: spark-test
-spark-test: setup-dev ## All Spark tests, on real Spark sessions, the slow ones too
-	@$(PY) -m pytest $(or $(ARGS),tests/spark)
-
 .PHONY: compat
 compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node clients, Streams (Maven, Go, npm)
 	@failed=0; \
@@ -104,7 +100,7 @@ chaos: setup-dev ## Exactly-once copies while one broker, then three on ZooKeepe
 	@$(PY) -m tests.chaos --seconds $(or $(CHAOS_SECONDS),1800) $(ARGS)
 
 .PHONY: spark-kills
-spark-kills: setup-dev ## Spark's sink, its processes killed at each named point (KILLS=5 at each; ARGS="--seed 7 --two-phase-commit")
+spark-kills: setup-dev ## Spark's sinks, processes and real drivers killed at each named point (KILLS=5, 1 for a quick run; ARGS="--only live --table iceberg")
 	@$(PY) -m tests.spark_kills --kills $(or $(KILLS),5) $(ARGS)
 
 .PHONY: bench

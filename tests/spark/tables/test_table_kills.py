@@ -12,16 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.spark.kit import Topics
+from tests.spark.long import long_only
 from tests.spark.tables.kit import FORMATS, read
 
 DRIVER = Path(__file__).with_name("table_driver.py")
 RECORDS = 6_000
 KILLS = 4
 SECONDS_MAX = 240
-
-long_only = pytest.mark.skipif(
-    "HEADRACE_LONG" not in os.environ, reason="takes minutes: make spark-test"
-)
 
 
 @long_only

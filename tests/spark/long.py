@@ -1,0 +1,9 @@
+"""What needs drivers or minutes of its own: `make spark-test` runs it, `make test` does not."""
+
+import os
+
+import pytest
+
+long_only = pytest.mark.skipif(
+    "HEADRACE_LONG" not in os.environ, reason="takes minutes: make spark-test"
+)
