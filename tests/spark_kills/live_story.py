@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.spark.kit import Topics
+from tests.spark.long import QUICK_JAVA
 from tests.spark.sink_kit import numbers_of
 from tests.spark.tables.kit import read
 from tests.spark_kills.live_points import ACTION, BLOCKS, DIE, LOSE_SHUFFLE, POINT, SIGN, WAIT
@@ -29,8 +30,6 @@ RECORDS_A_PLAY = 20
 """In each of the six partitions."""
 SECONDS_MAX = 500.0
 TASKS = (8, 3, 5)
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""A driver lives for a batch or two: it need not compile its code well."""
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -112,7 +111,7 @@ class LiveStory:
             [sys.executable, "-m", "tests.spark_kills.live_driver", *arguments],
             env={
                 **os.environ, **planted, "HEADRACE_NUMBA": "0", "PYTHONPATH": str(ROOT),
-                BLOCKS: str(self.place / "blocks"), "JDK_JAVA_OPTIONS": QUICK_START,
+                BLOCKS: str(self.place / "blocks"), **QUICK_JAVA,
             },
             start_new_session=True,
             stdout=subprocess.PIPE,
@@ -124,6 +123,8 @@ class LiveStory:
         finally:
             kill_session(driver.pid)
             driver.wait()
+            if driver.stdout is not None:
+                driver.stdout.close()
 
     def wait_for_sign(self, driver: "subprocess.Popen[str]", point: str) -> None:
         """Return when a process is at the point."""
