@@ -1,5 +1,6 @@
 """Runs of one pipeline against each other and against their checkpoint, without a Spark session."""
 
+import json
 import pickle
 import time
 from pathlib import Path
@@ -10,8 +11,11 @@ import pytest
 from headrace.client import transactions
 from headrace.client.sync import connect, run
 from headrace.client.transactions import Writer
+from headrace.model.nouns import TopicPartition
 from headrace.spark import sink_task
 from headrace.spark.errors import SinkError
+from headrace.spark.offsets import Position
+from headrace.spark.sink_driver import _begun
 from tests.spark.kit import Topics
 from tests.spark.sink_kit import committed_rows, numbers_of
 from tests.spark_kills.sink_story import SinkStory, _Context
@@ -101,6 +105,23 @@ def test_an_older_checkpoint_and_one_of_another_query_are_refused(story: SinkSto
         begun(story)
 
 
+def test_a_lost_checkpoint_is_one_error_that_says_where_to_go_on_and_leaves_nothing_open(
+    story: SinkStory,
+) -> None:
+    numbers = story.plan()
+    end = Position(story.bootstrap, {TopicPartition("orders", 0): 120}).to_json()
+    (story._place / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(end)}")
+    sent = begun(story)
+    story.writer().commit([written(story, sent, numbers)], 0)
+    written(story, sent, numbers)  # of the batch in which everything was lost
+    (story._place / "metadata").write_text('{"id":"a new one"}')
+    _begun.clear()  # a new driver is a new process
+    with pytest.raises(SinkError, match=r'a new name and startingOffsets={"orders":{"0":120}} to'):
+        begun(story)
+    with connect(story.bootstrap) as client:
+        assert run(transactions.open_ids(client, story.writer()._options.prefix)) == []
+
+
 def test_a_transaction_that_is_gone_after_the_decision_is_an_error_and_not_silence(
     story: SinkStory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +164,26 @@ def test_aborting_leaves_what_was_decided_and_takes_the_rest(story: SinkStory) -
     story.writer().commit([message], 0)
     story.writer().abort([message], 0)  # Spark does so where commit raises
     assert numbers_of(story.bootstrap, *story.topics) == list(numbers)
+
+
+def test_an_older_driver_that_aborts_lets_the_newer_one_decide(story: SinkStory) -> None:
+    numbers = story.plan()
+    older = written(story, begun(story), numbers)
+    newer = written(story, begun(story), numbers)
+    late = story.writer()
+    with pytest.raises(SinkError, match="is not open any more"):
+        late.commit([older], 0)
+    late.abort([older], 0)  # as Spark does where commit raises
+    story.writer().commit([newer], 0)
+    assert numbers_of(story.bootstrap, *story.topics) == list(numbers)
+
+
+def test_aborting_ends_what_attempts_left_open_that_gave_no_message(story: SinkStory) -> None:
+    sent, numbers = begun(story), story.plan()
+    written(story, sent, numbers)  # killed before Spark had its message
+    story.writer().abort([written(story, sent, numbers), None], 0)
+    with connect(story.bootstrap) as client:
+        assert run(transactions.open_ids(client, story.writer()._options.prefix)) == []
 
 
 def test_each_process_has_transactional_ids_of_its_own_and_as_many_as_a_write_has_tasks() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.model.nouns import TopicPartition
 from headrace.spark.errors import SourceError
-from headrace.spark.offsets import Position, id_of_text, text_of_id
+from headrace.spark.offsets import Position, id_of_text, starting_offsets, text_of_id
 
 ONE, TWO = TopicPartition("b", 10), TopicPartition("a", 2)
 
@@ -57,3 +57,10 @@ def test_topic_ids_are_written_as_kafkas_tools_print_them() -> None:
     for text in ("short", ""):
         with pytest.raises(SourceError, match="which is no topic id"):
             id_of_text(text)
+
+
+def test_where_to_go_on_is_what_startingoffsets_takes() -> None:
+    end = json.dumps(Position("b:1", {TopicPartition("orders", 1): 7}).to_json())
+    assert starting_offsets([end]) == '{"orders":{"1":7}}'
+    for other in ([], [end, end], ["-"], ['{"logOffset":3}']):
+        assert starting_offsets(other) == ""

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.spark.kit import Topics
+from tests.spark.tables.kit import FORMATS
+from tests.spark_kills.live_points import DIE, LOSE_SHUFFLE, TABLE_POINTS, TOPIC_POINTS
+from tests.spark_kills.live_story import LiveStory
 from tests.spark_kills.sink_story import POINTS, SinkStory
 from tests.support.process import BrokerProcess
 
@@ -18,6 +21,8 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=5, help="at each point")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--two-phase-commit", action="store_true")
+    parser.add_argument("--only", choices=("played", "live"), help="Spark played, or real drivers")
+    parser.add_argument("--table", choices=FORMATS, default="delta", help="of the live drivers")
     given = parser.parse_args()
     print(f"SEED={given.seed}")
     with tempfile.TemporaryDirectory() as place:
@@ -26,21 +31,50 @@ def main() -> None:
         }
         with BrokerProcess(Path(place) / "broker", **settings) as broker:
             topics = Topics(broker.bootstrap)
-            names = [topics.create(3) for _ in range(2)]
-            story = SinkStory(broker.bootstrap, names, Path(place) / "pipeline", given.seed)
-            story.warm()
-            for _ in range(given.kills):
-                for point in POINTS:
-                    story.play(point)
+            if given.only != "live":
+                names = [topics.create(3) for _ in range(2)]
+                played = SinkStory(broker.bootstrap, names, Path(place) / "pipeline", given.seed)
+                play(played, given.kills)
+            if given.only != "played":
+                play_live(
+                    LiveStory(topics, Path(place) / "live", given.seed, given.table), given.kills
+                )
             topics.close()
-    tell(story.counts, story.batch)
 
 
-def tell(counts: Counter[str], batches: int) -> None:
+def play(story: SinkStory, kills: int) -> None:
+    """Kill processes of a Spark that is played."""
+    story.warm()
+    for _ in range(kills):
+        for point in POINTS:
+            story.play(point)
+    tell(story.counts)
+    print(f"{'batches, each written exactly once':50} {story.batch:6}")
+
+
+def play_live(story: LiveStory, kills: int) -> None:
+    """Kill real drivers, disturb their tasks, and let two run at once."""
+    for _ in range(kills):
+        for point in (*TOPIC_POINTS, *TABLE_POINTS):
+            story.play(point)
+            print(f"{time.strftime('%H:%M:%S')} driver killed, {point}", flush=True)
+        story.complete()
+    for point, action in (
+        ("topic: mid-produce", DIE),
+        ("table: mid-write", DIE),
+        ("topic: mid-produce", LOSE_SHUFFLE),
+    ):
+        story.disturb(point, action)
+    for point in ("topic: before the decision", "table: before the table commit"):
+        print(f"{point}: two drivers: {story.overtake(point).strip()[-300:]}")
+    story.complete()
+    tell(story.counts)
+
+
+def tell(counts: Counter[str]) -> None:
     """Print what was counted."""
     for name, count in sorted(counts.items()):
-        print(f"{name:40} {count:6}")
-    print(f"{'batches, each written exactly once':40} {batches:6}")
+        print(f"{name:50} {count:6}")
 
 
 if __name__ == "__main__":

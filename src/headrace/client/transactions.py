@@ -14,10 +14,13 @@ from headrace.client.client import Client
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.wire.kafka.api import ApiKey
+from headrace.wire.kafka.reader import reader_of
 
 _TRANSACTION = 1
 """The kind of coordinator."""
 _TWO_PHASE_SINCE = 6
+_STATE_BYTES_MIN, _TOPIC_BYTES_MIN = 28, 3
+"""Of DescribeTransactions' answer, with empty texts."""
 NO_TIMEOUT_MS = (1 << 31) - 1
 """A transaction's timeout where it has none (KIP-939)."""
 GONE = frozenset(
@@ -136,32 +139,43 @@ async def describe(client: Client, ids: Iterable[str]) -> dict[str, OpenTransact
         by_address.setdefault(link.address, []).append(transactional_id)
     found: dict[str, OpenTransaction] = {}
     for names in by_address.values():
-        call = _describe_call(tuple(names))
+        call = _DescribeCall(tuple(names))
         found.update(await client.ask_coordinator(names[0], call, kind=_TRANSACTION))
     return found
 
 
-def _describe_call(names: tuple[str, ...]) -> ColdCall[dict[str, OpenTransaction]]:
-    def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
-        return maker.request(transactional_ids=names)
+class _DescribeCall(ColdCall[dict[str, OpenTransaction]]):
+    """DescribeTransactions, its answer read here.
 
-    def parse(response: Any) -> dict[str, OpenTransaction]:  # noqa: ANN401 - kio's entity
+    kio reads no time before 1970, and an id without a transaction is answered with a start of -1.
+    """
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__(
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            lambda maker: maker.request(transactional_ids=names),
+            lambda _: {},
+            versions=(0, 0),
+        )
+
+    def decode(self, version: int, body: memoryview) -> dict[str, OpenTransaction]:
+        reader = reader_of(True)(body)
+        reader.int32()  # how long the broker waited with the answer
         found: dict[str, OpenTransaction] = {}
-        for state in response.transaction_states:
-            if error_code(state.error_code) is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-                continue
-            check(state.error_code)
-            writer = Writer(state.transactional_id, state.producer_id, state.producer_epoch)
-            started = state.transaction_start_time
-            found[state.transactional_id] = OpenTransaction(
-                writer,
-                state.transaction_state,
-                round(state.transaction_timeout.total_seconds() * 1000),
-                -1 if started is None else round(started.timestamp() * 1000),
-            )
+        for _ in range(reader.count(_STATE_BYTES_MIN)):
+            code, name, state = error_code(reader.int16()), reader.string(), reader.string()
+            timeout_ms, started_ms = reader.int32(), reader.int64()
+            writer = Writer(name, reader.int64(), reader.int16())
+            for _ in range(reader.count(_TOPIC_BYTES_MIN)):
+                reader.skip_string()
+                reader.int32s()
+                reader.skip_tags()
+            reader.skip_tags()
+            if code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                check(code)
+                found[name] = OpenTransaction(writer, state, timeout_ms, started_ms)
+        reader.skip_tags()
         return found
-
-    return ColdCall(ApiKey.DESCRIBE_TRANSACTIONS, build, parse)
 
 
 async def open_ids(client: Client, prefix: str) -> list[str]:

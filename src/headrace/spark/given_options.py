@@ -1,6 +1,7 @@
 """Options as the user wrote them, looked up without regard to case and checked one at a time."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headrace.spark.errors import OptionError
@@ -23,6 +24,10 @@ class GivenOptions:
     def names(self) -> list[tuple[str, str]]:
         """Return the names, lower-case and as written."""
         return list(self._spelled.items())
+
+    def words(self, name: str) -> tuple[str, ...]:
+        """Return what stands between the commas."""
+        return tuple(filter(None, (word.strip() for word in (self.text(name) or "").split(","))))
 
     def number(self, name: str, least: int = 1) -> int | None:
         """Return a whole number of at least `least`."""
@@ -54,3 +59,10 @@ class GivenOptions:
         if text.lower() not in choices:
             raise OptionError(f"{name}: {text!r} is none of {', '.join(choices)}")
         return choices[text.lower()]
+
+
+def perhaps(name: str, names: Iterable[str]) -> str:
+    """Return "; did you mean …?" where one of the names is nearly this one, else nothing."""
+    spelled = {known.lower(): known for known in names}
+    close = difflib.get_close_matches(name.lower(), spelled, 1)
+    return f"; did you mean {spelled[close[0]]}?" if close else ""

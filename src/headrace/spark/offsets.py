@@ -17,8 +17,9 @@ when the batch that ends here is repeated, or must be known at the next start:
   written before there were `parts` (`"parts"` missing) are cut by the options of the day.
 """
 
+import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -95,6 +96,19 @@ class Position:
                 f"the checkpoint holds no offsets of this source: {shown}; give the query a new "
                 "checkpointLocation, and startingOffsets to go on where another source stopped"
             ) from None
+
+
+def starting_offsets(ends: Sequence[str]) -> str:
+    """Return the option `startingOffsets` that goes on behind a batch; empty where none does.
+
+    `ends`: a line for each source of the query, as the checkpoint had them. One of ours alone says
+    what the option takes.
+    """
+    try:
+        (end,) = ends
+        return json.dumps(nested(Position.of_json(json.loads(end)).offsets), separators=(",", ":"))
+    except (ValueError, SourceError):
+        return ""
 
 
 def nested(by_partition: Mapping[TopicPartition, T]) -> dict[str, dict[str, T]]:

@@ -5,19 +5,17 @@ any connection is made. Ours: `maxBytesPerTrigger`, `maxBytesPerPartition`, `sta
 `columns`; `bootstrap.servers` and `isolation.level` as short forms.
 """
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from headrace.arrow.columns import COLUMNS, HEADERS
 from headrace.client.offsets import EARLIEST, LATEST
 from headrace.client.transport import parse_bootstrap
 from headrace.spark.errors import OptionError
-from headrace.spark.given_options import GivenOptions
+from headrace.spark.given_options import GivenOptions, perhaps
 from headrace.spark.kafka_options import FORBIDDEN, IGNORED, OTHERS, REFUSED, USED
 from headrace.spark.plan import Splitting
 
@@ -169,7 +167,7 @@ def _check_names(given: GivenOptions) -> list[str]:
         if lower in OTHERS:
             raise OptionError(f"{spelled}: {OTHERS[lower]}")
         if not lower.startswith("kafka."):
-            raise OptionError(f"{spelled}: no such option{_perhaps(lower, _NAMES)}")
+            raise OptionError(f"{spelled}: no such option{perhaps(lower, _NAMES)}")
         key = lower.removeprefix("kafka.")
         if key in FORBIDDEN:
             raise OptionError(f"{spelled}: cannot be set here: {FORBIDDEN[key]}")
@@ -178,15 +176,9 @@ def _check_names(given: GivenOptions) -> list[str]:
         if refusal := next((why for start, why in REFUSED.items() if key.startswith(start)), None):
             raise OptionError(f"{spelled}: {refusal}")
         if key not in IGNORED:
-            raise OptionError(f"{spelled}: Kafka has no such consumer setting{_perhaps(key, USED)}")
+            raise OptionError(f"{spelled}: Kafka has no such consumer setting{perhaps(key, USED)}")
         ignored.append(spelled)
     return ignored
-
-
-def _perhaps(name: str, names: Any) -> str:  # noqa: ANN401
-    close = difflib.get_close_matches(name, [known.lower() for known in names], 1)
-    spelled = next((known for known in names if close and known.lower() == close[0]), None)
-    return f"; did you mean {spelled}?" if spelled else ""
 
 
 def _bootstrap(given: GivenOptions) -> str:

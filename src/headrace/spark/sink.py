@@ -53,7 +53,7 @@ class _Writer:
     def _abort(self, messages: list[WriterCommitMessage | None]) -> None:
         if self._options.exactly_once:
             with SinkDriver(self._options) as driver:
-                driver.abort(_ours(messages))
+                driver.abort(_ours(messages), self._token)
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):

@@ -15,6 +15,7 @@ from headrace.model.errors import ApiError
 from headrace.spark.checkpoint import PlannedBatch, planned, query_id
 from headrace.spark.decisions import Decision, DecisionLog, LastDecision
 from headrace.spark.errors import SinkError
+from headrace.spark.offsets import starting_offsets
 from headrace.spark.sink_options import SinkOptions
 from headrace.spark.sink_task import RunToken, SinkMessage, client_of
 
@@ -49,20 +50,29 @@ class SinkDriver:
         query = query_id(options.checkpoint) if options.checkpoint else BATCH_QUERY
         try:
             driver, last = self._take_over()
-            if last is not None and last.decision.query != query:
-                raise SinkError(
-                    f"pipeline {options.pipeline}: batch {last.decision.batch} of another query"
-                    f" ({last.decision.query}) was its last one, and this one's checkpoint knows"
-                    " nothing of it; put the old checkpoint back, or give the pipeline a new name"
-                )
             swept = (options.bootstrap, options.prefix)
             if swept not in _begun or (last is not None and not last.ended):
-                self._sweep()
+                self._sweep(driver)
                 _begun.add(swept)
+            if last is not None:
+                self._check_query(last.decision, query)
         except (ClientError, ApiError) as error:
             raise SinkError(f"pipeline {options.pipeline}: {error}") from error
         decided = -1 if last is None else last.decision.batch
         return RunToken(uuid.uuid4().hex, driver, query, decided)
+
+    def _check_query(self, last: Decision, query: str) -> None:
+        """Raise where the checkpoint is not that of the last decision: it is lost, or another's."""
+        if last.query == query:
+            return
+        behind = starting_offsets(last.positions.splitlines())
+        option = f" and startingOffsets={behind} to go on behind it" if behind else ""
+        raise SinkError(
+            f"pipeline {self._options.pipeline}: batch {last.batch} of another query ({last.query})"
+            " was its last one, and this one's checkpoint knows nothing of it; put the old"
+            " checkpoint back, or, where the query keeps no state, give the pipeline a new name"
+            f"{option}"
+        )
 
     def _take_over(self) -> tuple[Writer, LastDecision | None]:
         run(self._decisions.create())
@@ -94,7 +104,7 @@ class SinkDriver:
             self._check_open(writers, number)
             self._decide(token.driver, decision)
             self._finish(decision)
-            self._sweep()
+            self._sweep(token.driver)
         except (ClientError, ApiError) as error:
             raise SinkError(
                 f"pipeline {options.pipeline}: batch {number}: {error}; start again, and it is"
@@ -178,17 +188,27 @@ class SinkDriver:
             )
         run(self._decisions.mark_ended(decision, int(time.time() * 1000)))
 
-    def abort(self, messages: Iterable[SinkMessage]) -> None:
-        """Abort what the tasks left open, unless it was decided: then that is finished."""
-        writers = [message.writer for message in messages if message.writer is not None]
-        if not writers:
+    def abort(self, messages: Sequence[SinkMessage], token: RunToken | None) -> None:
+        """Abort what this run's attempts left open, unless it was decided: then that is finished.
+
+        A newer run is left alone: it has aborted, or will abort, all that is this one's. `token`:
+        the run's, where the writer was sent to tasks itself; else the messages tell it.
+        """
+        token = messages[0].token if token is None and messages else token
+        if token is None:
             return
         try:
-            _, last = self._take_over()  # from here on nothing of it can be decided any more
-            decided = set(last.decision.writers) if last is not None else set()
+            if not self._is_newest(token.driver):
+                return
+            driver, _ = self._take_over()  # from here on nothing of it can be decided any more
+            self._sweep(driver)  # those too whose tasks were killed before they said anything
         except (ClientError, ApiError) as error:
             raise SinkError(f"pipeline {self._options.pipeline}: {error}") from error
-        self._abort(writer for writer in writers if writer not in decided)
+
+    def _is_newest(self, driver: Writer) -> bool:
+        found = run(transactions.describe(self._client, [driver.transactional_id]))
+        there = found.get(driver.transactional_id)
+        return there is not None and there.writer == driver
 
     def _abort(self, writers: Iterable[Writer]) -> None:
         for writer in writers:
@@ -197,9 +217,12 @@ class SinkDriver:
             except (ClientError, ApiError) as error:
                 _log.warning("%s is left to its timeout: %s", writer.transactional_id, error)
 
-    def _sweep(self) -> None:
+    def _sweep(self, driver: Writer) -> None:
         """Abort what attempts left open that nobody counts: all that is decided is ended."""
-        for transactional_id in run(transactions.open_ids(self._client, self._options.prefix)):
+        names = run(transactions.open_ids(self._client, self._options.prefix))
+        if names and not self._is_newest(driver):
+            return  # they are perhaps a newer run's
+        for transactional_id in names:
             with suppress(ApiError):  # it ends meanwhile, or its coordinator says so next time
                 run(transactions.take_id(self._client, transactional_id, _DECISION_TIMEOUT_MS))
             _log.info("%s was open and belongs to no batch: aborted", transactional_id)

@@ -123,12 +123,11 @@ def _check_names(options: Mapping[str, str]) -> list[str]:
     ignored = []
     for spelled in options:
         lower = spelled.lower()
-        if lower.startswith("asyncprogresstracking") and lower.endswith("enabled"):
+        if lower == "asyncprogresstrackingenabled":
             if options[spelled].strip().lower() != "false":
                 raise OptionError(
-                    f"{spelled}: the sink decides each batch before the next one begins, and cannot"
-                    " with asynchronous progress: leave it out, or use delivery=at_least_once with"
-                    " Spark's own connector"
+                    "asyncProgressTrackingEnabled: the sink decides each batch before the next one"
+                    " begins, and cannot with asynchronous progress: leave it out"
                 )
         elif lower.startswith("kafka."):
             key = lower.removeprefix("kafka.")

@@ -8,12 +8,15 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.spark.kit import Topics
+from tests.spark.long import long_only
 from tests.spark.tables.kit import FORMATS, offsets, parquet_files, read
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-every_format = pytest.mark.parametrize("kind", FORMATS)
+every_format = pytest.mark.parametrize(
+    "kind", ["delta", *(pytest.param(kind, marks=long_only) for kind in FORMATS if kind != "delta")]
+)
 
 
 class Query:

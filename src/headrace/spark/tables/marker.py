@@ -11,6 +11,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from headrace.spark.offsets import starting_offsets
 from headrace.spark.tables.errors import TableError
 
 UNKNOWN_DIGEST = 0
@@ -73,8 +74,11 @@ def is_written(last: Marker | None, now: Marker) -> bool:
         return True
     if now.batch == last.batch and now.digest == last.digest:
         return True
+    behind = starting_offsets(last.ends)
+    option = f" and startingOffsets={behind}" if behind else ""
     raise TableError(
         f"the table holds batch {last.batch} of pipeline {now.pipeline}, and the checkpoint plans "
         f"another batch {now.batch}: it is lost, older than the table, or another run's. Put its "
-        "newest copy back, or start under a new pipeline name from where the table ends"
+        "newest copy back, or, where the query keeps no state, go on from where the table ends: "
+        f"with a new pipeline name, shared=true{option}"
     )

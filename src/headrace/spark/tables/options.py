@@ -1,6 +1,5 @@
 """The options of `format("headrace-table")`, checked before anything is written."""
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -8,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from headrace.spark.errors import OptionError
+from headrace.spark.given_options import GivenOptions, perhaps
 from headrace.spark.tables.partition import PartitionField, parse_fields
 
 FILE_BYTES = 128 << 20
@@ -64,79 +64,60 @@ class TableOptions:
     upsert: Upsert | None
 
 
-class _Given:
-    """The options as Spark hands them over, names in lower case."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._values = {name.lower(): value for name, value in options.items()}
-        known = {name.lower() for name in _NAMES}
-        for name in self._values:
-            if name in known or name.startswith((_CATALOG, "__")):
-                continue
-            close = difflib.get_close_matches(name, known, 1)
-            perhaps = next(
-                (f"; did you mean {real}?" for real in _NAMES if [real.lower()] == close), ""
-            )
-            raise OptionError(f"{name}: no such option{perhaps}")
-        self.catalog = {
-            name.removeprefix(_CATALOG): value
-            for name, value in self._values.items()
-            if name.startswith(_CATALOG)
-        }
-
-    def text(self, name: str) -> str:
-        return self._values.get(name.lower(), "").strip()
-
-    def words(self, name: str) -> tuple[str, ...]:
-        return tuple(filter(None, (word.strip() for word in self.text(name).split(","))))
-
-    def number(self, name: str, default: int, least: int) -> int:
-        text = self.text(name)
-        try:
-            number = int(text) if text else default
-        except ValueError:
-            raise OptionError(f"{name}: {text!r} is not a whole number") from None
-        if number < least:
-            raise OptionError(f"{name}: {number} is less than {least}")
-        return number
-
-    def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
-        text = self.text(name).lower() or default
-        if text not in choices:
-            raise OptionError(f"{name}: {text or 'missing'!r} is none of {', '.join(choices)}")
-        return text
-
-
 def parse_table_options(options: Mapping[str, str], *, streaming: bool) -> TableOptions:
     """Check all options of a stream's or a batch job's table; OptionError names what is wrong."""
-    given = _Given(options)
-    kind = TableFormat(given.choice("tableFormat", tuple(kind.value for kind in TableFormat), ""))
-    if not given.text("path"):
+    given = GivenOptions(options)
+    catalog = _catalog(given)
+    kind = given.choice("tableFormat", {kind.value: kind for kind in TableFormat}, None)
+    if kind is None:
+        raise OptionError(f"tableFormat: missing; {', '.join(kind.value for kind in TableFormat)}")
+    path, table = _text(given, "path"), _text(given, "table")
+    if not path:
         raise OptionError("path: missing; name the table's directory in start(…) or save(…)")
-    if kind is TableFormat.ICEBERG and not given.text("table"):
+    if kind is TableFormat.ICEBERG and not table:
         raise OptionError('table: missing; an Iceberg table has a name like "sales.orders"')
-    for name in ("table", *(f"{_CATALOG}{key}" for key in given.catalog)):
-        if kind is not TableFormat.ICEBERG and given.text(name):
+    for name in ("table", *(f"{_CATALOG}{key}" for key in catalog)):
+        if kind is not TableFormat.ICEBERG and _text(given, name):
             raise OptionError(f"{name}: is for tableFormat=iceberg; others are known by their path")
     pipeline, version = _pipeline(given, streaming=streaming)
-    codec = given.choice("compression", _CODECS, "zstd")
     return TableOptions(
         format=kind,
-        path=local_path("path", given.text("path")),
-        table=given.text("table"),
-        catalog=given.catalog,
+        path=local_path("path", path),
+        table=table,
+        catalog=catalog,
         pipeline=pipeline,
         checkpoint=_checkpoint(given) if streaming else None,
         version=version,
-        partition_by=parse_fields(given.text("partitionBy")),
+        partition_by=parse_fields(_text(given, "partitionBy")),
         sort_by=given.words("sortBy"),
-        file_bytes=given.number("fileBytesMax", FILE_BYTES, 1 << 16),
-        compression=codec,
-        merge_every=given.number("mergeEvery", MERGE_EVERY, 0),
-        merge_bytes=given.number("mergeBytesMax", MERGE_BYTES, 1 << 20),
-        shared=given.choice("shared", ("true", "false"), "false") == "true",
+        file_bytes=_number(given, "fileBytesMax", FILE_BYTES, 1 << 16),
+        compression=given.choice("compression", {codec: codec for codec in _CODECS}, "zstd"),
+        merge_every=_number(given, "mergeEvery", MERGE_EVERY, 0),
+        merge_bytes=_number(given, "mergeBytesMax", MERGE_BYTES, 1 << 20),
+        shared=given.flag("shared", False),
         upsert=_upsert(given, kind),
     )
+
+
+def _catalog(given: GivenOptions) -> dict[str, str]:
+    """Refuse names that are unknown; return the catalog's settings."""
+    known = {name.lower() for name in _NAMES}
+    settings = {}
+    for lower, spelled in given.names():
+        if lower.startswith(_CATALOG):
+            settings[lower.removeprefix(_CATALOG)] = given.text(spelled) or ""
+        elif lower not in known and not lower.startswith("__"):  # two underscores: Spark's own
+            raise OptionError(f"{spelled}: no such option{perhaps(lower, _NAMES)}")
+    return settings
+
+
+def _text(given: GivenOptions, name: str) -> str:
+    return (given.text(name) or "").strip()
+
+
+def _number(given: GivenOptions, name: str, default: int, least: int) -> int:
+    number = given.number(name, least)
+    return default if number is None else number
 
 
 def local_path(option: str, text: str) -> Path:
@@ -153,11 +134,11 @@ def local_path(option: str, text: str) -> Path:
     return path
 
 
-def _pipeline(given: _Given, *, streaming: bool) -> tuple[str, int | None]:
+def _pipeline(given: GivenOptions, *, streaming: bool) -> tuple[str, int | None]:
     """Return the name that the table's marker has, and a batch job's number."""
-    name, job = given.text("pipeline") or given.text("queryName"), given.text("txnAppId")
+    name, job = _text(given, "pipeline") or _text(given, "queryName"), _text(given, "txnAppId")
     if streaming:
-        if job or given.text("txnVersion"):
+        if job or _text(given, "txnVersion"):
             raise OptionError("txnAppId: is for batch jobs; a stream has a queryName or pipeline")
         if not name:
             raise OptionError(
@@ -165,13 +146,13 @@ def _pipeline(given: _Given, *, streaming: bool) -> tuple[str, int | None]:
                 "name: by it the table knows what it holds of this query"
             )
         return name, None
-    if bool(job) != bool(given.text("txnVersion")):
+    if bool(job) != bool(_text(given, "txnVersion")):
         raise OptionError("txnAppId and txnVersion: give both, or neither")
-    return job, given.number("txnVersion", 0, 0) if job else None
+    return job, _number(given, "txnVersion", 0, 0) if job else None
 
 
-def _checkpoint(given: _Given) -> Path:
-    text = given.text("checkpointLocation")
+def _checkpoint(given: GivenOptions) -> Path:
+    text = _text(given, "checkpointLocation")
     if not text:
         raise OptionError(
             "checkpointLocation: missing; it must be this query's option: the session's default "
@@ -180,16 +161,16 @@ def _checkpoint(given: _Given) -> Path:
     return local_path("checkpointLocation", text)
 
 
-def _upsert(given: _Given, kind: TableFormat) -> Upsert | None:
+def _upsert(given: GivenOptions, kind: TableFormat) -> Upsert | None:
     keys = given.words("upsertBy")
     if not keys:
         for name in ("upsertOrder", "deleteWhen"):
-            if given.text(name):
+            if _text(given, name):
                 raise OptionError(f"{name}: needs upsertBy")
         return None
     if kind is not TableFormat.DELTA:
         raise OptionError("upsertBy: is for tableFormat=delta")
-    if given.text("partitionBy"):
+    if _text(given, "partitionBy"):
         raise OptionError("upsertBy: a key may move between partitions; leave partitionBy out")
-    order = given.text("upsertOrder") or "offset"
-    return Upsert(keys, order, given.text("deleteWhen") or "value")
+    order = _text(given, "upsertOrder") or "offset"
+    return Upsert(keys, order, _text(given, "deleteWhen") or "value")

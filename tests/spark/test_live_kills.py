@@ -1,0 +1,31 @@
+"""Real drivers that write topics and a table, killed at points: `make spark-kills` in small."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.spark.kit import Topics
+from tests.spark.long import long_only
+from tests.spark_kills.live_story import LiveStory
+
+
+@long_only
+@pytest.mark.timeout(1800)
+def test_what_killed_drivers_leave_is_in_topics_and_table_once(
+    topics: Topics, tmp_path: Path
+) -> None:
+    story = LiveStory(topics, tmp_path / "live", 1)
+    for point in ("topic: between ends", "table: after the table commit"):
+        story.play(point)
+    story.complete()
+
+
+@long_only
+@pytest.mark.timeout(1800)
+def test_of_two_drivers_at_once_the_older_stops_with_one_sentence(
+    topics: Topics, tmp_path: Path
+) -> None:
+    story = LiveStory(topics, tmp_path / "live", 1)
+    said = story.overtake("topic: before the decision")
+    assert "a newer run of this pipeline has begun; let one run alone" in said
+    story.complete()

@@ -1,0 +1,192 @@
+"""Named points at which a live Spark driver's processes wait to be killed, or die.
+
+The driver registers the sinks below instead of the real ones. Their classes are pickled by name, so
+each process of Spark's that runs a part of a sink imports this module, which plants the point that
+the environment names. Nothing of the sinks' own code is replaced, only called at a known moment.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+from pyspark.sql.types import StructType
+
+from headrace.client import transactions
+from headrace.client.producer import Producer
+from headrace.client.transactions import Writer
+from headrace.spark.decisions import DecisionLog
+from headrace.spark.sink import StreamWriter
+from headrace.spark.sink_options import parse_sink_options
+from headrace.spark.source import HeadraceSource
+from headrace.spark.tables.sink import HeadraceTable, StreamTableWriter, table_of
+
+TOPIC_POINTS = (
+    "topic: after init",
+    "topic: mid-produce",
+    "topic: before the decision",
+    "topic: after the decision",
+    "topic: between ends",
+    "topic: before Spark's commit file",
+)
+TABLE_POINTS = (
+    "table: after init",
+    "table: mid-write",
+    "table: before the table commit",
+    "table: after the table commit",
+    "table: before Spark's commit file",
+)
+WAIT, DIE, LOSE_SHUFFLE = "wait", "die", "lose shuffle"
+"""What happens there: the process waits for the end of its driver, dies alone, or the shuffle's
+files go, so that Spark runs the stage before again."""
+POINT, ACTION, SIGN, BLOCKS = (
+    "HEADRACE_KILL_POINT",
+    "HEADRACE_KILL_ACTION",
+    "HEADRACE_KILL_SIGN",
+    "HEADRACE_KILL_BLOCKS",
+)
+"""Environment: the point, what happens, the file that says it has (another ending with `.go` lets
+what waits go on), and Spark's local directory."""
+WAIT_SECONDS_MAX = 600.0
+
+
+def reach(point: str) -> None:
+    """Be at a point; the first process that is at the named one tells, and stays or dies."""
+    if os.environ.get(POINT) != point:
+        return
+    sign = Path(os.environ[SIGN])
+    try:
+        sign.touch(exist_ok=False)
+    except FileExistsError:
+        return
+    action = os.environ[ACTION]
+    if action == DIE:
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif action == LOSE_SHUFFLE:
+        for file in Path(os.environ[BLOCKS]).rglob("shuffle_*"):
+            file.unlink(missing_ok=True)
+    else:
+        go, end = sign.with_suffix(".go"), time.monotonic() + WAIT_SECONDS_MAX
+        while not go.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+
+
+def _is_task(writer: Writer) -> bool:
+    return ".task-" in writer.transactional_id
+
+
+def _after(work: Callable[..., Any], point: str, counts: Callable[..., bool]) -> Callable[..., Any]:
+    async def replaced(*args: Any, **named: Any) -> Any:
+        result = await work(*args, **named)
+        if counts(result, *args, **named):
+            reach(point)
+        return result
+
+    return replaced
+
+
+def _plant() -> None:
+    module: Any = transactions
+    init, produce, before, decided, ends, _ = TOPIC_POINTS
+    module.take_id = _after(transactions.take_id, init, lambda writer, *_, **__: _is_task(writer))
+    module.end = _after(
+        transactions.end, ends, lambda _, client, writer, *, commit: commit and _is_task(writer)
+    )
+    producer: Any = Producer
+    producer.send_encoded = _after(Producer.send_encoded, produce, lambda *_, **__: True)
+    log: Any = DecisionLog
+    decide = _after(DecisionLog.decide, decided, lambda *_, **__: True)
+
+    async def decide_reached(*args: Any, **named: Any) -> None:
+        reach(before)
+        await decide(*args, **named)
+
+    log.decide = decide_reached
+
+
+if POINT in os.environ:
+    _plant()
+
+
+class PlantedTopicWriter(StreamWriter):
+    """Streams to topics, with the points."""
+
+    def commit(
+        self,
+        messages: list[WriterCommitMessage | None],
+        batchId: int,  # noqa: N803 - Spark's name
+    ) -> None:
+        """Decide the batch."""
+        super().commit(messages, batchId)
+        reach(TOPIC_POINTS[-1])
+
+
+class PlantedTopicSink(HeadraceSource):
+    """`format("planted")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what `format` is given."""
+        return "planted"
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Return the writer with the points."""
+        return PlantedTopicWriter(parse_sink_options(self.options, streaming=True), schema)
+
+
+class PlantedTableWriter(StreamTableWriter):
+    """Streams to a table, with the points."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Any:
+        """Write one task's rows."""
+        assert TaskContext.get() is not None
+        return super().write(_watched(iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Commit the batch."""
+        kind: Any = type(table_of(self._options))
+        append = kind.append
+
+        def reached(*args: Any, **named: Any) -> None:
+            reach(TABLE_POINTS[2])
+            append(*args, **named)
+            reach(TABLE_POINTS[3])
+
+        kind.append = reached
+        try:
+            super().commit(messages, batchId)
+        finally:
+            kind.append = append
+        reach(TABLE_POINTS[4])
+
+
+def _watched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    reach(TABLE_POINTS[0])
+    for batch in batches:
+        yield batch
+        reach(TABLE_POINTS[1])
+
+
+class PlantedTable(HeadraceTable):
+    """`format("planted-table")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return what `format` is given."""
+        return "planted-table"
+
+    def streamWriter(  # noqa: N802
+        self, schema: StructType, overwrite: bool
+    ) -> DataSourceStreamArrowWriter:
+        """Return the writer with the points."""
+        return PlantedTableWriter(self.options, schema, overwrite)
