@@ -65,10 +65,6 @@ sim-moves: setup-dev ## The same of transactions, groups and share groups whose 
 mutants: setup-dev ## Faults planted one at a time, listed and drawn (DRAWN=, SEED=): does the suite notice?
 	@$(PY) -m tests.mutants --drawn $(or $(DRAWN),200) --seed $(or $(SEED),1) $(ARGS)
 
-.PHONY: spark-test
-spark-test: setup-dev ## All Spark tests, on real Spark sessions, the slow ones too
-	@$(PY) -m pytest $(or $(ARGS),tests/spark)
-
 .PHONY: compat
 compat: setup-dev ## Kafka's own tools against us and Kafka; Java, Go and Node clients, Streams (Maven, Go, npm)
 	@failed=0; \
@@ -112,7 +108,7 @@ bench: setup-dev ## One table of figures; PEER=kafka or PEER=<another checkout>:
 	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)
 
 .PHONY: bench-spark
-bench-spark: setup-dev ## Spark: rows/s of a scan, milliseconds of micro-batches beside an empty Python source's
+bench-spark: setup-dev ## Spark on our broker beside its own connector on Kafka 4.3.1: scans, sinks, micro-batches, tables (Maven; ARGS=--alone: without)
 	@$(PY) -m bench.spark_table $(ARGS)
 
 .PHONY: docs
