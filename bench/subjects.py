@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 180
 
 
 def free_port() -> int:
