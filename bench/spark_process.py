@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from bench.spark_scan import CORES, connector_jars, environment
-from bench.subjects import TICKS_PER_SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 END_SECONDS_MAX = 30
 _ERROR_CHARACTERS_MAX = 3000
 
