@@ -12,12 +12,25 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 
+from headrace.wire.kafka import kio_codec
+from headrace.wire.kafka.api import ApiKey
+
 WORKERS = (
     "pyspark.sql.worker.write_into_data_source",
     "pyspark.sql.worker.python_streaming_sink_runner",
 )
 """What Spark calls the two kinds of processes."""
 _IMPORTED = ("pyarrow", "headrace.spark.source", "headrace.spark.sink")
+_ASKED = {
+    ApiKey.FIND_COORDINATOR: 6,
+    ApiKey.INIT_PRODUCER_ID: 5,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.END_TXN: 4,
+    ApiKey.DESCRIBE_TRANSACTIONS: 0,
+    ApiKey.LIST_TRANSACTIONS: 0,
+}
+"""What a sink's driver asks through kio, in the versions that today's brokers have: a module each,
+which would otherwise be imported when it is first met."""
 
 
 def main() -> None:
@@ -27,6 +40,8 @@ def main() -> None:
         # What is missing is said by the process that needs it.
         with suppress(ImportError):
             import_module(name)
+    for key, version in _ASKED.items():
+        kio_codec.entity_module(key, version)
     gc.collect()
     gc.freeze()  # else the first collection in a process would copy all of these pages
     from pyspark.daemon import manager
