@@ -14,7 +14,7 @@ from tests.spark.standalone import StandaloneCluster
 from tests.spark.tables.kit import read
 
 pytest.importorskip("deltalake")
-JOB_SECONDS_MAX = 500
+JOB_SECONDS_MAX = 700
 RECORDS = 300
 
 
