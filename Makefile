@@ -108,7 +108,7 @@ bench: setup-dev ## One table of figures; PEER=kafka or PEER=<another checkout>:
 	@$(PY) -m bench $(if $(PEER),--peer $(PEER)) $(ARGS)
 
 .PHONY: bench-spark
-bench-spark: setup-dev ## Spark: rows/s of a scan, milliseconds of micro-batches beside an empty Python source's
+bench-spark: setup-dev ## Spark on our broker beside its own connector on Kafka 4.3.1: scans, sinks, micro-batches, tables (Maven; ARGS=--alone: without)
 	@$(PY) -m bench.spark_table $(ARGS)
 
 .PHONY: docs

@@ -23,7 +23,7 @@ import tomllib
 from collections import deque
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headrace.client.admin import create_topic
 from headrace.client.calls import HotCall, check
@@ -35,6 +35,9 @@ from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.frame import parse_response
 from headrace.wire.kafka.hot import produce
 from headrace.wire.kafka.primitives import NO_UUID
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 CORES = 2
 RECORD_BYTES = 100
@@ -113,10 +116,7 @@ async def _answer(reply: Reply) -> memoryview:
     return await reply.wait(60)
 
 
-def scan(
-    bootstrap: str, topic: str, *, connector: bool = False, rounds: int = 3,
-    options: dict[str, str] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+def scan(bootstrap: str, topic: str, *, connector: bool = False, rounds: int = 3) -> dict[str, Any]:
     """Read the whole topic once more than `rounds` times.
 
     Rows, seconds of each counted round, rows/s of their median.
@@ -139,23 +139,43 @@ def scan(
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
+    source = "kafka" if connector else "headrace"
     try:
-        reader = (
-            spark.read.format("kafka" if connector else "headrace")
-            .option("kafka.bootstrap.servers", bootstrap)
-            .option("subscribe", topic)
-            .options(**(options or {}))
-        )
-        rows = reader.load().count()
-        seconds = []
-        for _ in range(1 + rounds):
-            started = time.perf_counter()
-            reader.load().write.format("noop").mode("overwrite").save()
-            seconds.append(round(time.perf_counter() - started, 3))
+        rows = count(spark, source, bootstrap, topic)
+        seconds = [scan_once(spark, source, bootstrap, topic) for _ in range(1 + rounds)]
     finally:
         spark.stop()
     del seconds[0]
     return {"rows": rows, "seconds": seconds, "rows/s": round(rows / median(seconds))}
+
+
+def _topic(spark: "SparkSession", source: str, bootstrap: str, topic: str) -> "DataFrame":
+    reader = spark.read.format(source).option("kafka.bootstrap.servers", bootstrap)
+    return reader.option("subscribe", topic).load()
+
+
+def count(spark: "SparkSession", source: str, bootstrap: str, topic: str) -> int:
+    """Return how many rows a topic has."""
+    return _topic(spark, source, bootstrap, topic).count()
+
+
+def scan_once(spark: "SparkSession", source: str, bootstrap: str, topic: str) -> float:
+    """Read all columns of a topic into the noop sink; seconds."""
+    started = time.perf_counter()
+    _topic(spark, source, bootstrap, topic).write.format("noop").mode("overwrite").save()
+    return round(time.perf_counter() - started, 3)
+
+
+def write_parquet(spark: "SparkSession", bootstrap: str, topic: str, directory: str) -> None:
+    """Write a topic, read by our source, as Spark writes Parquet by default."""
+    _topic(spark, "headrace", bootstrap, topic).write.parquet(directory)
+
+
+def scan_parquet(spark: "SparkSession", directory: str) -> float:
+    """Read all columns of Parquet files into the noop sink; seconds."""
+    started = time.perf_counter()
+    spark.read.parquet(directory).write.format("noop").mode("overwrite").save()
+    return round(time.perf_counter() - started, 3)
 
 
 def connector_jars() -> list[Path]:
@@ -194,6 +214,12 @@ def _needs() -> list[str]:
     return [*(one for one in wanted if not one.startswith(left_out)), "pyspark"]
 
 
+def environment(root: Path, python: Path) -> dict[str, str]:
+    """For a program of the checkout at `root`, run by `python`, whose pyspark decides the Spark."""
+    led = {"PYSPARK_PYTHON": str(python), "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}"}
+    return {name: value for name, value in os.environ.items() if name != "SPARK_HOME"} | led
+
+
 def scan_apart(
     bootstrap: str, topic: str, *, root: Path, python: Path, connector: bool = False
 ) -> dict[str, Any]:
@@ -201,14 +227,9 @@ def scan_apart(
     command = [str(python), "-m", "bench.spark_scan", "scan", bootstrap, topic]
     if connector:
         command.append("--connector")
-    environment = os.environ | {
-        "PYSPARK_PYTHON": str(python),
-        "PYTHONPATH": f"{root / 'src'}{os.pathsep}{root}",
-    }
-    environment.pop("SPARK_HOME", None)
     done = subprocess.run(
-        command, env=environment, cwd=root, capture_output=True, text=True, check=False,
-        timeout=SCAN_SECONDS_MAX,
+        command, env=environment(root, python), cwd=root, capture_output=True, text=True,
+        check=False, timeout=SCAN_SECONDS_MAX,
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(f"the scan failed:\n{done.stderr[-3000:]}")
@@ -225,7 +246,6 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=CORES)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--connector", action="store_true", help="Spark's own Kafka connector")
-    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     given = parser.parse_args()
     if given.what == "fill":
         client = connect(given.bootstrap, client_id="bench")
@@ -234,10 +254,8 @@ def main() -> None:
         records = fill(given.bootstrap, given.topic, given.records, given.partitions)
         print(json.dumps({"records": records}))
         return
-    options = dict(option.split("=", 1) for option in given.option)
     figures = scan(
-        given.bootstrap, given.topic, connector=given.connector, rounds=given.rounds,
-        options=options,
+        given.bootstrap, given.topic, connector=given.connector, rounds=given.rounds
     )  # fmt: skip
     print(json.dumps(figures))
 

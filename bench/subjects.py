@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -21,9 +21,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench.checkouts import HERE, Checkout
 from tests.outside.kafka_reads_our_files.jvm import KAFKA_4, libraries
 
+T = TypeVar("T")
+
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-START_SECONDS_MAX = 60
+START_SECONDS_MAX = 180
 
 
 def free_port() -> int:
@@ -265,6 +267,6 @@ def another(root: Path) -> Subject:
     return Subject(checkout.name, partial(Headrace, checkout=checkout), checkout)
 
 
-def in_turn(subjects: Sequence[Subject], round_number: int) -> Sequence[Subject]:
+def in_turn(subjects: Sequence[T], round_number: int) -> Sequence[T]:
     """The subjects of a round: each goes first as often as the other."""
     return subjects if round_number % 2 == 0 else subjects[::-1]

@@ -15,9 +15,10 @@ from headrace.client import transactions
 from headrace.client.admin import create_topic
 from headrace.client.calls import check
 from headrace.client.client import Client
+from headrace.client.fetch import Wanted, fetch_call, read_fetched
+from headrace.client.metadata import Metadata
 from headrace.client.offsets import EARLIEST, LATEST, list_offsets
 from headrace.client.producer import Producer
-from headrace.client.sync import FetchConnection, Wanted
 from headrace.client.transactions import Writer
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
@@ -84,15 +85,18 @@ class DecisionLog:
                 raise _Exists from None
             raise
 
-    async def last(self, timeout_ms: int) -> LastDecision | None:
+    async def last(self) -> LastDecision | None:
         """Return what was decided last; complete for who has just taken the driver's id."""
-        ends = await list_offsets(self._client, {self._partition: LATEST}, read_committed=True)
-        starts = await list_offsets(self._client, {self._partition: EARLIEST})
+        known = await self._client.leaders([self._partition.topic])
+        ends = await list_offsets(
+            self._client, {self._partition: LATEST}, read_committed=True, metadata=known
+        )
+        starts = await list_offsets(self._client, {self._partition: EARLIEST}, metadata=known)
         end, start = ends[self._partition].offset, starts[self._partition].offset
         window = _WINDOW_OFFSETS
         while True:
             begin = max(start, end - window)
-            found = await self._read(begin, end, timeout_ms)
+            found = await self._read(begin, end, known)
             if _DECIDED in found:
                 decision = Decision(**json.loads(found[_DECIDED]))
                 ended = found.get(_ENDED, b"").decode() == _name_of(decision)
@@ -101,29 +105,29 @@ class DecisionLog:
                 return None
             window *= 2
 
-    async def _read(self, begin: int, end: int, timeout_ms: int) -> dict[bytes, bytes]:
+    async def _read(self, begin: int, end: int, known: Metadata) -> dict[bytes, bytes]:
         """Return the last value of each key among committed records of these offsets."""
         found: dict[bytes, bytes] = {}
         if begin >= end:
             return found
         topic, partition = self._partition
-        known = await self._client.leaders([topic])
+        topic_id = known.topics[topic].topic_id
         decoder = PartitionDecoder(
             topic, partition, offset_from=begin, offset_until=end, columns=_COLUMNS
         )
-        address = known.brokers[known.leader(topic, partition)]
-        with FetchConnection(address, timeout_seconds=timeout_ms / 1000) as connection:
-            while not decoder.done:
-                wanted = Wanted(topic, known.topics[topic].topic_id, partition, decoder.position)
-                (fetched,) = connection.fetch([wanted], read_committed=True)
-                check(fetched.error_code)
-                before = decoder.position
-                batches = [*decoder.feed(fetched.records, fetched.aborted), *decoder.flush()]
-                for batch in batches:
-                    keys, values = batch["key"].to_pylist(), batch["value"].to_pylist()
-                    found.update(zip(keys, values, strict=True))
-                if decoder.position == before:
-                    raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{topic} ends before {end}")
+        while not decoder.done:
+            wanted = [Wanted(topic, topic_id, partition, decoder.position)]
+            link = await self._client.broker(known.leader(topic, partition))
+            answer = await self._client.ask(link, fetch_call(wanted, read_committed=True))
+            (fetched,) = read_fetched(answer, wanted)
+            check(fetched.error_code)
+            before = decoder.position
+            batches = [*decoder.feed(fetched.records, fetched.aborted), *decoder.flush()]
+            for batch in batches:
+                keys, values = batch["key"].to_pylist(), batch["value"].to_pylist()
+                found.update(zip(keys, values, strict=True))
+            if decoder.position == before:
+                raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE, f"{topic} ends before {end}")
         return found
 
     async def decide(self, driver: Writer, decision: Decision, now_ms: int) -> None:
@@ -138,7 +142,8 @@ class DecisionLog:
 
     async def mark_ended(self, decision: Decision, now_ms: int) -> None:
         """Note that all of the decision's transactions are ended."""
-        producer = Producer(self._client)
+        # Noted twice it is noted: no producer id is asked for.
+        producer = Producer(self._client, idempotent=False)
         value = _name_of(decision).encode()
         await producer.send(self._partition.topic, value, _ENDED, timestamp=now_ms, partition=0)
         await producer.flush()

@@ -79,7 +79,7 @@ class SinkDriver:
         driver = run(
             transactions.take_id(self._client, self._options.driver_id, _DECISION_TIMEOUT_MS)
         )
-        last = run(self._decisions.last(self._options.request_timeout_ms))
+        last = run(self._decisions.last())
         if last is not None and not last.ended:
             self._finish(last.decision)
         return driver, last
@@ -117,7 +117,7 @@ class SinkDriver:
 
     def _check_repetition(self, number: int, what: PlannedBatch) -> None:
         """Raise unless this batch is the one that was decided last, or a batch write's version."""
-        last = run(self._decisions.last(self._options.request_timeout_ms))
+        last = run(self._decisions.last())
         if self._options.checkpoint is None:
             return
         if last is None or number < last.decision.batch:
