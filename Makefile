@@ -120,6 +120,15 @@ docs: setup-dev ## Write the generated references in docs/ anew
 	@$(PY) tools/gen_config_docs.py
 	@$(PY) tools/gen_protocol_docs.py
 
+.PHONY: docs-test
+docs-test: setup-dev ## Every block of README and docs, run as it stands; the site's links (ARGS=--quick: without Spark and ZooKeeper)
+	@$(PY) -m tests.docs $(ARGS)
+
+.PHONY: docs-site
+docs-site: setup-dev ## The pages as a site in out/site, to be read without a network
+	@.venv/bin/mkdocs build --strict --quiet --site-dir out/site
+	@echo "open out/site/index.html"
+
 .PHONY: clean
 clean: ## Remove what was built, .venv included
 	rm -rf .venv build dist out src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
