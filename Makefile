@@ -126,7 +126,7 @@ docs-test: setup-dev ## Every block of README and docs, run as it stands; the si
 
 .PHONY: docs-site
 docs-site: setup-dev ## The pages as a site in out/site, to be read without a network
-	@.venv/bin/mkdocs build --strict --quiet --site-dir out/site
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet --site-dir out/site
 	@echo "open out/site/index.html"
 
 .PHONY: clean

@@ -14,7 +14,8 @@ A mark is an HTML comment before a block, so that readers do not see it:
 
 `slow=spark` (or any other word) puts a block into a set that `--quick` leaves out, `exit=1` expects
 that status, `interrupt="text"` presses Ctrl-C once the text was printed, `timeout=120` are seconds,
-`language=python` names what an indented block is. Two more marks stand by themselves:
+`language=python` names what an indented block is, `replace="/data/=>$PWD/"` runs it with another
+text in place of a path of the reader's. Two more marks stand by themselves:
 
     <!-- docs-test: page broker -->           what the page needs: `broker`, `cluster`, `zookeeper`,
                                               `checkout` (a copy of this tree to run in)
@@ -41,7 +42,7 @@ OPTIONS = {
     "page": set(),
 }
 """What each action takes besides `COMMON`."""
-COMMON = {"slow", "timeout", "language"}
+COMMON = {"slow", "timeout", "language", "replace"}
 REQUIRED = {"background": "until", "shown": "because"}
 SERVICES = {"broker", "cluster", "zookeeper", "checkout"}
 
@@ -101,7 +102,7 @@ def read(name: str, text: str) -> Page:
                 if mark.action == "page":
                     services |= set(mark.words)
                 elif mark.action == "setup":
-                    blocks.append(Block(name, mark.line + 1, "bash", mark.text, mark))
+                    blocks.append(Block(name, mark.line + 1, _hidden(mark), mark.text, mark))
                 else:
                     waiting = mark
         elif token.type in {"fence", "code_block"}:
@@ -115,6 +116,10 @@ def read(name: str, text: str) -> Page:
     if unknown := services - SERVICES:
         raise PageError(f"{name}:1: no page can need {', '.join(sorted(unknown))}")
     return Page(name, frozenset(services), tuple(blocks))
+
+
+def _hidden(mark: Mark) -> str:
+    return mark.options.get("language", "bash")
 
 
 def _line(token: Token) -> int:

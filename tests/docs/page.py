@@ -66,6 +66,10 @@ class Run:
 
     def _step(self, block: Block) -> None:
         mark = block.mark
+        if "replace" in mark.options:
+            old, new = mark.options["replace"].split("=>")
+            place = str(self._reader.place)
+            block = block._replace(text=block.text.replace(old, new.replace("$PWD", place)))
         if self._quick and "slow" in mark.options:
             self.counts["left out"] += 1
             self._last = None
@@ -92,7 +96,7 @@ class Run:
     def _write(self, block: Block, name: str) -> None:
         (self._reader.place / name).write_text(block.text)
         self.counts["run"] += 1
-        if block.language != "python":
+        if block.language in {"json", "properties", "yaml"}:
             self._judge(block)
 
     def _run(self, block: Block) -> None:
@@ -182,11 +186,11 @@ def _checkout(place: Path) -> None:
     (place / ".venv").symlink_to(ROOT / ".venv")
 
 
-def _prepare(page: Page, reader: Reader, undo: ExitStack) -> None:
+def _prepare(page: Page, reader: Reader, undo: ExitStack, *, quick: bool) -> None:
     """Start what the page needs. Failed where it does not start."""
     if "checkout" in page.services:
         _checkout(reader.place)
-    if "zookeeper" in page.services:
+    if "zookeeper" in page.services and not quick:
         from tests.docs.zookeeper import running
 
         undo.enter_context(running(reader.place.parent / "zookeeper"))
@@ -213,7 +217,7 @@ def run(name: str, text: str, *, quick: bool) -> list[str]:
         runner = Run(page, reader, quick=quick)
         try:
             if not quick or any("slow" not in block.mark.options for block in page.blocks):
-                _prepare(page, reader, undo)
+                _prepare(page, reader, undo, quick=quick)
             wrong = runner.blocks()
         except Failed as error:
             print(f"{name}:1: {error}")
