@@ -124,6 +124,10 @@ docs: setup-dev ## Write the generated references in docs/ anew
 docs-test: setup-dev ## Every block of README and docs, run as it stands; the site's links (ARGS=--quick: without Spark and ZooKeeper)
 	@$(PY) -m tests.docs $(ARGS)
 
+.PHONY: first-hour
+first-hour: setup-dev ## README's first hour on a bare Debian 13, written to out/first_hour.txt (root, debootstrap)
+	@$(PY) -m tests.first_hour $(ARGS)
+
 .PHONY: docs-site
 docs-site: setup-dev ## The pages as a site in out/site, to be read without a network
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet --site-dir out/site

@@ -65,12 +65,22 @@ class Changed(NamedTuple):
 
     name: str
     when: str
+    as_in: str = ""
+    """The key whose default counts where this one is unset."""
 
 
 TEN = (
-    Changed("log.dirs", "always, where it is to stay: the default is below the present directory"),
+    Changed(
+        "log.dirs",
+        "always, where it is to stay: the default is below the present directory",
+        "log.dir",
+    ),
     Changed("listeners", "clients are on other machines; without TLS that needs `--insecure`, too"),
-    Changed("advertised.listeners", "clients reach it by another address than it listens on"),
+    Changed(
+        "advertised.listeners",
+        "clients reach it by another address than it listens on",
+        "listeners",
+    ),
     Changed("zookeeper.connect", "it is one of several brokers ([a cluster](cluster.md))"),
     Changed("metrics.listener", "it is to be watched ([operating](operate.md#what-to-watch))"),
     Changed("num.partitions", "topics made by their first use shall be read by several consumers"),
@@ -138,7 +148,9 @@ def render() -> str:
 
 def _ten() -> list[str]:
     lines = ["## The ten you will change\n", "| Key | Default | Change it when |", "|---|---|---|"]
-    lines += [f"| `{key.name}` | {_default(BROKER[key.name])} | {key.when} |" for key in TEN]
+    lines += [
+        f"| `{key.name}` | {_default(BROKER[key.as_in or key.name])} | {key.when} |" for key in TEN
+    ]
     return [*lines, "", _FILE]
 
 

@@ -175,21 +175,21 @@ def _cut(output: str) -> str:
     return "".join(f"    | {line}\n" for line in more + lines[-OUTPUT_LINES_MAX:])
 
 
-def _checkout(place: Path) -> None:
-    """Copy the tree without what is ignored; the environment is the one there is."""
+def copy_tree(place: Path) -> None:
+    """Copy the tree without what is ignored."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in listed.splitlines():
         if (ROOT / name).is_file():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, place / name)
-    (place / ".venv").symlink_to(ROOT / ".venv")
 
 
 def _prepare(page: Page, reader: Reader, undo: ExitStack, *, quick: bool) -> None:
     """Start what the page needs. Failed where it does not start."""
     if "checkout" in page.services:
-        _checkout(reader.place)
+        copy_tree(reader.place)
+        (reader.place / ".venv").symlink_to(ROOT / ".venv")
     if "zookeeper" in page.services and not quick:
         from tests.docs.zookeeper import running
 

@@ -6,7 +6,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ class Reader:
         home.mkdir()
         kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG") if name in os.environ}
         cache = os.environ.get("XDG_CACHE_HOME", str(Path.home() / ".cache"))
-        self.environ = kept | {
+        self.environ: Mapping[str, str] = kept | {
             "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(home),
             "XDG_CACHE_HOME": cache,  # compiled code and Java are not made anew for each page
@@ -49,9 +49,13 @@ class Reader:
             "PYTHONUNBUFFERED": "1",
         }
 
+    def command(self, text: str) -> Sequence[str]:
+        """Return the process that runs commands."""
+        return ["bash", "-euo", "pipefail", "-c", text]
+
     def shell(self, text: str, timeout_s: float, interrupt: str | None = None) -> Ran:
         """Run commands; with `interrupt` press Ctrl-C once that was printed."""
-        process, log = self._start(["bash", "-euo", "pipefail", "-c", text])
+        process, log = self._start(self.command(text))
         try:
             if interrupt is None:
                 return Ran(_wait(process, timeout_s), log.read_text(errors="replace"))
@@ -66,7 +70,7 @@ class Reader:
 
     def behind(self, text: str, until: str, timeout_s: float) -> Ran:
         """Start commands that go on, and return when they have printed `until`."""
-        process, log = self._start(["bash", "-euo", "pipefail", "-c", text])
+        process, log = self._start(self.command(text))
         self._behind.append(process)
         ready = _printed(process, log, until, timeout_s)
         return Ran(0 if ready else None, log.read_text(errors="replace"))
