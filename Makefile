@@ -128,6 +128,10 @@ docs-test: setup-dev ## Every block of README and docs, run as it stands; the si
 first-hour: setup-dev ## README's first hour on a bare Debian 13, written to out/first_hour.txt (root, debootstrap)
 	@$(PY) -m tests.first_hour $(ARGS)
 
+.PHONY: session
+session: setup-dev ## Draw the terminal at README's top anew, from a session that is really run
+	@$(PY) tools/gen_session.py
+
 .PHONY: docs-site
 docs-site: setup-dev ## The pages as a site in out/site, to be read without a network
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet --site-dir out/site

@@ -8,6 +8,7 @@ Needs root, debootstrap and a network. Status 1 where a block failed.
 """
 
 import argparse
+import configparser
 import os
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ SUITE = "trixie"
 """Debian 13."""
 OUT = ROOT / "out"
 CONFIGURATION = ("/etc/resolv.conf", "/etc/hosts", "/etc/pip.conf", "/etc/apt/apt.conf.d")
-CERTIFICATES = ("/etc/ssl/certs", "/usr/local/share/ca-certificates")
+CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/usr/local/share/ca-certificates")
 
 
 def _bare(place: Path) -> None:
@@ -37,6 +38,11 @@ def _bare(place: Path) -> None:
 def _configure(root: Path) -> None:
     """Give it the machine's way to its packages."""
     own = [os.environ[name] for name in ("PIP_CERT", "SSL_CERT_FILE") if name in os.environ]
+    pip = Path("/etc/pip.conf")
+    if pip.exists():
+        settings = configparser.ConfigParser()
+        settings.read(pip)
+        own += [settings["global"]["cert"]] if settings.has_option("global", "cert") else []
     for name in (*CONFIGURATION, *CERTIFICATES, *own):
         source, target = Path(name), root / name.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
