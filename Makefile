@@ -116,6 +116,23 @@ docs: setup-dev ## Write the generated references in docs/ anew
 	@$(PY) tools/gen_config_docs.py
 	@$(PY) tools/gen_protocol_docs.py
 
+.PHONY: docs-test
+docs-test: setup-dev ## Every block of README and docs, run as it stands; the site's links (ARGS=--quick: without Spark and ZooKeeper)
+	@$(PY) -m tests.docs $(ARGS)
+
+.PHONY: first-hour
+first-hour: setup-dev ## README's first hour on a bare Debian 13, written to out/first_hour.txt (root, debootstrap)
+	@$(PY) -m tests.first_hour $(ARGS)
+
+.PHONY: session
+session: setup-dev ## Draw the terminal at README's top anew, from a session that is really run
+	@$(PY) tools/gen_session.py
+
+.PHONY: docs-site
+docs-site: setup-dev ## The pages as a site in out/site, to be read without a network
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet --site-dir out/site
+	@echo "open out/site/index.html"
+
 .PHONY: clean
 clean: ## Remove what was built, .venv included
 	rm -rf .venv build dist out src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

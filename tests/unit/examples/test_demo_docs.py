@@ -42,3 +42,13 @@ def test_every_rule_of_replication_names_a_test_or_is_said_not_to_be_built() -> 
     rules = [row for row in rows if not row.startswith("| rule |")]
     assert len(rules) > 30
     assert [row for row in rules if not CITED.search(row) and "*not built*" not in row] == []
+
+
+def test_every_guarantee_names_the_tests_that_attack_it() -> None:
+    text = (ROOT / "GUARANTEES.md").read_text()
+    claims, tests = text.split("## The tests that try to break them")
+    ids = re.findall(r"(?m)^\| (G\d+) \| ", claims)
+    rows = re.findall(r"(?m)^\| (G\d+) \| (.+) \|$", tests)
+    assert len(ids) > 20
+    assert ids == [name for name, _ in rows]
+    assert [name for name, cited in rows if "`tests/" not in cited] == []
