@@ -176,6 +176,8 @@ class TopicSql:
         for dataset in self._datasets.values():
             if dataset.failure is not None:
                 return dataset.failure
+        if isinstance(error, duckdb.InterruptException):
+            return KeyboardInterrupt()
         line = one_line(error)
         for name, topic in self._topics().items():
             plain = name.replace("_", "a").isalnum() and not name[0].isdigit()

@@ -95,6 +95,23 @@ app.command(
     " from orders group by all order by 2 desc'; headrace query --data ./headrace-data --json"
     " 'select * from orders join customers using (customer_id) limit 10'",
 )
+app.command(
+    "headrace.cli.perf:app",
+    name="perf",
+    help="Measure how fast a cluster takes and gives records.\n\nFor example: headrace perf produce"
+    " t --records 1000000 --record-size 100; headrace perf consume t",
+)
+app.command(
+    "headrace.cli.disk:disk",
+    help="Show how much of the brokers' disks each topic and directory takes.\n\nReplicas count"
+    " each. For example: headrace disk; headrace disk --json",
+)
+app.command(
+    "headrace.cli.profile:app",
+    name="profile",
+    alias="profiles",
+    help="Keep clusters' addresses under names; one of them is used where no -b is given.",
+)
 app.register_install_completion_command(add_to_startup=True)
 
 
