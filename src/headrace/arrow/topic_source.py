@@ -29,6 +29,8 @@ VALUE_BYTES = 2 << 20
 FETCH_BYTES_MAX = 16 << 20
 """What one fetch may bring: about what a reading holds beside its RecordBatches."""
 PARTITION_FETCH_BYTES_MAX = 4 << 20
+PARTITIONS_AT_ONCE = 8
+"""Partitions read from brokers at a time: each has memory of its own for RecordBatches."""
 
 Ranges = Mapping[int, tuple[int, int]]
 """Offsets by partition: from the first to before the second."""
@@ -125,8 +127,11 @@ class ClusterTopics:
     def _read(
         self, topic: str, columns: Sequence[str], ranges: Ranges, committed: bool
     ) -> Iterator[pa.RecordBatch]:
+        numbers = sorted(ranges)
         with self._connect() as client:
-            yield from _Fetching(client, topic, columns, ranges, committed, self._tell).batches()
+            for at in range(0, len(numbers), PARTITIONS_AT_ONCE):
+                some = {number: ranges[number] for number in numbers[at : at + PARTITIONS_AT_ONCE]}
+                yield from _Fetching(client, topic, columns, some, committed, self._tell).batches()
 
 
 def bound_line(opened: OpenTopic) -> str:

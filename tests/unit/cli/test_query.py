@@ -193,6 +193,26 @@ def test_what_a_topic_got_after_its_bound_was_taken_is_not_read(broker: BrokerTh
             assert counted == again
 
 
+def test_all_partitions_are_read_however_many_there_are(broker: BrokerThread) -> None:
+    from headrace.arrow.sql import TopicSql
+    from headrace.arrow.topic_source import PARTITIONS_AT_ONCE, ClusterTopics
+
+    partitions = 2 * PARTITIONS_AT_ONCE + 1
+    broker.create_topics("wide", partitions=partitions)
+    with connect(broker.bootstrap) as client:
+        producer = Producer(client)
+
+        async def story() -> None:
+            for number in range(partitions):
+                await producer.send("wide", b"x", timestamp=1, partition=number)
+            await producer.flush()
+
+        run(story())
+    with TopicSql(ClusterTopics(lambda: connect(broker.bootstrap), print)) as session:
+        answer = session.answer("select count(distinct partition) n from wide")
+        assert json.loads(b"".join(answer.json_lines())) == {"n": partitions}
+
+
 def test_the_extra_that_is_missing_is_named(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
