@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ pytest.importorskip("duckdb")
 Row = tuple[bytes | None, bytes | None]
 
 
-def send(broker: BrokerThread, topic: str, rows: list[Row], *headers: Header) -> None:
+def send(broker: BrokerThread, topic: str, rows: Sequence[Row], *headers: Header) -> None:
     with connect(broker.bootstrap) as client:
         producer = Producer(client)
 
