@@ -10,6 +10,11 @@
     partition_files      finding segments and positions beside whoever writes them
     segment_stream       reading one partition
     parallel             reading several at a time
+    topic_source         a topic of a directory or of brokers, up to a bound
+    sql, sql_columns,    SQL on topics by DuckDB: the session, columns of JSON values,
+    sql_answer           what comes back
+    topic_dataset        a topic as DuckDB scans it
+    topic_files          a topic as Parquet, CSV or lines of JSON (json_lines)
     warm                 compiling the kernels beforehand
 
 The kernels, and their twins in plain Python, are in `headrace.kernels`.

@@ -80,6 +80,19 @@ def open(  # noqa: A001 - headrace.arrow.open is its name
     return pa.RecordBatchReader.from_batches(schema(columns, topic_dictionary=True), batches)
 
 
+def ranges(
+    log_dir: str | os.PathLike[str], topic: str, isolation: Isolation
+) -> dict[int, tuple[int, int]]:
+    """Return how far each partition may be read now: its first offset and its end. As `open`."""
+    directory = os.fspath(log_dir)
+    _check(topic, COLUMNS, isolation, 1, 1, None, None)
+    found = {}
+    for number in _partitions(directory, topic, None):
+        task = _plan(directory, TopicPartition(topic, number), (None, None), None, isolation)
+        found[number] = (task.start, max(task.start, task.end))
+    return found
+
+
 def _check(
     topic: str, columns: Sequence[str], isolation: str, batch_rows: int, threads: int,
     offsets: object, times: object,

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from headrace.cli.defaults import DEFAULT_BOOTSTRAP
 from headrace.cli.failure import UsageError
+from headrace.cli.profile_file import chosen_bootstrap
 from headrace.client.client import Client
 from headrace.client.sync import connect
 
@@ -21,14 +22,14 @@ class BrokerOptions:
     """The cluster to talk to."""
 
     bootstrap: Annotated[
-        str,
+        str | None,
         Parameter(
             name=["--bootstrap-server", "-b", "--bootstrap", "--brokers", "--broker-list"],
             env_var="HEADRACE_BOOTSTRAP",
-            show_default=True,
-            help="Brokers to ask first, as host:port,host:port.",
+            help="Brokers to ask first, as host:port,host:port; by default those of the profile"
+            f" (headrace profile), else {DEFAULT_BOOTSTRAP}.",
         ),
-    ] = DEFAULT_BOOTSTRAP
+    ] = None
     settings: Annotated[
         tuple[str, ...],
         Parameter(
@@ -45,13 +46,15 @@ class BrokerOptions:
     ] = 15.0
 
     def client(self, *, patient: bool = False, retry_seconds: float | None = None) -> Client:
-        """Make a client of this cluster; nothing is connected yet. UsageError."""
+        """Make a client of this cluster; nothing is connected yet. CommandError."""
         bootstrap = self.bootstrap
         for setting in self.settings:
             name, equals, value = setting.partition("=")
             if name not in {"brokers", "bootstrap.servers", "metadata.broker.list"} or not equals:
                 raise UsageError(f"-X {setting}: only brokers=host:port is known")
             bootstrap = value
+        if bootstrap is None:
+            bootstrap = chosen_bootstrap() or DEFAULT_BOOTSTRAP
         check_seconds("--request-timeout", self.seconds)
         try:
             return connect(

@@ -84,6 +84,34 @@ app.command(
     help="Print a shell's completion script.\n\nFor example: source <(headrace completion bash);"
     " for good: headrace --install-completion",
 )
+# what reads and measures topics
+app.command(
+    "headrace.cli.query:query",
+    help="Ask topics by SQL: each is a table, with a column for each field where its values are"
+    " JSON.\n\nColumns of every record: key, value, partition, offset, timestamp, headers; offset"
+    ' is a word of SQL, so it is written "offset". A topic with other characters than letters,'
+    " digits and _ is written in double quotes. DuckDB's functions are there. How far each topic is"
+    " read is said on standard error.\n\nFor example: headrace query 'select country, count(*)"
+    " from orders group by all order by 2 desc'; headrace query --data ./headrace-data --json"
+    " 'select * from orders join customers using (customer_id) limit 10'",
+)
+app.command(
+    "headrace.cli.perf:app",
+    name="perf",
+    help="Measure how fast a cluster takes and gives records.\n\nFor example: headrace perf produce"
+    " t --records 1000000 --record-size 100; headrace perf consume t",
+)
+app.command(
+    "headrace.cli.disk:disk",
+    help="Show how much of the brokers' disks each topic and directory takes.\n\nReplicas count"
+    " each. For example: headrace disk; headrace disk --json",
+)
+app.command(
+    "headrace.cli.profile:app",
+    name="profile",
+    alias="profiles",
+    help="Keep clusters' addresses under names; one of them is used where no -b is given.",
+)
 app.register_install_completion_command(add_to_startup=True)
 
 

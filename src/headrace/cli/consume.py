@@ -10,13 +10,12 @@ from cyclopts import Parameter
 
 from headrace.cli.broker_options import BrokerOptions, Json, check_seconds, pairs
 from headrace.cli.consume_reader import Reader, ReadOptions
-from headrace.cli.failure import UsageError, not_found
+from headrace.cli.failure import UsageError
 from headrace.cli.formats import Formatter, json_formatter, text_formatter
 from headrace.cli.offset_positions import Place, parse_place
-from headrace.client.client import Client
+from headrace.cli.topic_awaiting import await_topics
 from headrace.client.consumer import Chunk
 from headrace.client.offsets import EARLIEST, LATEST
-from headrace.client.sync import run
 from headrace.model.errors import CorruptLogError, HeadraceError
 from headrace.model.nouns import TopicPartition
 from headrace.record.compression import CorruptBatch
@@ -41,7 +40,7 @@ class ConsumeOptions:
         Parameter(
             name=["-o", "--offset"],
             allow_leading_hyphen=True,
-            help="start, end, a number, -N (the last N of each partition), @time.",
+            help="start, end, a number, -N (the last N of each partition), @time, @-1h30m.",
         ),
     ] = None
     partitions: Annotated[
@@ -58,7 +57,10 @@ class ConsumeOptions:
     ] = None
     timeout: Annotated[
         float | None,
-        Parameter(name="--timeout", help="End when nothing came for so many seconds."),
+        Parameter(
+            name="--timeout",
+            help="End when nothing came for so many seconds, a topic that is missing included.",
+        ),
     ] = None
     timeout_ms: Annotated[int | None, Parameter(name="--timeout-ms", show=False)] = None
     until_end: Annotated[
@@ -181,7 +183,7 @@ def consume(
     # As Ctrl-C: a member's offsets are left and its partitions given back at once.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with cluster.client() as client:
-        _check_topics(client, names)
+        new = await_topics(client, names, wait=not options.until_end, seconds=options.seconds)
         reader = Reader(
             client,
             names,
@@ -191,6 +193,7 @@ def consume(
                 options.group,
                 read_committed=options.read_committed or options.isolation == "read_committed",
                 skip_damaged=options.skip_damaged,
+                new_topics=new,
             ),
         )
         try:
@@ -198,15 +201,6 @@ def consume(
             _print_all(reader, printer, options)
         finally:
             reader.close(printer.printed)
-
-
-def _check_topics(client: Client, names: tuple[str, ...]) -> None:
-    known = run(client.metadata(list(names)))
-    for name in names:
-        if name not in known.topics or known.topics[name].error_code:
-            everything = run(client.metadata())
-            if name not in everything.topics:
-                raise not_found("topic", name, sorted(everything.topics))
 
 
 class Printer:

@@ -26,6 +26,7 @@ from headrace.model.errors import CorruptLogError, ErrorCode, HeadraceError
 from headrace.model.nouns import TopicPartition
 
 _OF_DAMAGE = frozenset({ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE})
+_START, _END = Place("time", EARLIEST), Place("time", LATEST)
 COMMIT_SECONDS = 5.0
 LEAVE_SECONDS_MAX = 5.0
 """How long the end waits for a group's coordinator that does not answer."""
@@ -40,6 +41,8 @@ class ReadOptions(NamedTuple):
     group: str | None
     read_committed: bool
     skip_damaged: bool
+    new_topics: frozenset[str] = frozenset()
+    """Topics made since the command began: none of their records is old."""
 
 
 class Reader:
@@ -50,7 +53,7 @@ class Reader:
         self.topics = topics
         self.options = options
         self.member = Member(client, options.group, topics) if options.group else None
-        reset = LATEST if options.place == Place("time", LATEST) else EARLIEST
+        reset = LATEST if options.place == _END else EARLIEST
         self.consumer = Consumer(client, {}, read_committed=options.read_committed, reset=reset)
         self.consumer.on_reset = _tell_reset
         self._committed_at = time.monotonic()
@@ -87,7 +90,14 @@ class Reader:
         return wanted
 
     def _start(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        return run(resolve_places(self.client, self.options.place, partitions, tell=note))
+        place = self.options.place
+        is_new = self.options.new_topics.__contains__ if place == _END else lambda topic: False
+        new = [partition for partition in partitions if is_new(partition.topic)]
+        others = [partition for partition in partitions if not is_new(partition.topic)]
+        return {
+            **run(resolve_places(self.client, _START, new)),
+            **run(resolve_places(self.client, place, others, tell=note)),
+        }
 
     def _join(self, member: Member) -> None:
         """Take part in the group; go on where it left off, else where the flags say."""

@@ -1,5 +1,7 @@
-"""Places in partitions as people write them: start, end, 42, -10, +5, @2026-11-20T12:00, @1732…"""
+"""Places in partitions as people write them: start, end, 42, -10, +5, @2026-11-20T12:00, @-1h"""
 
+import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -18,6 +20,10 @@ _WORDS = {
     "newest": LATEST,
     "oldest": EARLIEST,
 }
+
+
+_AGO = re.compile(r"-(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.ASCII)
+_AGO_MS = (86_400_000, 3_600_000, 60_000, 1_000)
 
 
 class Place(NamedTuple):
@@ -44,14 +50,19 @@ def parse_place(text: str, flag: str) -> Place:
 
 
 def _time(text: str, flag: str) -> int:
-    """Return milliseconds since 1970 of a number or an ISO 8601 time, by default local time."""
+    """Return milliseconds since 1970: of a number, an ISO 8601 time (local), or as -1h30m."""
+    ago = _AGO.fullmatch(text)
+    if ago is not None:
+        parts = zip(ago.groups(), _AGO_MS, strict=True)
+        ago_ms = sum(int(number) * ms for number, ms in parts if number)
+        return max(0, time.time_ns() // 1_000_000 - ago_ms)
     if text.isascii() and text.isdigit():
         return int(text)
     try:
         return int(datetime.fromisoformat(text.upper()).timestamp() * 1000)
     except ValueError:
         raise UsageError(
-            f"{flag} @{text}: must be milliseconds or a time as 2026-11-20T12:00"
+            f"{flag} @{text}: must be milliseconds, a time as 2026-11-20T12:00, or -1h30m"
         ) from None
 
 

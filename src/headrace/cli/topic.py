@@ -29,6 +29,8 @@ app = App(
     default_parameter=Parameter(show_default=False, negative=()),
 )
 
+app.command("headrace.cli.topic_export:export", name="export")
+
 Partitions = Annotated[
     int | None, Parameter(name=["-p", "--partitions"], help="How many partitions.")
 ]

@@ -6,7 +6,7 @@ order; when one fails, those behind it wait for their answers and are sent again
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.client.calls import RETRIABLE, HotCall, error_code
@@ -99,6 +99,9 @@ class Producer:
         self.acknowledged_bytes = 0
         self.offsets: dict[TopicPartition, int] = {}
         """The offset of each partition's last acknowledged record."""
+        self.on_delivered: Callable[[int, int, int], None] = lambda *_: None
+        """Told of each batch that is acknowledged: its records, its bytes, and the time of its
+        first record in ms; not of those that were encoded elsewhere."""
         self._transactional_id: str | None = None
         self._producer = (-1, -1)
         self._sequences: dict[TopicPartition, int] = {}
@@ -365,6 +368,8 @@ class Producer:
         self.acknowledged_bytes += batch.size
         if offset >= 0:
             self.offsets[batch.partition] = offset + batch.count - 1
+        if batch.records:
+            self.on_delivered(batch.count, batch.size, batch.records[0].timestamp)
 
     async def _recover(self, error: ApiError | ClientError) -> None:
         """Read what is left to read, forget what was known of the cluster; raise what lasts."""

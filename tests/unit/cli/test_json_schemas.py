@@ -155,6 +155,29 @@ def test_clusters_verbs_answer_as_their_schemas_say(asked: Asked) -> None:
     assert asked("cluster-reassign", "cluster", "reassign", "--list") == (0, [[]])
 
 
+def test_verbs_that_measure_and_query_answer_as_their_schemas_say(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = asked("perf-produce", "perf", "produce", "t", "--records", "100")[1]
+    assert measured[0]["records"] == 100
+    assert asked("perf-consume", "perf", "consume", "t", "--records", "100")[0] == 0
+    assert asked("disk", "disk")[0] == 0
+    code, rows = asked("query", "query", "select partition, count(*) n from t group by all")
+    assert (code, sum(row["n"] for row in rows)) == (0, 100)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert asked("profile-list", "profile", "list", there=False) == (0, [[]])
+
+
+def test_profiles_are_shown_as_their_schemas_say(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert command(["profile", "create", "a", "-b", "h:1"]) == 0
+    capfd.readouterr()
+    assert asked("profile-list", "profile", "list", there=False)[0] == 0
+    assert asked("profile-show", "profile", "show", there=False)[0] == 0
+
+
 def test_files_and_traces_verbs_answer_as_their_schemas_say(
     asked: Asked, broker: BrokerThread
 ) -> None:
