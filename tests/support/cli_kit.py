@@ -67,7 +67,7 @@ def send(bootstrap: str, topic: str, count: int, *, partition: int = 0, time: in
         async def story() -> None:
             for number in range(count):
                 await producer.send(
-                    topic, b"%d" % number, timestamp=time + number, partition=partition
+                    topic, b"%d" % number, key=b"k", timestamp=time + number, partition=partition
                 )
             await producer.flush()
 

@@ -176,7 +176,7 @@ def test_what_trace_follows_is_as_its_schema_says(
 @pytest.mark.parametrize(
     ("words", "code", "exit_code"),
     [
-        (("topic", "list", "extra"), "USAGE", 2),
+        (("group", "list", "extra"), "USAGE", 2),
         (("topic", "describe"), "USAGE", 2),
         (("topic", "list", "-b", "127.0.0.1:1"), "UNREACHABLE", 3),
         (("consume", "x", "-b", "127.0.0.1:1"), "UNREACHABLE", 3),
