@@ -1,30 +1,23 @@
 """`headrace cluster`: how the cluster is, who leads and holds what."""
 
-import sys
-import time
-from collections.abc import Callable
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from headrace.cli.broker_options import BrokerOptions, Json, check_seconds
+from headrace.cli.broker_options import BrokerOptions, Json
+from headrace.cli.cluster_health import health, info
 from headrace.cli.cluster_migrate import migrate
 from headrace.cli.cluster_moves import elect_leaders, reassign
 from headrace.cli.cluster_view import Logs, check_topic, health_of, listed, rows_of
-from headrace.cli.failure import EXIT_FAILED, line_of
-from headrace.cli.output import (
-    is_terminal,
-    note,
-    print_json,
-    print_line,
-    print_table,
-)
+from headrace.cli.failure import EXIT_FAILED
+from headrace.cli.output import note, print_json, print_line, print_table
+from headrace.cli.watching import Watch, shown
 from headrace.client import replicas
 from headrace.client.client import Client
 from headrace.client.metadata import Metadata
 from headrace.client.sync import run
 from headrace.client.transport import ClientError
-from headrace.model.errors import ApiError, HeadraceError
+from headrace.model.errors import ApiError
 
 app = App(
     name="cluster",
@@ -35,42 +28,8 @@ app = App(
 app.command(elect_leaders)
 app.command(reassign)
 app.command(migrate)
-
-Watch = Annotated[
-    float | None,
-    Parameter(name=["--watch", "-w"], help="Show it again every so many seconds, until Ctrl-C."),
-]
-CLEAR_SCREEN = "\x1b[2J\x1b[H"
-
-
-def _shown(watch: float | None, show: Callable[[], None], *, parted: bool) -> None:
-    """Show once, or again and again; `parted`: an empty line between two times in a pipe."""
-    if watch is None:
-        show()
-        return
-    check_seconds("--watch", watch)
-    show_on = show
-    while True:
-        if is_terminal():
-            sys.stdout.write(CLEAR_SCREEN)
-        show_on()
-        sys.stdout.flush()
-        time.sleep(watch)
-        if parted and not is_terminal():
-            print_line("")
-        show_on = _going_on(show)
-
-
-def _going_on(show: Callable[[], None]) -> Callable[[], None]:
-    """Return what shows `show`, or in its place why it cannot be shown now."""
-
-    def shown() -> None:
-        try:
-            show()
-        except HeadraceError as error:
-            note(f"headrace: {line_of(error)[0]}")
-
-    return shown
+app.command(info)
+app.command(health)
 
 
 @app.command
@@ -90,7 +49,7 @@ def status(
         healthy[:] = [_show_status(run(client.metadata()), json=json)]
 
     with cluster.client() as client:
-        _shown(watch, show, parted=not json)
+        shown(watch, show, parted=not json)
     return 0 if all(healthy) else EXIT_FAILED
 
 
@@ -148,7 +107,7 @@ def brokers(
     For example: headrace cluster brokers --watch 2
     """
     with cluster.client() as client:
-        _shown(watch, lambda: _show_brokers(client, json=json), parted=not json)
+        shown(watch, lambda: _show_brokers(client, json=json), parted=not json)
 
 
 def _show_brokers(client: Client, *, json: bool) -> None:
@@ -253,7 +212,7 @@ def partitions(
         )
 
     with cluster.client() as client:
-        _shown(watch, lambda: show(client), parted=not json)
+        shown(watch, lambda: show(client), parted=not json)
 
 
 def _logs(client: Client, known: Metadata) -> Logs:

@@ -64,6 +64,13 @@ app.command(
     " partitions --under-replicated; headrace cluster reassign orders:0=1,2,3",
 )
 app.command(
+    "headrace.cli.config:app",
+    name="config",
+    alias="configs",
+    help="Show and change settings of topics, brokers, groups and client metrics.\n\nFor example:"
+    " headrace config set topic orders retention.ms=3600000; headrace config list",
+)
+app.command(
     "headrace.cli.trace:trace",
     help="Show replication step by step: play a textbook case, or follow a running cluster.\n\nFor"
     " example: headrace trace --list; headrace trace isr-shrink; headrace trace --follow orders",

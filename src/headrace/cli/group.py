@@ -1,29 +1,32 @@
-"""`headrace group`: list, describe, seek, delete."""
+"""`headrace group`: list, describe, delete; `group_moves` has what moves offsets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from headrace.cli.broker_options import BrokerOptions, Json
-from headrace.cli.failure import CommandError, UsageError, not_found
-from headrace.cli.offset_positions import Place, parse_place, resolve_places
+from headrace.cli.failure import UsageError, not_found
+from headrace.cli.group_moves import delete_offsets, reset, seek
 from headrace.cli.output import counted, note, print_json, print_line, print_table
 from headrace.cli.several import describe_each, do_to_each
 from headrace.client import groups
 from headrace.client.client import Client
-from headrace.client.groups import Committed, DescribedGroup, GroupMember
-from headrace.client.metadata import Metadata
+from headrace.client.groups import DescribedGroup, GroupMember
 from headrace.client.offsets import LATEST, list_offsets
 from headrace.client.sync import run
 from headrace.model.nouns import TopicPartition
 
 app = App(
     name="group",
-    help="List, describe, seek and delete consumer groups.",
+    help="List, describe, seek, reset and delete consumer groups.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
+
+app.command(seek)
+app.command(reset, alias="reset-offsets")
+app.command(delete_offsets, alias="offset-delete")
 
 GroupFlag = Annotated[tuple[str, ...], Parameter(name="--group", show=False, negative=())]
 
@@ -129,18 +132,9 @@ def _describe(client: Client, name: str) -> tuple[DescribedGroup, list[_Row]]:
 def _ends(client: Client, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
     """End offsets of those partitions that still exist."""
     known = run(client.metadata(sorted({partition.topic for partition in partitions})))
-    there = [partition for partition in partitions if _exists(known, partition)]
+    there = [partition for partition in partitions if known.has(partition)]
     ends = run(list_offsets(client, dict.fromkeys(there, LATEST)))
     return {partition: at.offset for partition, at in ends.items()}
-
-
-def _exists(known: Metadata, wanted: TopicPartition) -> bool:
-    topic = known.topics.get(wanted.topic)
-    return (
-        topic is not None
-        and not topic.error_code
-        and any(partition.partition == wanted.partition for partition in topic.partitions)
-    )
 
 
 def _json(described: DescribedGroup, rows: list[_Row]) -> dict[str, object]:
@@ -225,121 +219,6 @@ def _print_group(described: DescribedGroup, rows: list[_Row], *, members: bool) 
             for row in rows
         ],
     )
-
-
-@app.command(alias="reset-offsets")
-def seek(
-    name: str,
-    *,
-    to: Annotated[
-        str,
-        Parameter(
-            name=["--to", "-t"],
-            allow_leading_hyphen=True,
-            help="start, end, a number, +N or -N from where it is, @time.",
-        ),
-    ],
-    topics: Annotated[
-        tuple[str, ...],
-        Parameter(
-            name=["--topics", "--topic"],
-            negative=(),
-            help="Only these: topic or topic:0,1; may be given again.",
-        ),
-    ] = (),
-    dry_run: Annotated[
-        bool, Parameter(name=["-n", "--dry-run"], negative=(), help="Only show what would be done.")
-    ] = False,
-    json: Json = False,
-    cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
-) -> None:
-    """Move a group's offsets; it must have no members.
-
-    For example: headrace group seek billing --to @2026-11-20T12:00 --topics orders:0,1 --dry-run
-    """
-    place = parse_place(to, "--to")
-    with cluster.client() as client:
-        offsets = run(groups.committed(client, name))
-        partitions = _chosen(client, name, topics, offsets)
-        if not dry_run:
-            _refuse_members(client, name)
-        current = {partition: at.offset for partition, at in offsets.items()}
-        moved = _moved(client, place, partitions, current)
-        if not dry_run:
-            commits = {partition: Committed(offset) for partition, offset in moved.items()}
-            run(groups.commit(client, name, commits))
-    rows = [(*partition, current.get(partition), moved[partition]) for partition in sorted(moved)]
-    if json:
-        print_json(
-            {
-                "group": name,
-                "dry_run": dry_run,
-                "partitions": [
-                    dict(zip(("topic", "partition", "from_offset", "to_offset"), row, strict=True))
-                    for row in rows
-                ],
-            }
-        )
-        return
-    print_table(
-        ["TOPIC", "PARTITION", "FROM", "TO"],
-        rows,
-    )
-    if dry_run:
-        note("nothing was changed: --dry-run")
-
-
-def _moved(
-    client: Client,
-    place: Place,
-    partitions: Sequence[TopicPartition],
-    current: Mapping[TopicPartition, int],
-) -> dict[TopicPartition, int]:
-    return run(resolve_places(client, place, partitions, current, tell=note))
-
-
-def _refuse_members(client: Client, name: str) -> None:
-    described = run(groups.describe_group(client, name))
-    if described.members:
-        raise CommandError(
-            f"group {name} has {len(described.members)} members; stop them first, or they would"
-            " go on from where they are"
-        )
-
-
-def _chosen(
-    client: Client,
-    name: str,
-    topics: Sequence[str],
-    offsets: Mapping[TopicPartition, Committed],
-) -> list[TopicPartition]:
-    """Return the partitions to move: those named, or all the group has offsets for."""
-    if not topics:
-        if not offsets:
-            known = [group.group for group in run(groups.list_groups(client))]
-            if name not in known:
-                raise not_found("group", name, known)
-            raise UsageError(f"group {name} has no offsets yet; name topics with --topics")
-        there = run(client.metadata(sorted({partition.topic for partition in offsets})))
-        return [partition for partition in sorted(offsets) if _exists(there, partition)]
-    everything = run(client.metadata())
-    chosen = []
-    for text in topics:
-        topic, _, numbers = text.partition(":")
-        if topic not in everything.topics:
-            raise not_found("topic", topic, sorted(everything.topics))
-        all_there = [partition.partition for partition in everything.topics[topic].partitions]
-        wanted = [_number(text, digits) for digits in numbers.split(",")] if numbers else all_there
-        if missing := sorted(set(wanted) - set(all_there)):
-            raise UsageError(f"--topics {text}: there is no partition {missing[0]}")
-        chosen += [TopicPartition(topic, number) for number in wanted]
-    return sorted(set(chosen))
-
-
-def _number(text: str, digits: str) -> int:
-    if not (digits.isascii() and digits.isdigit()):
-        raise UsageError(f"--topics {text}: must be topic or topic:0,1")
-    return int(digits)
 
 
 @app.command(alias="rm")

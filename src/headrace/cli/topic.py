@@ -1,4 +1,4 @@
-"""`headrace topic`: create, list, describe, alter, delete."""
+"""`headrace topic`: create, list, describe, alter, delete; `topic_offsets` has the others."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -6,9 +6,12 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from headrace.cli.broker_options import BrokerOptions, Json, pairs
+from headrace.cli.confirmation import Yes, confirm
 from headrace.cli.failure import CommandError, UsageError, not_found
+from headrace.cli.name_patterns import Regex, matching, some_matching
 from headrace.cli.output import counted, note, print_json, print_line, print_table
 from headrace.cli.several import describe_each, do_to_each
+from headrace.cli.topic_offsets import offsets, trim
 from headrace.client import admin
 from headrace.client.client import Client
 from headrace.client.metadata import Metadata, TopicMetadata
@@ -25,11 +28,13 @@ from headrace.model.nouns import (
 
 app = App(
     name="topic",
-    help="Create, list, describe, alter and delete topics.",
+    help="Create, list, describe, alter, trim and delete topics.",
     default_parameter=Parameter(show_default=False, negative=()),
 )
 
 app.command("headrace.cli.topic_export:export", name="export")
+app.command(offsets)
+app.command(trim, alias="trim-prefix")
 
 Partitions = Annotated[
     int | None, Parameter(name=["-p", "--partitions"], help="How many partitions.")
@@ -101,7 +106,8 @@ def create(
 
 @app.command(name="list", alias="ls")
 def list_(
-    *,
+    *names: Annotated[str, Parameter(help="Only these; all without any.")],
+    regex: Regex = False,
     internal: Annotated[
         bool, Parameter(name=["-i", "--internal"], negative=(), help="Internal topics too.")
     ] = False,
@@ -110,11 +116,22 @@ def list_(
 ) -> None:
     """List topics.
 
-    For example: headrace topic list --internal --json
+    For example: headrace topic list --internal --json; headrace topic list -r 'orders.*'
     """
     with cluster.client() as client:
-        topics = run(client.metadata()).topics
-    shown = [topics[name] for name in sorted(topics) if internal or not topics[name].internal]
+        known = run(client.metadata())
+    topics = known.topics
+    if regex:
+        chosen = matching(names, topics)
+    else:
+        chosen = tuple(_existing(known, name).name for name in names)
+    # A name that is given is meant, whoever made the topic.
+    named = frozenset(chosen if names and not regex else ())
+    shown = [
+        topics[name]
+        for name in (chosen if names else sorted(topics))
+        if internal or name in named or not topics[name].internal
+    ]
     if json:
         print_json(
             [
@@ -152,17 +169,20 @@ def describe(
     all_configs: Annotated[
         bool, Parameter(name=["-a", "--all"], negative=(), help="Settings at their defaults too.")
     ] = False,
+    regex: Regex = False,
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
     """Show topics' partitions, offsets and settings.
 
-    For example: headrace topic describe orders --all
+    For example: headrace topic describe orders --all; headrace topic describe -r 'orders.*'
     """
     wanted = _needed(names + topic)
     with cluster.client() as client:
         known = run(client.metadata())
+        if regex:
+            wanted = some_matching(wanted, known.topics)
         return describe_each(
             "topic",
             wanted,
@@ -308,17 +328,24 @@ def delete(
         bool, Parameter(negative=(), help="No error where it is missing.")
     ] = False,
     force: Force = False,
+    regex: Regex = False,
+    yes: Yes = False,
     topic: Annotated[tuple[str, ...], Parameter(name="--topic", show=False, negative=())] = (),
     json: Json = False,
     cluster: BrokerOptions = BrokerOptions(),  # noqa: B008
 ) -> int:
-    """Delete topics with all their records.
+    """Delete topics with all their records; it asks where they are chosen by -r.
 
-    For example: headrace topic delete orders orders-retry --if-exists
+    Internal topics are never chosen by -r. For example: headrace topic delete orders orders-retry
+    --if-exists; headrace topic delete -r 'trial-.*' --yes
     """
     wanted = _needed(names + topic)
     with cluster.client() as client:
         known = run(client.metadata())
+        if regex:
+            own = [name for name, found in known.topics.items() if not found.internal]
+            wanted = some_matching(wanted, own)
+            confirm(f"Delete {counted(len(wanted), 'topic')}, {', '.join(wanted)}?", yes=yes)
 
         def act(name: str) -> tuple[bool, str]:
             if if_exists and name not in known.topics:

@@ -14,6 +14,8 @@ from headrace.wire.kafka.api import ApiKey
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """Operations of IncrementalAlterConfigs."""
 
@@ -23,16 +25,18 @@ _SOURCES = {
     3: "dynamic default",
     4: "static",
     5: "default",
+    7: "client metrics",
+    8: "group",
 }
 
 
 class ConfigEntry(NamedTuple):
-    """One key of a topic or broker as DescribeConfigs tells it."""
+    """One key of a topic, broker, group or client metrics subscription (DescribeConfigs)."""
 
     name: str
     value: str | None
     source: str
-    """`topic`, `dynamic broker`, `dynamic default`, `static`, `default` or `other`."""
+    """One of `_SOURCES`, else `other`."""
     read_only: bool
     sensitive: bool
 
@@ -152,6 +156,20 @@ async def describe_configs(
     if resource != BROKER_RESOURCE or not name:
         return await client.ask_any(call)
     return await client.ask(await client.broker(int(name)), call)
+
+
+async def configured_names(client: Client, resource: int) -> list[str]:
+    """Return the names of groups or client metrics subscriptions that have settings (KIP-1142)."""
+
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        return maker.request(resource_types=(resource,))
+
+    def parse(response: Any) -> list[str]:  # noqa: ANN401
+        check(response.error_code)
+        return sorted(str(found.resource_name) for found in response.config_resources)
+
+    call = ColdCall(ApiKey.LIST_CONFIG_RESOURCES, build, parse, versions=(1, 1))
+    return await client.ask_any(call)
 
 
 async def alter_configs(

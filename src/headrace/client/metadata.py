@@ -6,7 +6,7 @@ from typing import NamedTuple
 from headrace.client.calls import HotCall, check
 from headrace.client.transport import Address
 from headrace.model.errors import ApiError, ErrorCode
-from headrace.model.nouns import topic_name_problem
+from headrace.model.nouns import TopicPartition, topic_name_problem
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.hot import metadata as codec
 
@@ -89,6 +89,15 @@ class Metadata(NamedTuple):
         if not found.partitions:
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {topic} has no partitions yet")
         return found
+
+    def has(self, wanted: TopicPartition) -> bool:
+        """Tell whether the cluster has a partition."""
+        topic = self.topics.get(wanted.topic)
+        return (
+            topic is not None
+            and not topic.error_code
+            and any(partition.partition == wanted.partition for partition in topic.partitions)
+        )
 
     def leader(self, topic: str, partition: int) -> int:
         """Return the broker id of a partition's leader; ApiError where there is none."""

@@ -1,11 +1,7 @@
 """`headrace dev`: what it is asked for, and three brokers in one process with a real client."""
 
-import re
-import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,10 +12,8 @@ from headrace.cli import dev
 from headrace.cli.failure import CommandError, UsageError
 from headrace.cli.main import run
 from headrace.config.broker import BrokerConfig
+from tests.support.dev_process import trial
 from tests.support.process import HEADRACE
-
-START_SECONDS_MAX = 60.0
-STOP_SECONDS_MAX = 20.0
 
 
 def configured(tmp_path: Path, count: int, port: int = 9092, **given: str) -> list[BrokerConfig]:
@@ -105,29 +99,6 @@ def test_a_single_brokers_directory_is_refused(tmp_path: Path, name: str) -> Non
     (tmp_path / name).touch()
     with pytest.raises(CommandError, match=f"single broker \\({name} is there\\)"):
         dev.check_place(tmp_path)
-
-
-@contextmanager
-def trial(place: Path, *words: str) -> Iterator[str]:
-    """A cluster of three in a process; yields its bootstrap servers. Ends it by Ctrl-C."""
-    command = [str(HEADRACE), "dev", "--port", "0", *words]
-    output = place / "output"
-    with output.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
-        try:
-            deadline = time.monotonic() + START_SECONDS_MAX
-            while "Ctrl-C" not in output.read_text():
-                assert process.poll() is None, output.read_text()
-                assert time.monotonic() < deadline, output.read_text()
-                time.sleep(0.05)
-            (bootstrap,) = re.findall("^bootstrap.servers=(.*)$", output.read_text(), re.MULTILINE)
-            yield bootstrap
-            process.send_signal(signal.SIGINT)
-            assert process.wait(STOP_SECONDS_MAX) == 0
-            told = output.read_text()  # that another is slow may be said
-            assert "Traceback" not in told, told
-            assert "CRITICAL" not in told, told
-        finally:
-            process.kill()
 
 
 def test_three_brokers_take_records_in_three_copies_and_have_them_after_a_restart(

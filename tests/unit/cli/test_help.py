@@ -63,7 +63,7 @@ def test_a_wrong_flag_is_one_line_with_the_way_to_the_help(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("topic", "list", "extra"), "too many words: extra; see: headrace topic list --help"),
+        (("group", "list", "extra"), "too many words: extra; see: headrace group list --help"),
         (("topic", "foo"), 'Unknown command "foo"; see: headrace topic --help'),
         (("foo",), 'Unknown command "foo"; see: headrace --help'),
         (("cluster", "partitons"), 'Did you mean "partitions"?; see: headrace cluster --help'),

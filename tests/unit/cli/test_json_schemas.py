@@ -8,29 +8,15 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
 
 from headrace.cli.command_tree import app
 from headrace.cli.main import run as command
 from headrace.client.member import Member
 from headrace.client.sync import connect, run
 from headrace.testing import BrokerThread
-
-SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
-COMMON = json.loads((SCHEMAS / "common.json").read_text())
-REGISTRY: Registry[Any] = Registry().with_resource(
-    "common.json", DRAFT202012.create_resource(COMMON)
-)
-
-REMARK = {"$ref": "common.json#/$defs/remark"}
+from tests.support.cli_kit import REMARK, SCHEMAS, check
 
 Asked = Callable[..., tuple[int, list[Any]]]
-
-
-def check(schema: Any, answer: object) -> None:
-    """Hold an answer to a schema; a name that the schema does not have fails too."""
-    Draft202012Validator(schema, registry=REGISTRY).validate(answer)
 
 
 @pytest.fixture
@@ -213,7 +199,7 @@ def test_what_trace_follows_is_as_its_schema_says(
 @pytest.mark.parametrize(
     ("words", "code", "exit_code"),
     [
-        (("topic", "list", "extra"), "USAGE", 2),
+        (("group", "list", "extra"), "USAGE", 2),
         (("topic", "describe"), "USAGE", 2),
         (("topic", "list", "-b", "127.0.0.1:1"), "UNREACHABLE", 3),
         (("consume", "x", "-b", "127.0.0.1:1"), "UNREACHABLE", 3),

@@ -1,0 +1,80 @@
+"""`headrace cluster info` and `health`: one broker, and clusters that are not well."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.cli import cluster_health
+from headrace.cli.cluster_health import reasons_of
+from headrace.cli.cluster_view import health_of
+from headrace.client.metadata import Metadata, PartitionMetadata, TopicMetadata
+from headrace.client.transport import Address
+from headrace.testing import BrokerThread
+from tests.support.cli_kit import asker, sayer
+
+
+def known(*partitions: PartitionMetadata, controller: int = 1) -> Metadata:
+    """A cluster of brokers 1 and 2 with topic `t`."""
+    brokers = {1: Address("h", 1), 2: Address("h", 2)}
+    topic = TopicMetadata("t", bytes(16), False, partitions)
+    return Metadata("c", controller, brokers, dict.fromkeys(brokers), {"t": topic})
+
+
+def partition(
+    leader: int, replicas: tuple[int, ...], isr: tuple[int, ...], number: int = 0
+) -> PartitionMetadata:
+    return PartitionMetadata(number, leader, 4, replicas, isr, ())
+
+
+@pytest.mark.parametrize(("cluster", "codes", "text"), [
+    (known(partition(1, (1, 2), (1, 2))), [], ""),
+    (known(partition(2, (1, 2), (1, 2))), [], ""),
+    (known(partition(1, (1, 2), (1,))), ["under_replicated"], "not in sync: t-0"),
+    (known(partition(-1, (1, 2), (1,))), ["offline"], "1 partition with no leader"),
+    (known(partition(-1, (1, 2), (1, 2))), ["offline"], "nobody can read or write: t-0"),
+    (known(partition(1, (1, 2), (1, 2)), controller=-1), ["no_controller"], "no controller"),
+    (known(partition(1, (1, 3), (1, 3))), ["brokers_missing"], "hold replicas: 3"),
+    (known(*[partition(1, (1, 2), (1,), number) for number in range(7)]),
+     ["under_replicated"], "7 partitions with a replica that is not in sync: t-0 t-1 t-2 t-3 t-4"
+     " and 2 more"),
+])  # fmt: skip
+def test_a_cluster_is_unhealthy_for_reasons_that_are_named(
+    cluster: Metadata, codes: list[str], text: str
+) -> None:
+    reasons = reasons_of(cluster)
+    assert [reason.code for reason in reasons] == codes
+    assert text in " ".join(reason.message for reason in reasons)
+    assert (not reasons) == health_of(cluster).is_healthy, "as cluster status says"
+
+
+@pytest.fixture
+def broker() -> Iterator[BrokerThread]:
+    with BrokerThread() as started:
+        started.create_topics("t", partitions=2)
+        yield started
+
+
+def test_one_broker_is_a_healthy_cluster_and_says_what_it_is(
+    broker: BrokerThread, capsys: pytest.CaptureFixture[str]
+) -> None:
+    says = sayer(broker.bootstrap, capsys)
+    assert says("cluster", "health") == (0, "healthy\n", "")
+    code, text, _ = says("cluster", "info")
+    assert (code, "1 broker, 1 topic and 0 internal, 2 partitions, 2 replicas" in text) == (0, True)
+    _, found = asker(says)("cluster info")
+    assert found["brokers"] == [{"broker": 0, "address": broker.bootstrap, "rack": None}]
+    assert (found["controller"], found["partition_count"]) == (0, 2)
+    assert asker(says)("cluster health")[1]["reasons"] == []
+
+
+def test_a_cluster_that_is_not_well_ends_with_code_1_and_its_reasons(
+    broker: BrokerThread, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sick = known(partition(-1, (1, 3), (1,)))
+    monkeypatch.setattr(cluster_health, "run", lambda call: (call.close(), sick)[1])
+    says = sayer(broker.bootstrap, capsys)
+    code, text, _ = says("cluster", "health")
+    assert (code, text.splitlines()[0], len(text.splitlines())) == (1, "not healthy:", 3)
+    code, found = asker(says)("cluster health")
+    assert (code, found["healthy"]) == (1, False)
+    assert [reason["code"] for reason in found["reasons"]] == ["brokers_missing", "offline"]
