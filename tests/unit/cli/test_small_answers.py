@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.cli import cluster
+from headrace.cli import watching
 from headrace.cli.coordinator_formats import NAMES, coordinator_formatter
 from headrace.cli.failure import UsageError, line_of
 from headrace.cli.formats import _time
@@ -39,12 +39,12 @@ def test_a_watch_shows_again_and_goes_on_when_the_cluster_does_not_answer(
         if len(slept) == 3:
             raise _Ended
 
-    monkeypatch.setattr(cluster.time, "sleep", sleep)
-    monkeypatch.setattr(cluster, "is_terminal", lambda: terminal)
+    monkeypatch.setattr(watching.time, "sleep", sleep)
+    monkeypatch.setattr(watching, "is_terminal", lambda: terminal)
     with pytest.raises(_Ended):
-        cluster._shown(2.5, show, parted=True)
+        watching.shown(2.5, show, parted=True)
     shown = capsys.readouterr()
-    between = cluster.CLEAR_SCREEN if terminal else "\n"
+    between = watching.CLEAR_SCREEN if terminal else "\n"
     views = ["view 1\n", "", "view 3\n"]
     assert shown.out == (between if terminal else "") + between.join(views)
     assert (
@@ -58,7 +58,7 @@ def test_what_cannot_be_shown_the_first_time_ends_the_watch() -> None:
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
 
     with pytest.raises(ApiError):
-        cluster._shown(2.5, show, parted=True)
+        watching.shown(2.5, show, parted=True)
 
 
 @pytest.mark.parametrize(
