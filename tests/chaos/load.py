@@ -25,6 +25,8 @@ from tests.chaos.history import Copy, History, Verdict, judge
 COPIERS = 2
 AHEAD_MAX = 5_000
 """Records that the feeder may be ahead of the copiers."""
+AHEAD_RATE = 20.0
+"""Records a second of a feeder that is as far ahead: that producing goes on is seen by them."""
 DRAIN_SECONDS_MAX = 180
 COPY_SECONDS_MAX = 900.0
 """How long the copiers may take for what is left in the end, as long as they get on."""
@@ -91,7 +93,7 @@ class Pulse:
 
 
 class Feeder:
-    """Writes as fast as the copiers copy, and no faster than `rate` records a second."""
+    """Writes `rate` records a second, and hardly more than `ahead_max` beyond the copies."""
 
     def __init__(
         self, bootstrap: str, copied: "Notes", pulse: Pulse, rate: float | None, ahead_max: int
@@ -115,14 +117,18 @@ class Feeder:
                 "message.timeout.ms": DRAIN_SECONDS_MAX * 1000,
             }
         )
-        began = time.monotonic()
         batch = 100 if self._rate is None else max(1, int(self._rate / 50))
-        number = 0
+        number, due, looked = 0, 0.0, time.monotonic()
         while not self.stop.is_set():
             ahead = number - self._copied.records > self._ahead_max
-            if ahead or (self._rate and number > (time.monotonic() - began) * self._rate):
+            rate = AHEAD_RATE if ahead else self._rate
+            now = time.monotonic()
+            due = batch if rate is None else min(due + (now - looked) * rate, 10 * batch)
+            looked = now
+            if due < batch:
                 producer.poll(0.02)
                 continue
+            due -= batch
             for _ in range(batch):
                 producer.produce(
                     SOURCE, b"%d" % number, partition=number % SOURCES, on_delivery=self._delivered
