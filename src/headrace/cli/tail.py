@@ -68,8 +68,7 @@ class Tail:
     def rewind(self, mark: Mark | None) -> None:
         """Go back to an earlier place."""
         if mark is None:
-            self.close()
-            self._open(self.path, 0)
+            self.close()  # the next lines are the first of what is there then
         else:
             self._resume(mark)
 

@@ -39,7 +39,7 @@ def test_a_watch_shows_again_and_goes_on_when_the_cluster_does_not_answer(
         if len(slept) == 3:
             raise _Ended
 
-    monkeypatch.setattr(watching.time, "sleep", sleep)
+    monkeypatch.setattr("headrace.cli.watching.time.sleep", sleep)
     monkeypatch.setattr(watching, "is_terminal", lambda: terminal)
     with pytest.raises(_Ended):
         watching.shown(2.5, show, parted=True)

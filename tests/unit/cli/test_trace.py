@@ -112,15 +112,16 @@ def test_a_cluster_that_does_not_answer_is_told_and_asked_again(
 ) -> None:
     partition = TopicPartition("t", 0)
     lost = PartitionState(-1, 5, (1,), None, None, {})
-    answers = iter([{partition: WELL}, CannotConnect("cannot connect"), {partition: lost}])
+    answers: list[Any] = [{partition: WELL}, CannotConnect("cannot connect"), {partition: lost}]
 
     def look(*_: object) -> dict[TopicPartition, PartitionState]:
-        found = next(answers, None)
-        if found is None:
+        if not answers:
             raise KeyboardInterrupt
+        found = answers.pop(0)
         if isinstance(found, Exception):
             raise found
-        return found
+        states: dict[TopicPartition, PartitionState] = found
+        return states
 
     async def metadata() -> None:
         """Whatever there is: it is not looked at here."""

@@ -208,6 +208,6 @@ def test_a_broker_that_does_not_answer_the_connection_is_told(
     def late(*_: object, **__: object) -> socket.socket:
         raise TimeoutError
 
-    monkeypatch.setattr(blocking.socket, "create_connection", late)
+    monkeypatch.setattr(socket, "create_connection", late)
     with pytest.raises(CannotConnect, match=r"cannot connect to 127.0.0.1:9: no answer"):
         blocking.open_socket(ADDRESS, 1)

@@ -156,7 +156,7 @@ def test_who_is_answered_may_ask_again_at_once_and_is_behind_who_waits() -> None
 
 
 @pytest.mark.parametrize("passing", [E.NETWORK_EXCEPTION, E.COORDINATOR_LOAD_IN_PROGRESS])
-def test_what_may_pass_is_asked_again_until_the_time_is_up(passing: E) -> None:
+def test_what_may_pass_is_asked_again_until_the_time_is_up(passing: ErrorCode) -> None:
     asking = Asking()
     asking.write("change", 0)
     began = asking.clock.now

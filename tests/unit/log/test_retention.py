@@ -1,11 +1,14 @@
 """What shortens a log from its front: age, size, records deleted."""
 
+import errno
+
 import pytest
 
 from headrace.config.log_config import LogConfig
 from headrace.log.retention import apply_retention
-from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.errors import ApiError, ErrorCode, StorageError
 from headrace.model.nouns import Offset
+from headrace.testing.disk import SimDisk
 from tests.support.log import (
     NOW_MS,
     PLACE,
@@ -16,6 +19,10 @@ from tests.support.log import (
 )
 
 DAY_MS = 86_400_000
+
+
+def no_disk(*_: object) -> None:
+    raise OSError(errno.EIO, "the disk is gone")
 
 
 def filled(config: LogConfig, ages_ms: list[int]) -> World:
@@ -193,4 +200,29 @@ def test_deleted_records_are_gone_at_once_and_after_a_kill() -> None:
     world.log().high_watermark = world.log().end_offset
     assert apply_retention(world.log(), NOW_MS) == 2
     assert bases(world) == [2, 3]
+    world.close()
+
+
+def test_a_disk_that_takes_no_segment_out_of_service_fences_its_directory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = filled(LogConfig(retention_ms=DAY_MS), [3 * DAY_MS, 2 * DAY_MS, 0])
+    monkeypatch.setattr(SimDisk, "rename", no_disk)
+    with pytest.raises(StorageError):
+        apply_retention(world.log(), NOW_MS)
+    assert world.directory.fenced
+    monkeypatch.undo()
+    world.close()
+
+
+def test_a_disk_that_deletes_no_file_fences_its_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = filled(LogConfig(retention_ms=DAY_MS), [3 * DAY_MS, 2 * DAY_MS, 0])
+    assert apply_retention(world.log(), NOW_MS) == 2
+    world.settle()
+    assert not world.directory.fenced
+    monkeypatch.setattr(SimDisk, "remove", no_disk)
+    world.clock.advance(61)
+    world.settle()
+    assert world.directory.fenced
+    monkeypatch.undo()
     world.close()

@@ -1,10 +1,13 @@
 """The scrub finds what rots unread, says it once, and neither hides nor harms anything by it."""
 
+import errno
 import logging
+from typing import Any
 
 import pytest
 
 from headrace.config.log_config import LogConfig
+from headrace.log.directory import scrub
 from headrace.log.directory.periods import Periods
 from headrace.log.log import Log
 from headrace.model.errors import ApiError, ErrorCode
@@ -154,4 +157,41 @@ def test_segments_and_partitions_that_go_meanwhile_are_passed_over() -> None:
     before = world.directory.scrub.scrubbed
     wait(world, 10)
     assert world.directory.scrub.scrubbed > before
+    world.close()
+
+
+def test_a_disk_that_cannot_be_read_fences_the_directory_and_nothing_more_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads = 0
+
+    def fail(*_: object) -> None:
+        nonlocal reads
+        reads += 1
+        raise OSError(errno.EIO, "the disk is gone")
+
+    world, _ = filled()
+    monkeypatch.setattr(scrub, "_read", fail)
+    wait(world, 60)
+    assert world.directory.fenced
+    assert (reads, world.directory.scrub.scrubbed) == (1, 0)
+    world.close()
+
+
+def test_a_file_that_goes_while_it_is_read_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = scrub._read
+    gone = [True]
+
+    def once_gone(*args: Any) -> Any:
+        if gone:
+            gone.clear()
+            raise FileNotFoundError
+        return read(*args)
+
+    world, log = filled()
+    total = sum(segment.size for segment in log.segments)
+    monkeypatch.setattr(scrub, "_read", once_gone)
+    wait(world, 70)
+    assert not world.directory.fenced
+    assert 0 < world.directory.scrub.scrubbed == total - log.segments[0].size
     world.close()

@@ -230,7 +230,7 @@ def test_a_replica_that_was_cut_is_looked_at_again_and_one_of_a_failed_directory
 
 def test_of_several_replicas_that_could_not_be_cut_together_each_is_tried_by_itself() -> None:
     hand = Hand(cut_at=END - 1)
-    arrived = Arrived(hand.member, FetchedPartition(7, **DIVERGED))
+    arrived = Arrived(hand.member, FetchedPartition(7, diverging_epoch=DIVERGED["diverging_epoch"]))
     asyncio.run(hand.answers.take([arrived, arrived]))
     (together,) = hand.when_cut
     assert hand.done[0] == ("cut", [(hand.log, END - 1)] * 2)

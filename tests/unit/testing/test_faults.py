@@ -54,7 +54,11 @@ class _Machines:
     def happen(self, kind: str) -> list[str]:
         """What is done to whom when the fault happens once; afterwards nobody is busy."""
         self.done.clear()
-        SimLoop(1).play(self.faults.kinds()[kind]())
+
+        async def once() -> None:
+            await self.faults.kinds()[kind]()
+
+        SimLoop(1).play(once())
         assert self.ground.busy == set()
         return [line.replace(str(self._hit()), "N", 1) for line in self.done]
 
