@@ -41,7 +41,8 @@ def test_the_wheel_and_the_sdist_have_what_they_need_and_nothing_else(tmp_path: 
         (info,) = {name.split("/")[0] for name in names if ".dist-info/" in name}
         told = Parser().parsestr(file.read(f"{info}/METADATA").decode())
         entries = file.read(f"{info}/entry_points.txt").decode()
-    assert {name.split("/")[0] for name in names} == {"headrace", "pyspark_headrace", info}
+    ours = {"headrace", "pyspark_headrace", "pyspark_headrace_table"}
+    assert {name.split("/")[0] for name in names} == {*ours, info}
     assert "headrace/py.typed" in names
     assert f"{info}/licenses/LICENSE" in names
     assert told["License-Expression"] == "Apache-2.0"
