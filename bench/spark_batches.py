@@ -95,9 +95,7 @@ def _batches(frame: "DataFrame", count: int, *, async_progress: bool) -> list[di
         try:
             while len(query.recentProgress) < WARM_BATCHES + count:
                 if query.exception() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(
-                        f"not done in {ROUND_SECONDS_MAX} s, or: {query.exception()}"
-                    )
+                    raise RuntimeError(f"ended or too slow: {query.exception()}")
                 time.sleep(0.2)
             every = query.recentProgress[WARM_BATCHES : WARM_BATCHES + count]
             return [json.loads(progress.json) for progress in every]

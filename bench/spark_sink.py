@@ -55,9 +55,7 @@ def micro_batches(
         try:
             while len(durations) < WARM_BATCHES + batches:
                 if not query.isActive or time.monotonic() > deadline:
-                    raise RuntimeError(
-                        f"not done in {ROUND_SECONDS_MAX} s, or: {query.exception()}"
-                    )
+                    raise RuntimeError(f"ended or too slow: {query.exception()}")
                 time.sleep(0.2)
                 for progress in query.recentProgress:
                     durations[progress["batchId"]] = progress["durationMs"]["triggerExecution"]

@@ -3,12 +3,13 @@
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import headrace.spark
 
-PARTITIONS = 2
+EXECUTORS = 2
 
 
 def main(master: str, bootstrap: str, topic: str, copy: str, directory: Path) -> dict[str, Any]:
@@ -19,8 +20,8 @@ def main(master: str, bootstrap: str, topic: str, copy: str, directory: Path) ->
     try:
         context: Any = spark.sparkContext
         waits: Any = context._jsc.sc()
-        while waits.getExecutorMemoryStatus().size() < 1 + PARTITIONS:
-            pass
+        while waits.getExecutorMemoryStatus().size() < 1 + EXECUTORS:
+            time.sleep(0.5)
         # Of each task, the daemon that forked its worker: an executor has one.
         daemons = context.parallelize(range(16), 16).map(lambda _: os.getppid()).collect()
         reader = spark.read.format("headrace").option("kafka.bootstrap.servers", bootstrap)

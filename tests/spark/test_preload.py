@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from pyspark.serializers import read_int
 
 from headrace.spark.preload import WORKERS
 from headrace.spark.python import worker_python
@@ -28,7 +27,7 @@ def daemon(worker: str, **environment: str) -> Iterator[int]:
     )  # fmt: skip
     try:
         assert process.stdout is not None
-        assert read_int(process.stdout) > 0  # the port
+        assert int.from_bytes(process.stdout.read(4), "big") > 0  # the port
         yield process.pid
     finally:
         process.communicate(timeout=60)  # the end of its input ends it

@@ -12,6 +12,8 @@ from bench.checkouts import HERE, Checkout, NotThereError
 from bench.cluster_sections import cluster_sections
 from bench.report import Figure, Goal, between_versions, print_table
 from bench.sections import Section, all_sections, within
+from bench.spark_table import OF_PARQUET, OVER_EMPTY
+from bench.spark_table import all_sections as spark_sections
 from bench.subjects import KAFKA, OURS, Subject, in_turn
 from bench.table_rows import all_rows
 
@@ -35,6 +37,20 @@ def test_the_time_given_does_not_outlive_the_body() -> None:
     with within(0.05):
         pass
     time.sleep(0.1)
+
+
+def test_rows_of_spark_differ_are_bounded_and_judged() -> None:
+    sections = spark_sections(0.01)
+    assert len({section.title for section in sections}) == len(sections)
+    assert all(0 < section.seconds_max <= 900 for section in sections)
+    scan, sink, batch, batch_async, *_ = sections
+    assert scan.goals["rows/s"].met(3.0)
+    assert not scan.goals["rows/s"].met(2.9)
+    assert not scan.ceilings[OF_PARQUET].met(0.41)
+    assert not sink.goals["exactly once rows/s"].met(0.99)
+    for section in (batch, batch_async):
+        assert not section.goals["p50 ms"].met(1.16)
+        assert not section.ceilings[OVER_EMPTY].met(15.1)
 
 
 def test_all_titles_differ_and_all_have_a_bound() -> None:
