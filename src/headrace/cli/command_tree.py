@@ -36,7 +36,7 @@ app.command(
     "headrace.cli.topic:app",
     name="topic",
     alias="topics",
-    help="Create, list, describe, alter and delete topics.",
+    help="Create, list, describe, alter, trim and delete topics.",
 )
 app.command(
     "headrace.cli.produce:produce",
@@ -54,7 +54,7 @@ app.command(
     "headrace.cli.group:app",
     name="group",
     alias="groups",
-    help="List, describe, seek and delete consumer groups.",
+    help="List, describe, seek, reset and delete consumer groups.",
 )
 app.command(
     "headrace.cli.cluster:app",
@@ -69,6 +69,32 @@ app.command(
     alias="configs",
     help="Show and change settings of topics, brokers, groups and client metrics.\n\nFor example:"
     " headrace config set topic orders retention.ms=3600000; headrace config list",
+)
+app.command(
+    "headrace.cli.share:app",
+    name="share",
+    help="List, describe, reset and delete share groups.\n\nFor example: headrace share describe"
+    " workers",
+)
+app.command(
+    "headrace.cli.txn:app",
+    name="txn",
+    alias="transactions",
+    help="List and describe transactions, abort those that hang.\n\nFor example: headrace txn list"
+    " --state Ongoing",
+)
+app.command(
+    "headrace.cli.txn:producers",
+    help="Show who writes to partitions with sequence numbers, and open transactions there.\n\nOnly"
+    " idempotent and transactional producers: others leave nothing behind. For example: headrace"
+    " producers orders:0,1",
+)
+app.command(
+    "headrace.cli.quota:app",
+    name="quota",
+    alias="quotas",
+    help="List, set and delete quotas of users, clients and addresses.\n\nFor example: headrace"
+    " quota set producer_byte_rate=1048576 --user alice",
 )
 app.command(
     "headrace.cli.trace:trace",

@@ -59,18 +59,26 @@ class UsageError(CommandError):
         super().__init__(text, EXIT_USAGE)
 
 
+_NOUNS = {"share": "share group", "txn": "transactional id"}
+"""What the commands of some kinds are about, in words."""
+
+
 def not_found(kind: str, name: str, known: "list[str]") -> CommandError:
-    """Return an error for a topic or group nobody has, with the names most like it."""
+    """Return an error for a topic or group nobody has, with the names most like it.
+
+    `kind`: the command whose `list` has them.
+    """
     from difflib import get_close_matches  # not where no name was wrong
 
+    noun = _NOUNS.get(kind, kind)
     near = get_close_matches(name, known, n=3, cutoff=0.6)
     if near:
         advice = f"did you mean {' or '.join(near)}?"
     elif known:
         advice = f"see: headrace {kind} list"
     else:
-        advice = f"there is no {kind} at all"
-    return CommandError(f"there is no {kind} {name}; {advice}", EXIT_NOT_FOUND)
+        advice = f"there is no {noun} at all"
+    return CommandError(f"there is no {noun} {name}; {advice}", EXIT_NOT_FOUND)
 
 
 def line_of(error: HeadraceError) -> tuple[str, int]:

@@ -32,7 +32,7 @@ def matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
 
 
 def some_matching(patterns: Sequence[str], names: Iterable[str]) -> tuple[str, ...]:
-    """As `matching`; CommandError where none matches."""
+    """Return the names that match; CommandError where none does."""
     found = matching(patterns, names)
     if not found:
         raise CommandError(

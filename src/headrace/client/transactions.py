@@ -14,13 +14,13 @@ from headrace.client.client import Client
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.wire.kafka.api import ApiKey
-from headrace.wire.kafka.reader import reader_of
+from headrace.wire.kafka.reader import CompactReader
 
 _TRANSACTION = 1
 """The kind of coordinator."""
 _TWO_PHASE_SINCE = 6
-_STATE_BYTES_MIN, _TOPIC_BYTES_MIN = 28, 3
-"""Of DescribeTransactions' answer, with empty texts."""
+_STATE_BYTES_MIN = 28
+"""One transaction in the answer to DescribeTransactions."""
 NO_TIMEOUT_MS = (1 << 31) - 1
 """A transaction's timeout where it has none (KIP-939)."""
 GONE = frozenset(
@@ -50,6 +50,18 @@ class OpenTransaction(NamedTuple):
     state: str
     timeout_ms: int
     started_ms: int
+    """-1 where none is open."""
+    partitions: Collection[TopicPartition] = ()
+
+
+class ListedTransaction(NamedTuple):
+    """A transactional id as its coordinator lists it."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    coordinator: int
+    """The broker that said so."""
 
 
 async def take_id(
@@ -145,60 +157,81 @@ async def describe(client: Client, ids: Iterable[str]) -> dict[str, OpenTransact
 
 
 class _DescribeCall(ColdCall[dict[str, OpenTransaction]]):
-    """DescribeTransactions, its answer read here.
+    """DescribeTransactions v0; its answer is read here: kio takes no start of -1 (no transaction).
 
-    kio reads no time before 1970, and an id without a transaction is answered with a start of -1.
+    Ids that are not known are left out. ApiError for what is wrong with one.
     """
 
     def __init__(self, names: tuple[str, ...]) -> None:
-        super().__init__(
-            ApiKey.DESCRIBE_TRANSACTIONS,
-            lambda maker: maker.request(transactional_ids=names),
-            lambda _: {},
-            versions=(0, 0),
-        )
+        def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
+            return maker.request(transactional_ids=names)
+
+        super().__init__(ApiKey.DESCRIBE_TRANSACTIONS, build, lambda _: {}, versions=(0, 0))
 
     def decode(self, version: int, body: memoryview) -> dict[str, OpenTransaction]:
-        reader = reader_of(True)(body)
-        reader.int32()  # how long the broker waited with the answer
-        found: dict[str, OpenTransaction] = {}
+        """Decode the response; `Malformed` where it is none."""
+        reader = CompactReader(body)
+        reader.int32()  # how long the client was throttled
+        found = {}
         for _ in range(reader.count(_STATE_BYTES_MIN)):
-            code, name, state = error_code(reader.int16()), reader.string(), reader.string()
-            timeout_ms, started_ms = reader.int32(), reader.int64()
-            writer = Writer(name, reader.int64(), reader.int16())
-            for _ in range(reader.count(_TOPIC_BYTES_MIN)):
-                reader.skip_string()
-                reader.int32s()
-                reader.skip_tags()
-            reader.skip_tags()
-            if code is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            code, transaction = _read_state(reader)
+            if error_code(code) is not ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 check(code)
-                found[name] = OpenTransaction(writer, state, timeout_ms, started_ms)
+                found[transaction.writer.transactional_id] = transaction
         reader.skip_tags()
         return found
 
 
-async def open_ids(client: Client, prefix: str) -> list[str]:
-    """Return the transactional ids that begin so and have an open transaction, on all brokers."""
+def _read_state(reader: CompactReader) -> tuple[int, OpenTransaction]:
+    code, transactional_id, state = reader.int16(), reader.string(), reader.string()
+    timeout_ms, started_ms = reader.int32(), reader.int64()
+    writer = Writer(transactional_id, reader.int64(), reader.int16())
+    partitions: list[TopicPartition] = []
+    for _ in range(reader.count(3)):
+        topic = reader.string()
+        partitions += [TopicPartition(topic, reader.int32()) for _ in range(reader.count(4))]
+        reader.skip_tags()
+    reader.skip_tags()
+    return code, OpenTransaction(writer, state, timeout_ms, started_ms, partitions)
+
+
+async def list_transactions(
+    client: Client, states: Collection[str] = ()
+) -> list[ListedTransaction]:
+    """Return the transactional ids of all brokers, by name; with `states` those in one of them."""
 
     def build(maker: Maker) -> Any:  # noqa: ANN401 - kio's entity
-        return maker.request(state_filters=("Ongoing",), producer_id_filters=())
+        return maker.request(state_filters=tuple(states), producer_id_filters=())
 
-    def parse(response: Any) -> list[str]:  # noqa: ANN401 - kio's entity
-        check(response.error_code)
-        names = (str(state.transactional_id) for state in response.transaction_states)
-        return [name for name in names if name.startswith(prefix)]
-
-    call = ColdCall(ApiKey.LIST_TRANSACTIONS, build, parse, versions=(0, 0))
-
-    async def attempt() -> list[str]:
+    async def attempt() -> list[ListedTransaction]:
         known = await client.metadata([])
-        names: list[str] = []
+        found: list[ListedTransaction] = []
         for broker in sorted(known.brokers):
-            names += await client.ask(await client.broker(broker), call)
-        return names
+
+            def parse(response: Any, broker: int = broker) -> list[ListedTransaction]:  # noqa: ANN401
+                check(response.error_code)
+                return [
+                    ListedTransaction(
+                        str(state.transactional_id),
+                        str(state.transaction_state),
+                        int(state.producer_id),
+                        broker,
+                    )
+                    for state in response.transaction_states
+                ]
+
+            call = ColdCall(ApiKey.LIST_TRANSACTIONS, build, parse, versions=(0, 0))
+            found += await client.ask(await client.broker(broker), call)
+        return sorted(found)
 
     return await client.retrying(attempt)
+
+
+async def open_ids(client: Client, prefix: str) -> list[str]:
+    """Return the transactional ids that begin so and have an open transaction, on all brokers."""
+    listed = await list_transactions(client, ("Ongoing",))
+    names = (transaction.transactional_id for transaction in listed)
+    return [name for name in names if name.startswith(prefix)]
 
 
 async def offers_two_phases(client: Client) -> bool:

@@ -1,0 +1,56 @@
+"""docs/cli.md: it names every verb that is there, and none that is not."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headrace.cli.command_tree import app
+
+TEXT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+NAMED = re.compile(r"`headrace ([a-z][a-z -]*)")
+
+
+def verbs(of: Any = app, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of all verbs that are there."""
+    for name in of:
+        if name.startswith("-"):
+            continue
+        found = of[name]
+        words = (*before, found.name[0])
+        if found.default_command is None:
+            yield from verbs(found, words)
+        else:
+            yield words
+
+
+VERBS = set(verbs())
+ROOMS = {words[0] for words in VERBS if len(words) == 2}
+
+
+def named() -> set[tuple[str, ...]]:
+    """The verbs and rooms (`headrace topic`) that the text names, without the flags behind them."""
+    found = set()
+    for match in NAMED.finditer(TEXT):
+        words = match[1].split()
+        found.add(tuple(words[:2]) if words[0] in ROOMS else (words[0],))
+    return found
+
+
+def test_every_verb_that_is_there_is_named() -> None:
+    assert VERBS - named() == set()
+
+
+def test_every_verb_that_is_named_is_there() -> None:
+    rooms_alone = {(room,) for room in ROOMS}
+    assert named() - VERBS - rooms_alone == set()
+
+
+def test_every_row_of_the_tables_says_what_is_ours_or_that_it_is_not_there() -> None:
+    rows = [line.split("|")[1:-1] for line in TEXT.splitlines() if line.startswith("| `")]
+    assert len(rows) > 40
+    for theirs, ours, differs in rows:
+        if ours.strip() == "-":
+            assert re.match("not (there|in this table)", differs.strip()), theirs
+        else:
+            assert ours.strip().startswith(("`headrace ", "`-X")), theirs
