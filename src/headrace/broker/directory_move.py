@@ -10,7 +10,6 @@ from headrace.broker.replication_throttles import ReplicationThrottles
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.new_log import NewLog
 from headrace.log.follower_append import UnexpectedBatch
-from headrace.log.leader_epochs import LeaderEpochs
 from headrace.log.log import Log, ReadResult
 from headrace.model.errors import HeadraceError, StorageError
 from headrace.model.invariant import InvariantError
@@ -29,6 +28,8 @@ PIECE_BYTES = 1 << 20
 """How much is copied at once: read on a thread, appended in one turn, flushed."""
 LOOK_SECONDS = 0.02
 """How soon a log that takes nothing, as it is cut short, is looked at again."""
+HOLD_SECONDS_MAX = 10.0
+"""How long a log takes nothing for its move at most: a disk that hangs is not to stop another."""
 _EPOCH = LeaderEpoch(0)
 """Of the role of a copy: it follows its original all the time."""
 
@@ -83,7 +84,10 @@ class DirectoryMove:
         """Whether the copy had all of the original when that was read last."""
         self._promoting = False
         """Whether the copy is being put in the original's place, on a thread."""
+        self._busy = False
+        """Whether a piece is being read, or the copy cut: the next step follows that."""
         self._timer: Timer | None = None
+        self._hold_timer: Timer | None = None
 
     # --- from its begin to its end -------------------------------------------------------------
 
@@ -93,11 +97,13 @@ class DirectoryMove:
         self.target.futures.begin(new, self._begun)
 
     def _begun(self, made: Log | BaseException) -> None:
-        if self.ended:
-            self.target.futures.drop(self.key)
-        elif not isinstance(made, Log):
-            self._give_up(made)
+        if not isinstance(made, Log):
+            if not self.ended:
+                self._give_up(made)
+        elif self.ended:
+            self.target.futures.drop(made)
         else:
+            self.target.futures.hold(made)
             copy = self._copy = Partition(made, flusher=self.target.flusher)
             copy.role.follow(self._broker.broker_id, _EPOCH, unclean=True)
             made.listen(self)
@@ -112,17 +118,23 @@ class DirectoryMove:
         if not self.ended:
             _logger.info("%s stays in %s: %s", self.key, self._source.path, why)
             self.stop()
-            if not self._promoting:
+            self._let_go()
+            if not self._promoting:  # else it is rejected as soon as that is over
                 self._clear()
 
     def _clear(self) -> None:
-        self._let_go()
-        self.target.futures.drop(self.key)
+        if self._copy is not None:
+            self.target.futures.drop(self._copy.log)
         self._over(self)
 
     def stop(self) -> None:
         """Do nothing any more; the copy stays for the next start."""
         self.ended = True
+        self._cancel_timer()
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -164,13 +176,14 @@ class DirectoryMove:
     # --- copying -------------------------------------------------------------------------------
 
     def _soon(self, seconds: float = 0.0) -> None:
+        self._cancel_timer()
         self._timer = self._broker.clock.call_later(seconds, self._step)
 
     def _step(self) -> None:
         """Do what is next: align, copy a piece, or take the original's place."""
-        self._timer = None
+        self._cancel_timer()
         copy = self._copy
-        if self.ended or copy is None:
+        if self.ended or self._busy or self._promoting or copy is None:
             return
         original = self._original
         if not self._stands:
@@ -200,7 +213,8 @@ class DirectoryMove:
             return
         end = original.end_offset
         offset = max(copy.log.end_offset, original.start_offset)
-        size = max(throttle.bytes_max(PIECE_BYTES), 1)
+        size = PIECE_BYTES if self._holding else max(throttle.bytes_max(PIECE_BYTES), 1)
+        self._busy = True
         self._source.disk.run(
             partial(original.read_from_disk, offset, size, below=end),
             partial(self._came, copy, end),
@@ -208,6 +222,7 @@ class DirectoryMove:
 
     def _came(self, copy: Partition, end: Offset, read: ReadResult | BaseException) -> None:
         """Append a piece that was read of the original, which ended at `end` then."""
+        self._busy = False
         if self.ended or copy.log.closed or self._original.truncations != self._truncations:
             self._step()
             return
@@ -230,6 +245,8 @@ class DirectoryMove:
             self._append(copy, data)
             if not data and copy.log.end_offset < end:
                 self._end_behind_gap(copy.log, end)
+        except OSError as error:
+            self._give_up(self.target.context.fail(error, copy.log.directory))
         except (UnexpectedBatch, CorruptBatch, StorageError) as error:
             self._give_up(error)
         else:
@@ -258,7 +275,8 @@ class DirectoryMove:
     def log_flushed(self, upto: Offset) -> None:
         """Do as `LogListener` says: what was copied is flushed."""
         copy = self._copy
-        if copy is not None and not self.ended and upto >= copy.log.end_offset and not self._timer:
+        waits = not (self.ended or self._busy or self._timer)
+        if copy is not None and waits and upto >= copy.log.end_offset:
             self._soon()
 
     def log_readable(self) -> None:
@@ -281,12 +299,15 @@ class DirectoryMove:
         else:
             if epoch < log.epochs.latest:  # the next comparison may cut once more
                 self._truncations = -1
+            self._busy = True
             self.target.truncate_logs([(log, cut)], self._cut, unclean=True)
 
     def _begin_at(self, copy: Partition, start: Offset) -> None:
+        self._busy = True
         self.target.reset_logs([(copy.log, start)], self._cut)
 
     def _cut(self, result: BaseException | None) -> None:
+        self._busy = False
         if self.ended:
             return
         if result is not None:
@@ -299,15 +320,16 @@ class DirectoryMove:
     def _hold(self) -> None:
         """Have the original take nothing, and nothing of it be flushed, until the move is over."""
         self._holding = self._original.cutting = True
+        self._hold_timer = self._broker.clock.call_later(HOLD_SECONDS_MAX, self._held_too_long)
         self._source.flusher.after_current(self._step)
 
+    def _held_too_long(self) -> None:
+        self.call_off(f"{self.target.path} takes too long: move it again when it is less busy")
+
     def _take_place(self, copy: Partition) -> None:
-        original = self._original
         copy.log.unlisten(self)
         self._promoting = True
-        self.target.futures.promote(
-            self.key, original.start_offset, original.high_watermark, self._promoted
-        )
+        self.target.futures.promote(copy.log, self._original, self._promoted)
 
     def _promoted(self, moved: Log | BaseException) -> None:
         self._promoting = False
@@ -321,18 +343,15 @@ class DirectoryMove:
         if self.ended or not self._stands:
             self.target.futures.reject(moved)
             self.stop()
+            self._let_go()
             self._clear()
             return
         if moved.end_offset != original.end_offset:
             self.target.futures.reject(moved)
             self._give_up(HeadraceError(f"{moved!r} is no copy of {original!r}"))
             return
-        try:
-            self._complete(moved)
-        except (StorageError, OSError) as error:
-            self.target.futures.reject(moved)
-            self._give_up(error)
-            return
+        self.stop()
+        self._complete(moved)
         self.target.futures.accept(moved)
         self._holding = False
         self._partition.move_to(moved, self.target.flusher)
@@ -341,21 +360,17 @@ class DirectoryMove:
         self.target.checkpoint()
         self.target.flush_soon(moved)
         _logger.info("%s has moved from %s to %s", self.key, self._source.path, self.target.path)
-        self.stop()
         self._over(self)
 
     def _complete(self, moved: Log) -> None:
-        """Give the copy what its batches do not say: compaction may have taken those that did.
+        """Give the copy what has changed while it took its place, and what its files do not hold.
 
-        Whoever is acknowledged from now on has been so after the original's name went for good.
+        Its first flush makes the original's going durable, too.
         """
         original = self._original
         moved.config = original.config
         moved.producers = original.producers
-        if moved.epochs.entries != original.epochs.entries:
-            moved.epochs = LeaderEpochs(original.epochs.entries)
-            moved.save_epochs()
-        moved.unflushed.add_file(moved.write_snapshot())
+        moved.high_watermark = max(moved.high_watermark, original.high_watermark)
         moved.unflushed.add_directory(moved.directory)
         moved.unflushed.add_directory(self._source.path)
 

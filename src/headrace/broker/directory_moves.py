@@ -30,7 +30,7 @@ class DirectoryMoves:
         self._broker = broker
         self._placement = placement
         self._moves: dict[TopicPartition, DirectoryMove] = {}
-        self._copying: set[TopicPartition] = set()
+        self._copying: set[DirectoryMove] = set()
         self._waiting: deque[DirectoryMove] = deque()
         self._closed = False
         broker.closed.append(self._is_gone)
@@ -97,7 +97,10 @@ class DirectoryMoves:
     def _begin(self, partition: Partition, source: LogDirectory, target: LogDirectory) -> None:
         key = partition.topic_partition
         size = source.sizes()[key]
-        free = self._broker.disk.free_bytes(target.path)
+        try:
+            free = self._broker.disk.free_bytes(target.path)
+        except OSError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{target.path}: {error}") from error
         if size >= free:
             raise ApiError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
@@ -119,13 +122,13 @@ class DirectoryMoves:
         while self._waiting and len(self._copying) < COPIED_AT_ONCE and not self._closed:
             move = self._waiting.popleft()
             if not move.ended:
-                self._copying.add(move.key)
+                self._copying.add(move)
                 move.copy()
 
     def _ended(self, key: TopicPartition, move: DirectoryMove) -> None:
         if self._moves.get(key) is move:
             del self._moves[key]
-        self._copying.discard(key)
+        self._copying.discard(move)
         self._go_on()
 
     def _is_gone(self, partition: Partition) -> None:

@@ -58,7 +58,10 @@ class LogPlacement:
                 if other is directory or other.logs[key].topic_id != log.topic_id:
                     continue
                 before = other.logs[key]
-                ends = [(each.epochs.latest, each.end_offset) for each in (before, log)]
+                ends = [
+                    (each.epochs.latest, each.end_offset, each.start_offset)
+                    for each in (before, log)
+                ]
                 stays, goes = (other, directory) if ends[0] >= ends[1] else (directory, other)
                 held[key] = stays
                 _logger.warning(
@@ -73,8 +76,11 @@ class LogPlacement:
         held = [len(directory.logs) for directory in working]
         shares: list[list[NewLog]] = [[] for _ in working]
         for new in wanted:
-            if working and not self.holds(new.topic_partition):
-                asked_for = self._asked_for.get(new.topic_partition)
+            key = new.topic_partition
+            # A copy that takes the name of a log that is gone may be in the way: `log_for` looks.
+            taken = any(key in directory.futures.promoting for directory in working)
+            if working and not taken and not self.holds(key):
+                asked_for = self._asked_for.get(key)
                 at = working.index(asked_for) if asked_for in working else held.index(min(held))
                 held[at] += 1
                 shares[at].append(new)
@@ -111,17 +117,23 @@ class LogPlacement:
         asked_for = self._asked_for.pop(key, None)
         if prepared:
             directory = prepared[0]
-        elif asked_for is not None and not asked_for.fenced:
+        elif asked_for in self._free_for(key):
             directory = asked_for
         else:
-            directory = self._roomiest()
+            self.check_writable()
+            free = self._free_for(key)
+            if not free:
+                raise StorageError(f"{key}: a copy of its former log is just being removed")
+            directory = min(free, key=lambda directory: len(directory.logs))
         return directory, directory.create_log(key, topic_id, config)
 
-    def _roomiest(self) -> LogDirectory:
-        """Return the working directory with fewest partitions. ApiError: KAFKA_STORAGE_ERROR."""
-        self.check_writable()
-        working = [directory for directory in self._directories if not directory.fenced]
-        return min(working, key=lambda directory: len(directory.logs))
+    def _free_for(self, key: TopicPartition) -> list[LogDirectory]:
+        """Return the working directories in which no copy takes the partition's name."""
+        return [
+            directory
+            for directory in self._directories
+            if not (directory.fenced or key in directory.futures.promoting)
+        ]
 
     def check_writable(self) -> None:
         """Raise ApiError KAFKA_STORAGE_ERROR where no log directory is left to make a log in."""
@@ -143,7 +155,7 @@ class LogPlacement:
         """Delete the partition's log; False where it lies in a failed directory."""
         self._asked_for.pop(key, None)
         for directory in self._directories:
-            directory.futures.drop(key)
+            directory.futures.forget(key)
         return all(
             _delete(directory, key)
             for directory in self._directories

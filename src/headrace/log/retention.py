@@ -127,10 +127,16 @@ def _keep_producers(log: Log, gone: Collection[Segment], start: Offset) -> None:
 
 
 def remove_files(log: Log, segments: list[Segment]) -> None:
-    """Unlink the files of segments renamed away."""
+    """Unlink the files of segments renamed away.
+
+    Those of a log that was deleted, or has moved, go with its directory, which has another name:
+    in its place there may be another log.
+    """
     disk = log.context.disk
     for segment in segments:
         segment.close()
+        if log.closed:
+            continue
         for suffix in file_names.SEGMENT_SUFFIXES:
             path = segment.path(suffix)
             try:

@@ -386,6 +386,8 @@ class LogCleaner:
 
 def _remove(log: "Log", gone: "list[Segment]", kept: int) -> None:
     remove_files(log, gone)
+    if log.closed:
+        return
     try:
         remove_snapshots(
             log, [segment.base_offset for segment in gone if segment.base_offset != kept]

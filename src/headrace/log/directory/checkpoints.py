@@ -100,6 +100,11 @@ class Checkpoints:
         for entries in self._known.values():
             entries.pop(partition, None)
 
+    def note(self, partition: TopicPartition, flushed: Offset, start: Offset, mark: Offset) -> None:
+        """Have the next checkpoints say so of a log that is about to come here."""
+        for name, offset in zip(_NAMES, (flushed, start, mark), strict=True):
+            self._known[name][partition] = offset
+
     def listed(self) -> set[TopicPartition]:
         """Return the partitions of which something is known that is not loaded."""
         return {at for entries in self._known.values() for at in entries}

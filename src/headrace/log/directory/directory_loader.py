@@ -125,7 +125,8 @@ class DirectoryLoader:
         for partition in gone:
             known = self._known(partition)
             end = max(known.recovery_point, known.high_watermark)
-            if end > 0 and file_names.deletion_stem(partition) not in stems:
+            moving = partition in self._parts.futures_left  # a copy was to take that name
+            if end > 0 and not moving and file_names.deletion_stem(partition) not in stems:
                 self._parts.missing[partition] = end
         gone = [partition for partition in gone if partition not in self._parts.missing]
         for partition in gone:

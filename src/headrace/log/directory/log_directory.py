@@ -101,7 +101,7 @@ class LogDirectory:
         leaving = LeavingLogs(parts, self.checkpoint, self.remove_later)
         self.delete_log = leaving.delete_log
         self.set_aside = leaving.set_aside
-        self.futures = FutureLogs(parts, self.remove_later)
+        self.futures = FutureLogs(parts, self.checkpoint, self.remove_later)
         """Logs that are moving here from other directories of the broker."""
         self._listeners: tuple[LogDirectoryListener, ...] = ()
         self._failure_listeners: tuple[Callable[[OSError], None], ...] = ()
@@ -301,6 +301,7 @@ class LogDirectory:
         """Begin no periodic duty any more; what runs is over when `writing` is False."""
         self._housekeeping.stop()
         self.scrub.stop()
+        self.futures.end()
 
     @property
     def writing(self) -> bool:
@@ -308,7 +309,8 @@ class LogDirectory:
 
         `close` writes the same ones: whoever closes cleanly waits until it is False.
         """
-        return bool(self.checkpoints.writing or self.at_rest.writing or self._truncations.running)
+        running = self._truncations.running or self.futures.running
+        return bool(self.checkpoints.writing or self.at_rest.writing or running)
 
     def apply_retention(self) -> None:
         """Apply retention to every log, now."""
