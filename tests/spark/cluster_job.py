@@ -47,4 +47,6 @@ def main(master: str, bootstrap: str, topic: str, copy: str, directory: Path) ->
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(*sys.argv[1:5], directory=Path(sys.argv[5]))))
+    given_master, given_bootstrap, given_topic, given_copy, given_directory = sys.argv[1:]
+    counted = main(given_master, given_bootstrap, given_topic, given_copy, Path(given_directory))
+    print(json.dumps(counted))

@@ -219,10 +219,11 @@ def test_a_disk_that_deletes_no_file_fences_its_directory(monkeypatch: pytest.Mo
     world = filled(LogConfig(retention_ms=DAY_MS), [3 * DAY_MS, 2 * DAY_MS, 0])
     assert apply_retention(world.log(), NOW_MS) == 2
     world.settle()
-    assert not world.directory.fenced
+    directory = world.directory
+    assert not directory.fenced
     monkeypatch.setattr(SimDisk, "remove", no_disk)
     world.clock.advance(61)
     world.settle()
-    assert world.directory.fenced
+    assert world.directory.fenced, "its files cannot be deleted"
     monkeypatch.undo()
     world.close()
