@@ -94,5 +94,5 @@ def _whose(notice: bytes) -> BrokerId | None:
     """Return whose directory failed; None: it says nothing known."""
     try:
         return BrokerId(int(json.loads(notice)["broker"]))
-    except (ValueError, KeyError, TypeError):
+    except znodes.NONSENSE:
         return None

@@ -174,7 +174,7 @@ def decode_migrant(value: bytes) -> Migrant:
     try:
         payload = json.loads(value)
         return Migrant(str(payload["cluster_id"]), BrokerId(int(payload["broker"])))
-    except (ValueError, KeyError, TypeError) as error:
+    except znodes.NONSENSE as error:
         raise BadPayload(f"{znodes.MIGRATION}: {error!r} in {value[:200]!r}") from error
 
 

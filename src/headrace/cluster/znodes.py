@@ -43,6 +43,8 @@ NO_FEATURES = b'{"features":{},"version":2,"status":1}'
 """What `/feature` holds: feature versions may be finalized, and none are."""
 CLUSTER_DEFAULT = "<default>"
 """Name of the node that holds what all brokers share (entity name empty in the protocol)."""
+NONSENSE = (ValueError, OverflowError, KeyError, TypeError, AttributeError, IndexError)
+"""What a payload raises that is no JSON, or not of the form its node has; 1e999 overflows."""
 
 ROOTS = (
     "/consumers",
@@ -183,7 +185,7 @@ def decode_topic(path: str, value: bytes) -> TopicNode:
             _replicas(payload.get("adding_replicas", {})),
             _replicas(payload.get("removing_replicas", {})),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except NONSENSE as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 
 
@@ -219,7 +221,7 @@ def decode_state(path: str, value: bytes) -> PartitionState:
             controller_epoch=int(payload.get("controller_epoch", 0)),
             recovering=payload.get("leader_recovery_state", 0) == 1,
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except NONSENSE as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 
 
@@ -234,7 +236,7 @@ def decode_config(path: str, value: bytes) -> dict[str, str]:
         return {}
     try:
         return {str(name): str(setting) for name, setting in json.loads(value)["config"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except NONSENSE as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 
 
@@ -253,7 +255,7 @@ def decode_config_change(value: bytes) -> str | None:
         if payload["version"] == 1:
             return f"{payload['entity_type']}/{payload['entity_name']}"
         return str(payload["entity_path"])
-    except (ValueError, KeyError, TypeError):
+    except NONSENSE:
         return None
 
 
@@ -269,7 +271,7 @@ def decode_partitions(path: str, value: bytes) -> dict[TopicPartition, tuple[Bro
             )
             for found in json.loads(value)["partitions"]
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except NONSENSE as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 
 
@@ -304,7 +306,7 @@ def decode_registration(broker: BrokerId, path: str, value: bytes, epoch: int) -
         protocols = payload.get("listener_security_protocol_map", {})
         endpoints = tuple(_parse_endpoint(text, protocols) for text in payload["endpoints"])
         return BrokerInfo(broker, endpoints, payload.get("rack"), epoch)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except NONSENSE as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 
 
@@ -312,7 +314,7 @@ def decode_doubts(path: str, value: bytes) -> dict[TopicPartition, doubts.Doubt]
     """Decode which replicas a live broker says may lack what was committed; BadPayload."""
     try:
         return doubts.decode(json.loads(value).get("doubtful_replicas", {}))
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+    except NONSENSE as error:
         raise BadPayload(f"{path}: {error!r} in {value[:200]!r}") from error
 
 
@@ -332,7 +334,7 @@ def decode_controller(value: bytes) -> BrokerId:
     """Decode who the controller is; BadPayload."""
     try:
         return BrokerId(int(json.loads(value)["brokerid"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except NONSENSE as error:
         raise BadPayload(f"{CONTROLLER}: {error!r} in {value[:200]!r}") from error
 
 
@@ -345,7 +347,7 @@ def decode_cluster_id(value: bytes) -> str:
     """Decode the cluster's id; BadPayload."""
     try:
         return str(json.loads(value)["id"])
-    except (ValueError, KeyError, TypeError) as error:
+    except NONSENSE as error:
         raise BadPayload(f"{CLUSTER_ID}: {error!r} in {value[:200]!r}") from error
 
 
@@ -370,7 +372,7 @@ def decode_producer_ids(value: bytes) -> ProducerIdBlock:
             int(payload["block_start"]),
             int(payload["block_end"]),
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except NONSENSE as error:
         raise BadPayload(f"{PRODUCER_ID_BLOCK}: {error!r} in {value[:200]!r}") from error
 
 

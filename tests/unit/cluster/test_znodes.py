@@ -102,6 +102,14 @@ def test_a_payload_that_is_none_is_named_with_its_path(value: bytes) -> None:
         znodes.decode_state("/state", value)
 
 
+def test_a_number_beyond_all_bounds_makes_no_sense_and_is_named_with_its_path() -> None:
+    state = b'{"leader":1e999,"leader_epoch":1,"isr":[1],"controller_epoch":1,"version":1}'
+    with pytest.raises(BadPayload, match="/state"):
+        znodes.decode_state("/state", state)
+    with pytest.raises(BadPayload, match=znodes.CONTROLLER):
+        znodes.decode_controller(b'{"version":2,"brokerid":1e999,"timestamp":"1"}')
+
+
 def test_names_of_users_are_quoted_as_kafka_quotes_them() -> None:
     assert znodes.quote_entity("CN=a b,O=ü/x") == "CN%3Da%20b%2CO%3D%C3%BC%2Fx"
     assert znodes.unquote_entity(znodes.quote_entity("CN=a b,O=ü/x")) == "CN=a b,O=ü/x"
