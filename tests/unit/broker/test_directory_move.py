@@ -1,5 +1,6 @@
 """Moves between log directories, step by step: what may come between, and what still holds."""
 
+import logging
 from dataclasses import replace
 from random import Random
 
@@ -129,6 +130,7 @@ def test_of_two_copies_that_are_made_the_one_that_is_wanted_stays() -> None:
 def test_a_log_is_not_held_for_long_where_the_other_disk_hangs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level(logging.INFO, "headrace")
     here = filled()
     source, target, original = here.source, here.move(), here.log
     here.step_until(lambda: original.cutting and not target.futures.logs)

@@ -11,6 +11,7 @@ from headrace.cli import follow
 from headrace.cli.broker_options import BrokerOptions
 from headrace.cli.failure import EXIT_FAILED, CommandError
 from headrace.cli.follow import Shipper, ship
+from headrace.cli.output import speak_json
 from headrace.cli.record_sending import Records
 from headrace.cli.tail import Mark
 from headrace.client.transport import ConnectionLost
@@ -45,6 +46,7 @@ class Place:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
+    speak_json(False)  # as each command begins
     with BrokerThread() as broker:
         yield Place(tmp_path, broker)
 
