@@ -108,26 +108,29 @@ async def _describe_consumer(client: Client, group: str) -> DescribedGroup | Non
         if error_code(found.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
             return None
         check(found.error_code, found.error_message)
-        members = [
-            GroupMember(
-                member.member_id,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                [
-                    TopicPartition(str(topic.topic_name), int(number))
-                    for topic in member.assignment.topic_partitions
-                    for number in topic.partitions
-                ],
-            )
-            for member in found.members
-        ]
-        return DescribedGroup(
-            group, found.group_state, "consumer", found.assignor_name, sorted(members)
-        )
+        return described("consumer", group, found)
 
     call = ColdCall(ApiKey.CONSUMER_GROUP_DESCRIBE, build, parse)
     return await client.ask_coordinator(group, call)
+
+
+def described(kind: str, group: str, found: Any) -> DescribedGroup:  # noqa: ANN401 - kio's entity
+    """Return what ConsumerGroupDescribe or ShareGroupDescribe, `kind`, tells of one group."""
+    members = [
+        GroupMember(
+            member.member_id,
+            getattr(member, "instance_id", None),  # share groups know none
+            member.client_id,
+            member.client_host,
+            [
+                TopicPartition(str(topic.topic_name), int(number))
+                for topic in member.assignment.topic_partitions
+                for number in topic.partitions
+            ],
+        )
+        for member in found.members
+    ]
+    return DescribedGroup(group, found.group_state, kind, found.assignor_name, sorted(members))
 
 
 async def _describe_classic(client: Client, group: str) -> DescribedGroup:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from headrace.client.calls import ColdCall, Maker, check, error_code
 from headrace.client.client import Client
-from headrace.client.groups import DescribedGroup, GroupMember
+from headrace.client.groups import DescribedGroup, described
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import TopicPartition
 from headrace.wire.kafka.api import ApiKey
@@ -30,23 +30,7 @@ async def describe_share_group(client: Client, group: str) -> DescribedGroup | N
         if error_code(found.error_code) is ErrorCode.GROUP_ID_NOT_FOUND:
             return None
         check(found.error_code, found.error_message)
-        members = [
-            GroupMember(
-                member.member_id,
-                None,
-                member.client_id,
-                member.client_host,
-                [
-                    TopicPartition(str(topic.topic_name), int(number))
-                    for topic in member.assignment.topic_partitions
-                    for number in topic.partitions
-                ],
-            )
-            for member in found.members
-        ]
-        return DescribedGroup(
-            group, found.group_state, "share", found.assignor_name, sorted(members)
-        )
+        return described("share", group, found)
 
     return await client.ask_coordinator(group, ColdCall(ApiKey.SHARE_GROUP_DESCRIBE, build, parse))
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, asker, sayer
+from tests.support.cli_kit import Asked, Says
 
 
 @pytest.fixture
@@ -13,16 +13,6 @@ def broker() -> Iterator[BrokerThread]:
     with BrokerThread({"log.segment.bytes": "1048576"}) as started:
         started.create_topics("orders", "plain")
         yield started
-
-
-@pytest.fixture
-def says(broker: BrokerThread, capsys: pytest.CaptureFixture[str]) -> Says:
-    return sayer(broker.bootstrap, capsys)
-
-
-@pytest.fixture
-def asked(says: Says) -> Asked:
-    return asker(says)
 
 
 @pytest.mark.parametrize(("type_", "name", "key", "value", "source"), [

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, asker, sayer, send
+from tests.support.cli_kit import Asked, Says, send
 from tests.support.share import ShareMember
 
 
@@ -15,16 +15,6 @@ def broker() -> Iterator[BrokerThread]:
         started.create_topics("orders", partitions=2)
         send(started.bootstrap, "orders", 10)
         yield started
-
-
-@pytest.fixture
-def says(broker: BrokerThread, capsys: pytest.CaptureFixture[str]) -> Says:
-    return sayer(broker.bootstrap, capsys)
-
-
-@pytest.fixture
-def asked(says: Says) -> Asked:
-    return asker(says)
 
 
 def test_a_share_group_is_listed_described_reset_and_deleted(

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.cli import confirmation
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, asker, sayer, send
+from tests.support.cli_kit import Asked, Says, send
 
 
 @pytest.fixture
@@ -19,16 +19,6 @@ def broker() -> Iterator[BrokerThread]:
         send(started.bootstrap, "orders", 3, partition=1, time=5000)
         send(started.bootstrap, "compacted", 3)
         yield started
-
-
-@pytest.fixture
-def says(broker: BrokerThread, capsys: pytest.CaptureFixture[str]) -> Says:
-    return sayer(broker.bootstrap, capsys)
-
-
-@pytest.fixture
-def asked(says: Says) -> Asked:
-    return asker(says)
 
 
 def test_offsets_are_start_end_and_the_first_at_a_time(asked: Asked, says: Says) -> None:

@@ -9,7 +9,7 @@ from headrace.client.producer_states import describe_producers
 from headrace.client.sync import connect, run
 from headrace.model.nouns import TopicPartition
 from headrace.testing import BrokerThread
-from tests.support.cli_kit import Asked, Says, asker, sayer, send
+from tests.support.cli_kit import Asked, Says, send
 
 ID = "payments-1"
 
@@ -19,16 +19,6 @@ def broker() -> Iterator[BrokerThread]:
     with BrokerThread() as started:
         started.create_topics("orders", partitions=2)
         yield started
-
-
-@pytest.fixture
-def says(broker: BrokerThread, capsys: pytest.CaptureFixture[str]) -> Says:
-    return sayer(broker.bootstrap, capsys)
-
-
-@pytest.fixture
-def asked(says: Says) -> Asked:
-    return asker(says)
 
 
 @pytest.fixture

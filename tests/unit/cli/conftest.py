@@ -1,0 +1,18 @@
+"""Asking a command of the broker that a file's own fixture `broker` has."""
+
+import pytest
+
+from headrace.testing import BrokerThread
+from tests.support.cli_kit import Asked, Says, asker, sayer
+
+
+@pytest.fixture
+def says(broker: BrokerThread, capsys: pytest.CaptureFixture[str]) -> Says:
+    """A function from a command's words to its exit code, answer and remarks."""
+    return sayer(broker.bootstrap, capsys)
+
+
+@pytest.fixture
+def asked(says: Says) -> Asked:
+    """A function from a command's words to its exit code and its JSON, held to the schema."""
+    return asker(says)
