@@ -4,6 +4,11 @@ The names are those of Kafka's consumer configuration; an option that a running 
 and that changes nothing about what it reads is taken and said to do nothing.
 """
 
+from collections.abc import Callable
+
+from headrace.client.transport import parse_bootstrap
+from headrace.spark.errors import OptionError
+
 USED = (
     "bootstrap.servers", "group.id", "client.id", "isolation.level", "fetch.max.bytes",
     "max.partition.fetch.bytes", "fetch.min.bytes", "fetch.max.wait.ms", "request.timeout.ms",
@@ -48,3 +53,24 @@ OTHERS = {
     ),
 }
 """Names that other formats or the sink know, in lower case, and what to do instead."""
+
+
+def bootstrap_servers(text_of: Callable[[str], str | None], asking: str) -> str:
+    """Return the addresses of the brokers, checked; OptionError, also for TLS and SASL.
+
+    `text_of`: what was given for a name, None where nothing was; `asking`: "source" or "sink".
+    """
+    text = text_of("kafka.bootstrap.servers") or text_of("bootstrap.servers")
+    if not text:
+        raise OptionError("kafka.bootstrap.servers: missing; for example 127.0.0.1:9092")
+    try:
+        parse_bootstrap(text)
+    except ValueError as error:
+        raise OptionError(f"kafka.bootstrap.servers: {error}") from None
+    protocol = text_of("kafka.security.protocol")
+    if protocol is not None and protocol.upper() != "PLAINTEXT":
+        raise OptionError(
+            f"kafka.security.protocol: {protocol} is not spoken by this {asking} yet, only"
+            " PLAINTEXT"
+        )
+    return text

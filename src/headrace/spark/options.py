@@ -13,10 +13,16 @@ from enum import Enum
 
 from headrace.arrow.columns import COLUMNS, HEADERS
 from headrace.client.offsets import EARLIEST, LATEST
-from headrace.client.transport import parse_bootstrap
 from headrace.spark.errors import OptionError
 from headrace.spark.given_options import GivenOptions, perhaps
-from headrace.spark.kafka_options import FORBIDDEN, IGNORED, OTHERS, REFUSED, USED
+from headrace.spark.kafka_options import (
+    FORBIDDEN,
+    IGNORED,
+    OTHERS,
+    REFUSED,
+    USED,
+    bootstrap_servers,
+)
 from headrace.spark.plan import Splitting
 
 Partitions = dict[str, dict[int, int]]
@@ -134,7 +140,7 @@ def parse_options(options: Mapping[str, str], *, streaming: bool) -> Options:
         if value is not None and not value.strip():
             raise OptionError(f"{name}: an empty name is none")
     return Options(
-        bootstrap=_bootstrap(given),
+        bootstrap=bootstrap_servers(given.text, "source"),
         subscription=_subscription(given),
         starting=starting,
         ending=ending,
@@ -179,22 +185,6 @@ def _check_names(given: GivenOptions) -> list[str]:
             raise OptionError(f"{spelled}: Kafka has no such consumer setting{perhaps(key, USED)}")
         ignored.append(spelled)
     return ignored
-
-
-def _bootstrap(given: GivenOptions) -> str:
-    text = given.text("kafka.bootstrap.servers") or given.text("bootstrap.servers")
-    if not text:
-        raise OptionError("kafka.bootstrap.servers: missing; for example 127.0.0.1:9092")
-    try:
-        parse_bootstrap(text)
-    except ValueError as error:
-        raise OptionError(f"kafka.bootstrap.servers: {error}") from None
-    protocol = given.text("kafka.security.protocol")
-    if protocol is not None and protocol.upper() != "PLAINTEXT":
-        raise OptionError(
-            f"kafka.security.protocol: {protocol} is not spoken by this source yet, only PLAINTEXT"
-        )
-    return text
 
 
 def _subscription(given: GivenOptions) -> Subscription:

@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.client.transport import parse_bootstrap
 from headrace.record.compression import Codec
 from headrace.spark.errors import OptionError
+from headrace.spark.kafka_options import bootstrap_servers
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 TRANSACTION_TIMEOUT_MS = 900_000
@@ -97,7 +97,7 @@ def parse_sink_options(options: Mapping[str, str], *, streaming: bool) -> SinkOp
             raise OptionError(f"{name}: {value!r} has other signs than letters, digits, _ and -")
     two_phase = _choice(given, "twoPhaseCommit", "auto", ("auto", "true", "false"))
     return SinkOptions(
-        bootstrap=_bootstrap(given),
+        bootstrap=bootstrap_servers(given.get, "sink"),
         topic=given.get("topic") or None,
         exactly_once=exactly_once,
         pipeline=pipeline,
@@ -177,22 +177,6 @@ def _version(given: Mapping[str, str], *, streaming: bool) -> tuple[str | None, 
     if not text.isascii() or not text.isdigit():
         raise OptionError(f"txnVersion: {text!r} is not a whole number from 0 on")
     return application, int(text)
-
-
-def _bootstrap(given: Mapping[str, str]) -> str:
-    text = given.get("kafka.bootstrap.servers") or given.get("bootstrap.servers")
-    if not text:
-        raise OptionError("kafka.bootstrap.servers: missing; for example 127.0.0.1:9092")
-    try:
-        parse_bootstrap(text)
-    except ValueError as error:
-        raise OptionError(f"kafka.bootstrap.servers: {error}") from None
-    protocol = given.get("kafka.security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise OptionError(
-            f"kafka.security.protocol: {protocol} is not spoken by this sink yet, only PLAINTEXT"
-        )
-    return text
 
 
 def _codec(given: Mapping[str, str]) -> Codec:
