@@ -2,7 +2,8 @@
 
 `python -m tests.chaos.copier BOOTSTRAP NAME NOTES`: takes records from the source topic, copies
 each to one of two topics, and commits its group's offsets with the copies; every tenth transaction
-it gives up on purpose. Notes are written before and after each end. Ends with status 0 at SIGTERM.
+it gives up on purpose. Notes are written before and after each end. Ends with status 0 at SIGTERM,
+with `LIBRARY_WAITS` where the library waits for nothing (see there).
 """
 
 import json
@@ -10,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 import uuid
 from typing import Any
@@ -25,6 +27,20 @@ COPIES = 2
 RECORDS_MAX = 20
 ABORTED_OF = 10
 TIMEOUT_SECONDS = 20.0
+LIBRARY_WAITS = 4
+"""The status of a copier whose library waits with nothing asked of any broker.
+
+After AddOffsetsToTxn is answered, librdkafka 2.16 looks for the group's coordinator, and goes on
+only when a connection comes up or goes down: where the answer to FindCoordinator is lost with its
+connection and no other connection changes, `send_offsets_to_transaction` never returns (the time
+limit of that step, `creq_ts_timeout`, is set and never read). A request that a broker leaves
+unanswered is another thing: it ends after `socket.timeout.ms`, which with this transaction's
+timeout is 9.9 s, and so does the call."""
+LOOK_SECONDS = 5.0
+LOOKS_MAX = 9
+"""How often a call may be seen waiting: longer than any request and the transaction can last.
+
+Counted in looks, not by the clock, which goes on while the copier is stopped."""
 QUICK: dict[str, Any] = {
     # While its only broker is away librdkafka 2.16 begins anew, and then waits for ever in
     # send_offsets_to_transaction on the broker it has given up.
@@ -66,6 +82,19 @@ class Copier:
             }
         )
         signal.signal(signal.SIGTERM, self._stop)
+        self._sending = threading.Event()
+        threading.Thread(target=self._end_if_it_waits, daemon=True).start()
+
+    def _end_if_it_waits(self) -> None:
+        """End the process when offsets are being sent for longer than anything can last."""
+        looks, count = 0, -1
+        while looks < LOOKS_MAX:
+            time.sleep(LOOK_SECONDS)
+            looks = looks + 1 if self._sending.is_set() and count == self._count else 0
+            count = self._count
+        print(f"{time.time():.3f} the library waits in send_offsets_to_transaction, with nothing"
+              " asked", file=sys.stderr, flush=True)  # fmt: skip
+        os._exit(LIBRARY_WAITS)
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
@@ -96,9 +125,7 @@ class Copier:
         try:
             self._producer.begin_transaction()
             positions = self._send(transaction, taken)
-            self._producer.send_offsets_to_transaction(
-                positions, self._consumer.consumer_group_metadata(), TIMEOUT_SECONDS
-            )
+            self._send_offsets(positions)
             if self._count % ABORTED_OF:
                 self.note(transaction, "commit?", copies=len(taken))
                 self._commit(transaction)
@@ -122,6 +149,15 @@ class Copier:
                 partition=partition % COPIES,
             )
         return [Place(SOURCE, index, offset) for index, offset in following.items()]
+
+    def _send_offsets(self, positions: list[Place]) -> None:
+        self._sending.set()
+        try:
+            self._producer.send_offsets_to_transaction(
+                positions, self._consumer.consumer_group_metadata(), TIMEOUT_SECONDS
+            )
+        finally:
+            self._sending.clear()
 
     def _commit(self, transaction: str) -> None:
         """Until it is known: a commit that timed out is asked for again, never given up."""

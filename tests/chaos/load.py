@@ -19,7 +19,16 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.chaos.copier import COPIES, EVEN, GROUP, ODD, QUICK, SOURCE, SOURCES
+from tests.chaos.copier import (
+    COPIES,
+    EVEN,
+    GROUP,
+    LIBRARY_WAITS,
+    ODD,
+    QUICK,
+    SOURCE,
+    SOURCES,
+)
 from tests.chaos.history import Copy, History, Verdict, judge
 
 COPIERS = 2
@@ -177,6 +186,8 @@ class CopierProcess:
         self._command = [sys.executable, "-m", "tests.chaos.copier", bootstrap, name, notes]
         self._errors = (directory / f"{name}.err").open("ab")
         self._ended = False
+        self.library_waits = 0
+        """How often it ended since its library waited for nothing."""
         self.start()
 
     def start(self) -> None:
@@ -185,6 +196,7 @@ class CopierProcess:
     def tend(self) -> None:
         """A copier that was fenced ends by itself."""
         if not self._ended and self.process.poll() is not None:
+            self.library_waits += self.process.returncode == LIBRARY_WAITS
             self.start()
 
     def kill(self) -> None:
@@ -274,6 +286,11 @@ class Load:
         ]
         for thread in self._threads:
             thread.start()
+
+    @property
+    def library_waits(self) -> int:
+        """How often a copier was begun again since its library waited for nothing."""
+        return sum(copier.library_waits for copier in self.copiers)
 
     def _create_topics(self, replicas: int) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})

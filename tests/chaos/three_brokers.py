@@ -85,9 +85,10 @@ def ride(directory: Path, seconds: float, seed: int, nemeses: list[Nemesis]) -> 
         verdict = there.load.finish()
         there.until_in_sync()
         compared = there.compare()
-        problems = list(there.load.problems)
+        problems, waits = list(there.load.problems), there.load.library_waits
     problems += stood_still(rows)
     print(HEAD, *rows, verdict, compared, sep="\n")
+    print(f"copiers begun again as librdkafka waited with nothing asked: {waits}")
     for problem in problems[:20]:
         print(f"  {problem}")
     return verdict.holds() and not compared.differences and not problems

@@ -17,6 +17,7 @@ from headrace.wire.kafka.hot.fetch import FetchPartition
 from headrace.wire.kafka.hot.fetch_response import FetchedPartition
 from tests.support.broker import play, room
 from tests.support.client import FrameClient
+from tests.support.net import until
 
 TOPIC, ID, NOW = "t", "tx", 1_780_000_000_000
 MINUTE = timedelta(minutes=1)
@@ -105,6 +106,8 @@ def test_an_aborted_record_just_before_the_cut_is_told_of(tmp_path: Path, cold: 
             assert await produce(client, 0, batch, ID) == 1
             ended = await client.ask(ApiKey.END_TXN, 3, committed=False, **who)
             assert int(ended.error_code) == 0
+            log = here.broker.partition(TOPIC, 0).log
+            await until(lambda: log.end_offset == 3)  # EndTxn answers before its marker is written
             disk.cold = cold
             (found,) = await fetch(client, range(1), 1 << 20, of_one=len(first) + len(batch))
             assert len(found.records) == len(first) + len(batch), "the marker is cut off"
