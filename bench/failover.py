@@ -102,6 +102,7 @@ def gone(hosts: str, number: int) -> Iterator[Callable[[], float]]:
 
 def die(cluster: Cluster, number: int, partitions: int) -> dict[str, float]:
     """Kill a broker; ms from the end of its registration to acknowledgements by others."""
+    cluster.until_in_sync(TOPIC, partitions)
     led = [index for index, (leader, _) in cluster.in_sync(TOPIC).items() if leader == number]
     asked = led[:: max(len(led) // PROBED, 1)][:PROBED]
     living = [other for other in range(BROKERS) if other != number]

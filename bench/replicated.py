@@ -72,7 +72,9 @@ def catch_up(cluster: Cluster, number: int) -> Figures:
     broker.process.kill()
     broker.process.wait()
     until(
-        lambda: all(last not in isr for _, isr in cluster.in_sync(topic).values()),
+        lambda: (
+            (found := cluster.in_sync(topic).values()) and all(last not in isr for _, isr in found)
+        ),
         "the broker that was killed out of all ISRs",
     )
     load = rawload.produce(
