@@ -26,7 +26,7 @@ def cluster_of(subject: Subject, *, durable: bool, on_zookeeper: bool) -> Cluste
 
 def _produce(durable: bool) -> Callable[[Sequence[Subject], int], Found]:
     def measure(subjects: Sequence[Subject], rounds: int) -> Found:
-        """All clusters stay up between their rounds."""
+        """All clusters stay up, warm, and stand still while another one is measured."""
         with ExitStack() as stack:
             clusters = {
                 subject.name: stack.enter_context(
@@ -36,9 +36,11 @@ def _produce(durable: bool) -> Callable[[Sequence[Subject], int], Found]:
             }
             for cluster in clusters.values():
                 replicated.warm_up(cluster)
+                cluster.pause()
             for number in range(rounds):
                 for subject in in_turn(subjects, number):
-                    yield subject.name, replicated.produce(clusters[subject.name], number)
+                    with clusters[subject.name].awake() as cluster:
+                        yield subject.name, replicated.produce(cluster, number)
 
     return measure
 

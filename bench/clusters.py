@@ -4,10 +4,11 @@ Each broker is a process in a directory of its own, with a listener of its own f
 brokers alike; all of a cluster are on this machine.
 """
 
+import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,8 @@ BROKERS = 3
 SESSION_MS = 6000
 WAIT_SECONDS_MAX = 120.0
 ASK_SECONDS = 10.0
+WAKE_SECONDS = 3.0
+"""What brokers that were paused take to find that they were given up, and to come back."""
 COMMON = (
     f"offsets.topic.replication.factor={BROKERS}\n"
     f"transaction.state.log.replication.factor={BROKERS}\n"
@@ -77,6 +80,23 @@ class Cluster(ABC):
     @abstractmethod
     def make(self) -> list[Broker]:
         """Make the brokers, not started; what they need is started, and ended by the stack."""
+
+    def pause(self) -> None:
+        """Have the brokers stand still: what they do at rest is not to cost others anything."""
+        for broker in self.brokers:
+            broker.process.send_signal(signal.SIGSTOP)
+
+    @contextmanager
+    def awake(self) -> Iterator["Cluster"]:
+        """Let paused brokers go on until the body ends; begins once all know each other again."""
+        for broker in self.brokers:
+            broker.process.send_signal(signal.SIGCONT)
+        time.sleep(WAKE_SECONDS)
+        self.until_all_are_here()
+        try:
+            yield self
+        finally:
+            self.pause()
 
     @property
     def bootstrap(self) -> str:
