@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 
 from headrace.broker.metadata_image import ImageDelta, PartitionInfo, TopicInfo
-from headrace.cluster.applier import Applier
-from headrace.cluster.orders import Follow, Lead, Orders, Replication
+from headrace.cluster.decisions.orders import Follow, Lead, Orders, Replication
+from headrace.cluster.membership.applier import Applier
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.server.assembly import Server
 from headrace.server.main import GC_THRESHOLDS

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from kazoo.client import KazooClient
 
-from headrace.cluster import znodes
+from headrace.cluster.store import znodes
 from headrace.log.text_files import encode_uuid
 from headrace.logtools.dump import Row, dump
 from headrace.testing.disk import SimDisk

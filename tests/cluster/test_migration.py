@@ -21,7 +21,7 @@ from confluent_kafka.admin import (
 )
 from kazoo.client import KazooClient
 
-from headrace.cluster import znodes
+from headrace.cluster.store import znodes
 from headrace.log import file_names
 from tests.support.broker_cluster import until
 from tests.support.process import HEADRACE, BrokerProcess

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from headrace.cluster.events import ElectionType
-from headrace.cluster.settings.config_descriptions import Alteration, AlterOperation
-from headrace.cluster.topic_creation import NewTopic
-from headrace.cluster.znodes import TOPICS, state_path
+from headrace.cluster.decisions.events import ElectionType
+from headrace.cluster.store.znodes import TOPICS, state_path
+from headrace.cluster.topics.creation import NewTopic
+from headrace.config.descriptions import Alteration, AlterOperation
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.posix.store.sqlite_tree import Tree

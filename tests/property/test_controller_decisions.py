@@ -9,12 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from headrace.broker.metadata_image import BrokerInfo
-from headrace.cluster import znodes
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.cluster_facts import Change, ClusterFacts
-from headrace.cluster.decide import decide
-from headrace.cluster.doubts import LOST, Doubt, Registered
-from headrace.cluster.events import (
+from headrace.cluster.controller.writer import Outcome, Writer
+from headrace.cluster.decisions.decide import decide
+from headrace.cluster.decisions.events import (
     BrokersJoined,
     BrokersLeft,
     ElectionAsked,
@@ -29,11 +26,14 @@ from headrace.cluster.events import (
     TopicsCreated,
     TopicsDeleted,
 )
-from headrace.cluster.orders import Follow, Lead
-from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.topic_creation import Planned
-from headrace.cluster.writer import Outcome, Writer
-from headrace.cluster.znodes import PartitionState
+from headrace.cluster.decisions.facts import Change, ClusterFacts
+from headrace.cluster.decisions.orders import Follow, Lead
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.doubts import LOST, Doubt, Registered
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.store.znodes import PartitionState
+from headrace.cluster.topics.creation import Planned
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.ports.store import Node, Operation, SessionEvents, SessionLost, Set

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.groups.messages import JoinAnswer, JoinRequest, SyncRequest
 from headrace.frontends.kafka.groups import offset_commit as commit_api
 from headrace.frontends.kafka.groups.offset_commit_pattern import PLACES_MAX

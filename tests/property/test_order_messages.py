@@ -11,8 +11,8 @@ from headrace.broker.metadata_image import (
     MetadataImage,
     PartitionInfo,
 )
-from headrace.cluster.cluster_facts import ClusterFacts
-from headrace.cluster.orders import Follow, Lead, Order, Orders, Replication, Stop
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.decisions.orders import Follow, Lead, Order, Orders, Replication, Stop
 from headrace.cluster.peers.order_messages import (
     Teller,
     led_and_followed,
@@ -21,8 +21,8 @@ from headrace.cluster.peers.order_messages import (
     stopped,
     unknown_topics,
 )
-from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.znodes import PartitionState, TopicNode
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.wire.kafka.api import ApiKey
 from headrace.wire.kafka.peer_messages import PEER_MESSAGES, PEER_VERSIONS

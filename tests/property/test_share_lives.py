@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.config.keys.share import ShareKeys
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.coordination.groups.share.heartbeat import Heartbeat

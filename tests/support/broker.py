@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from headrace.broker.appended import Appended
 from headrace.broker.metadata_image import TopicInfo
 from headrace.broker.partition import Partition
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.config.broker import load
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.log import file_names

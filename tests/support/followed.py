@@ -9,7 +9,7 @@ from headrace.broker.in_sync_replicas import IsrChange, Replicas
 from headrace.broker.leader_term import LeaderTerm
 from headrace.broker.metadata_image import BrokerInfo, ImageDelta
 from headrace.broker.partition import Partition
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.frontends.kafka.fetch import fetch as fetch_api

@@ -11,7 +11,7 @@ from headrace.client.events import EventTransport
 from headrace.client.handshake import VersionsCall
 from headrace.client.transport import Address
 from headrace.cluster.peers.peer_call import Fields, PeerCall
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId
 from headrace.testing.sim.cluster import SimCluster
 from headrace.testing.sim.loop import SimLoop

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.groups.modern.heartbeat import HeartbeatAnswer
 from headrace.coordination.groups.share.heartbeat import Heartbeat
 from headrace.coordination.groups.share.model import Assigned

@@ -5,7 +5,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headrace.record.batch import Record, build, iterate, records

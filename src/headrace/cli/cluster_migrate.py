@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from headrace.cli.failure import UsageError
 from headrace.cli.output import counted, note, print_line
 from headrace.cli.start import PAIR_FLAGS, flags_of, load_config, parse_pairs
-from headrace.cluster import znodes
+from headrace.cluster.store import znodes
 from headrace.ports.store import Create, Operation, Set
 
 if TYPE_CHECKING:

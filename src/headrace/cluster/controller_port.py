@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from headrace.broker.metadata_image import TopicInfo
-from headrace.cluster.events import ElectionType
-from headrace.cluster.settings.config_descriptions import Change, ConfigEntry
+from headrace.cluster.decisions.events import ElectionType
 from headrace.cluster.settings.quota_settings import Alteration
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
+from headrace.config.descriptions import Change, ConfigEntry
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition
 

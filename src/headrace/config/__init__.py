@@ -7,6 +7,7 @@
   what is wrong; `cross_key_rules` is what keys mean together.
 * `log_config.LogConfig` is a topic's settings, made by `topic_settings` over the broker's;
   `entity_settings` has those of groups and client metrics subscriptions.
+* `descriptions` is what DescribeConfigs tells of all these, and what AlterConfigs may change.
 * `properties`, `listeners` and `value_types` are the file's syntax, listener lists and the types.
 
 Nothing here reads a file or the environment: text and mappings are handed in.

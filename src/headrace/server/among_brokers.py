@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from headrace.broker.broker import Broker
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.controller import Controller
-from headrace.cluster.leader_balance import LeaderBalance
+from headrace.cluster.controller.controller import Controller
+from headrace.cluster.controller.leader_balance import LeaderBalance
 from headrace.cluster.peers.controller_channel import ControllerChannel
 from headrace.cluster.peers.controller_link import ControllerLink
 from headrace.cluster.peers.order_channels import OrderChannels
 from headrace.cluster.peers.order_messages import Teller
 from headrace.cluster.peers.peer_service import PeerService
+from headrace.cluster.store.catalog import Catalog
 from headrace.config.broker import BrokerConfig
 from headrace.coordination.coordinators import Coordinators
 from headrace.log.directory.log_directory import LogDirectory
@@ -70,7 +70,7 @@ class AmongBrokers:
     def mirror_groups(self, coordinators: Coordinators) -> None:
         """Show the groups coordinated here below /consumers from now on, where that is wanted."""
         if self._broker.config.zookeeper_consumers_mirror_enable:
-            from headrace.cluster.group_mirror import GroupMirror
+            from headrace.cluster.store.group_mirror import GroupMirror
 
             mirror = GroupMirror(self._broker, self._store, coordinators.groups_if_any)
             self._mirror = self.replicating.run(mirror.keep_up())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from headrace.broker.broker import Broker
 from headrace.broker.gathered_writes import GatheredWrites
 from headrace.broker.metadata_image import Endpoint
-from headrace.cluster.controller import Controller
-from headrace.cluster.producer_id_source import ProducerIdSource
+from headrace.cluster.controller.controller import Controller
+from headrace.cluster.controller.producer_id_source import ProducerIdSource
 from headrace.config.broker import BrokerConfig
 from headrace.config.listeners import Listener as ConfiguredListener
 from headrace.coordination.coordinators import Coordinators

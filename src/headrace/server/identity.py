@@ -1,7 +1,7 @@
 """Who a broker is, and in which cluster: known before its directories are claimed."""
 
-from headrace.cluster import znodes
-from headrace.cluster.catalog import Catalog
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
 from headrace.config.broker import BrokerConfig
 from headrace.log import file_names
 from headrace.log.directory.log_directory import read_identity

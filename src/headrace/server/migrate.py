@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from headrace.cluster import migration, znodes
-from headrace.cluster.migration import Migrant
+from headrace.cluster.store import migration, znodes
+from headrace.cluster.store.migration import Migrant
 from headrace.config.broker import BrokerConfig
 from headrace.log import file_names
 from headrace.log.directory.log_directory import read_identity

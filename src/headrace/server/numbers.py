@@ -6,7 +6,7 @@ from headrace.frontends.http import gauges, replication_gauges
 
 if TYPE_CHECKING:
     from headrace.broker.broker import Broker
-    from headrace.cluster.controller import Controller
+    from headrace.cluster.controller.controller import Controller
     from headrace.coordination.coordinators import Coordinators
     from headrace.log.compaction.cleaner import LogCleaner
     from headrace.net.table import ConnectionTable

@@ -11,9 +11,9 @@ from headrace.broker.broker import Broker
 from headrace.broker.gathered_writes import GatheredWrites
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
-from headrace.cluster.applier import Applier
-from headrace.cluster.asking_others import AskingOthers
-from headrace.cluster.lease import Lease
+from headrace.cluster.membership.applier import Applier
+from headrace.cluster.membership.lease import Lease
+from headrace.cluster.other_brokers.asking_others import AskingOthers
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import Store

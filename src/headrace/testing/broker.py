@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 import uvloop
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.config.broker import load
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.server.assembly import Server

@@ -9,7 +9,7 @@ import pytest
 
 from headrace.broker.partition import Partition
 from headrace.broker.quotas import Entity
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.config.broker import load
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.new_log import NewLog

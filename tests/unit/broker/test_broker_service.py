@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headrace.broker.metadata_image import ImageDelta
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition

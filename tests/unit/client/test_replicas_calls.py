@@ -13,7 +13,7 @@ from headrace.client.client import Client
 from headrace.client.metadata import Metadata
 from headrace.client.replica_throttles import REPLICAS, Move, end_throttles, moves_of, throttle
 from headrace.client.replicas import PREFERRED, UNCLEAN, Reassigning
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.config.value_types import LONG_MAX
 from headrace.model.errors import ApiError
 from headrace.model.nouns import TopicPartition

@@ -9,9 +9,9 @@ import pytest
 
 from headrace.broker.in_sync_replicas import Replicas
 from headrace.broker.metadata_image import ImageDelta, MetadataImage, TopicInfo
-from headrace.cluster.applier import APPLIED_PER_TURN, PREPARED_AT_ONCE, Applier
-from headrace.cluster.changes import DELETED_EPOCH
-from headrace.cluster.orders import Follow, Lead, Order, Orders, Replication, Stop
+from headrace.cluster.decisions.changes import DELETED_EPOCH
+from headrace.cluster.decisions.orders import Follow, Lead, Order, Orders, Replication, Stop
+from headrace.cluster.membership.applier import APPLIED_PER_TURN, PREPARED_AT_ONCE, Applier
 from headrace.config.log_config import LogConfig
 from headrace.log.directory.new_log import NewLog
 from headrace.model.errors import ApiError, ErrorCode
@@ -216,7 +216,7 @@ def test_others_have_their_turn_after_every_ten_orders(
     async def sleep(seconds: float) -> None:
         slept.append(seconds)
 
-    monkeypatch.setattr("headrace.cluster.applier.asyncio.sleep", sleep)
+    monkeypatch.setattr("headrace.cluster.membership.applier.asyncio.sleep", sleep)
     if stops:
         here.take(*(stop(index, delete=False) for index in range(count)))
     else:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster import znodes
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.znodes import PartitionState, ProducerIdBlock, TopicNode
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.store.znodes import PartitionState, ProducerIdBlock, TopicNode
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch
 from headrace.ports.store import BadVersion, NoNode, Set
@@ -186,7 +186,7 @@ def test_a_topic_of_many_partitions_is_forgotten_in_several_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(first: Catalog, second: Catalog) -> None:
-        monkeypatch.setattr("headrace.cluster.catalog.OPERATIONS_PER_MULTI", 4)
+        monkeypatch.setattr("headrace.cluster.store.catalog.OPERATIONS_PER_MULTI", 4)
         done: list[int] = []
         multi = first.multi
 

@@ -1,13 +1,14 @@
 """A change of a topic: exactly these nodes of the store, and exactly these orders."""
 
 from headrace.broker.metadata_image import NO_LEADER, BrokerInfo
-from headrace.cluster import changes, elections, reassignment, znodes
-from headrace.cluster.catalog import OPERATIONS_PER_MULTI
-from headrace.cluster.cluster_facts import Change, ClusterFacts
-from headrace.cluster.orders import Follow, Lead, Replication, Stop
-from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.topic_creation import Planned
-from headrace.cluster.znodes import PartitionState, TopicNode
+from headrace.cluster.decisions import changes, elections, reassignment
+from headrace.cluster.decisions.facts import Change, ClusterFacts
+from headrace.cluster.decisions.orders import Follow, Lead, Replication, Stop
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import OPERATIONS_PER_MULTI
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.store.znodes import PartitionState, TopicNode
+from headrace.cluster.topics.creation import Planned
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.store import Create, Operation, Set
 from headrace.posix.zookeeper.zookeeper_store import check_sizes

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster import znodes
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.store import znodes
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ConfigError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, Offset
 from headrace.ports.store import NoNode

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster import adoption, znodes
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.controller import adoption
+from headrace.cluster.store import znodes
+from headrace.cluster.topics.creation import NewTopic
 from headrace.log import file_names
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster import znodes
-from headrace.cluster.settings.config_descriptions import Alteration, AlterOperation
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.store import znodes
+from headrace.cluster.topics.creation import NewTopic
+from headrace.config.descriptions import Alteration, AlterOperation
 from headrace.model.errors import ApiError
 from headrace.model.nouns import OFFSETS_TOPIC, TopicPartition
 from headrace.testing.disk import SimDisk

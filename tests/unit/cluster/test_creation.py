@@ -13,7 +13,7 @@ from headrace.broker.metadata_image import (
     PartitionInfo,
     TopicInfo,
 )
-from headrace.cluster.topic_creation import NewTopic, TopicPlanner
+from headrace.cluster.topics.creation import NewTopic, TopicPlanner
 from headrace.config.keys.log import LogKeys
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.cluster_facts import ClusterFacts
-from headrace.cluster.decide import decide
-from headrace.cluster.events import TopicsFound
-from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.znodes import PartitionState, TopicNode
+from headrace.cluster.decisions.decide import decide
+from headrace.cluster.decisions.events import TopicsFound
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.store.znodes import PartitionState, TopicNode
 from headrace.model.invariant import InvariantError
 from headrace.model.nouns import BrokerId, LeaderEpoch
 

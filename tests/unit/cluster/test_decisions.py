@@ -3,10 +3,9 @@
 import pytest
 
 from headrace.broker.metadata_image import NO_LEADER, BrokerInfo
-from headrace.cluster import changes, elections, reassignment
-from headrace.cluster.cluster_facts import Change, ClusterFacts, Decision
-from headrace.cluster.decide import decide
-from headrace.cluster.events import (
+from headrace.cluster.decisions import changes, elections, reassignment
+from headrace.cluster.decisions.decide import decide
+from headrace.cluster.decisions.events import (
     BrokersJoined,
     BrokersLeft,
     ElectionAsked,
@@ -20,10 +19,11 @@ from headrace.cluster.events import (
     TopicsCreated,
     TopicsDeleted,
 )
-from headrace.cluster.orders import Follow, Lead, Stop
-from headrace.cluster.stored_topic import NEVER_LED, StoredTopic
-from headrace.cluster.topic_creation import Planned
-from headrace.cluster.znodes import PartitionState, TopicNode
+from headrace.cluster.decisions.facts import Change, ClusterFacts, Decision
+from headrace.cluster.decisions.orders import Follow, Lead, Stop
+from headrace.cluster.store.stored_topic import NEVER_LED, StoredTopic
+from headrace.cluster.store.znodes import PartitionState, TopicNode
+from headrace.cluster.topics.creation import Planned
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.ports.store import Create, Set

@@ -1,10 +1,10 @@
 """A log directory fails, its broker goes on: the controller hears of it, and others take over."""
 
 from headrace.broker.broker import Broker
-from headrace.cluster import znodes
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.topic_creation import NewTopic
-from headrace.cluster.znodes import PartitionState
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.znodes import PartitionState
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from tests.support.peer_kit import play, started, until

@@ -8,15 +8,21 @@ import pytest
 
 from headrace.broker.metadata_image import NO_LEADER, BrokerInfo
 from headrace.broker.partition import Partition
-from headrace.cluster import doubts, elections, znodes
-from headrace.cluster.cluster_facts import ClusterFacts, Decision
-from headrace.cluster.decide import decide
-from headrace.cluster.doubts import LOST, Doubt, Registered
-from headrace.cluster.events import BrokersJoined, BrokersLeft, ElectionAsked, ElectionType
-from headrace.cluster.own_doubts import UNFLUSHED, _read
-from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.topic_creation import NewTopic
-from headrace.cluster.znodes import PartitionState, TopicNode
+from headrace.cluster.decisions import elections
+from headrace.cluster.decisions.decide import decide
+from headrace.cluster.decisions.events import (
+    BrokersJoined,
+    BrokersLeft,
+    ElectionAsked,
+    ElectionType,
+)
+from headrace.cluster.decisions.facts import ClusterFacts, Decision
+from headrace.cluster.membership.doubts import UNFLUSHED, _read
+from headrace.cluster.store import doubts, znodes
+from headrace.cluster.store.doubts import LOST, Doubt, Registered
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.store.znodes import PartitionState, TopicNode
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ConfigError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.batch import check_produced

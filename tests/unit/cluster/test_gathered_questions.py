@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from headrace.broker.metadata_image import BrokerInfo, Endpoint, ImageDelta, TopicInfo
 from headrace.client.transport import Address
-from headrace.cluster.gathered_questions import Codes, GatheredQuestions
-from headrace.cluster.other_brokers import RemoteTransactions
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.other_brokers.gathered_questions import Codes, GatheredQuestions
+from headrace.cluster.other_brokers.transactions import RemoteTransactions
+from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.transactions.markers import Marker
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.group_mirror import GroupMirror
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.group_mirror import GroupMirror
 from headrace.coordination.groups.messages import OffsetToCommit
 from headrace.coordination.runtime.shard import ShardState
 from headrace.ports.store import NoNode, SessionLost, Store

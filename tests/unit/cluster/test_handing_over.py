@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.events import IsrAsked
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.decisions.events import IsrAsked
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.replication.controller_calls import AskedIsr
 from headrace.testing.sim.cluster import SimCluster

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.log.directory.log_directory import read_identity
 from headrace.testing.disk import SimDisk
 from tests.support.broker import play, room

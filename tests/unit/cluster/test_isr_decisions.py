@@ -1,9 +1,9 @@
 """What a leader hears whose picture of its ISR is not the store's."""
 
-from headrace.cluster.cluster_facts import Decision
-from headrace.cluster.decide import decide
-from headrace.cluster.events import BrokersLeft
-from headrace.cluster.orders import Lead
+from headrace.cluster.decisions.decide import decide
+from headrace.cluster.decisions.events import BrokersLeft
+from headrace.cluster.decisions.facts import Decision
+from headrace.cluster.decisions.orders import Lead
 from headrace.ports.store import Set
 from tests.unit.cluster.test_decisions import (
     ONE,

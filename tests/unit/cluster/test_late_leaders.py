@@ -8,7 +8,7 @@ import pytest
 
 from headrace.client.calls import ColdCall, Maker
 from headrace.cluster.peers.order_channels import ANSWER_SECONDS_MAX
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId
 from headrace.testing.sim.cluster import SimCluster

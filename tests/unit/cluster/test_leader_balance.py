@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from headrace.broker.metadata_image import NO_LEADER, BrokerInfo
-from headrace.cluster.cluster_facts import ClusterFacts
-from headrace.cluster.events import ElectionAsked, ElectionType
-from headrace.cluster.leader_balance import FIRST_LOOK_SECONDS, to_give_back
-from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.topic_creation import NewTopic
-from headrace.cluster.znodes import PartitionState, TopicNode
+from headrace.cluster.controller.leader_balance import FIRST_LOOK_SECONDS, to_give_back
+from headrace.cluster.decisions.events import ElectionAsked, ElectionType
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.store.znodes import PartitionState, TopicNode
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.sim.cluster import SimCluster
 from tests.support.peer_kit import play, started, until

@@ -2,7 +2,7 @@
 
 from math import inf
 
-from headrace.cluster.lease import Lease
+from headrace.cluster.membership.lease import Lease
 from headrace.testing.clock import SimClock
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.cluster import migration, znodes
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.migration import Migrant
+from headrace.cluster.store import migration, znodes
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.migration import Migrant
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId
 from headrace.ports.store import Create, Node, Operation, SessionLost, Set, Store

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.controller_term import ControllerTerm
-from headrace.cluster.orders import Orders, Stop
+from headrace.cluster.controller.term import ControllerTerm
+from headrace.cluster.decisions.orders import Orders, Stop
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.sim.cluster import SimCluster

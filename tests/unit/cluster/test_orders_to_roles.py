@@ -6,8 +6,8 @@ from typing import Any
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import NO_LEADER
 from headrace.broker.partition import Partition
-from headrace.cluster.applier import Applier
-from headrace.cluster.orders import Follow, Lead, Order, Orders, Replication, Stop
+from headrace.cluster.decisions.orders import Follow, Lead, Order, Orders, Replication, Stop
+from headrace.cluster.membership.applier import Applier
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.batch import check_produced

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from headrace.broker.metadata_image import Endpoint
-from headrace.cluster import znodes
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.doubts import LOST
-from headrace.cluster.own_registration import OwnRegistration
-from headrace.cluster.znodes import Registration
+from headrace.cluster.membership.registration import OwnRegistration
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.doubts import LOST
+from headrace.cluster.store.znodes import Registration
 from headrace.model.errors import ConfigError
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.testing.disk import SimDisk

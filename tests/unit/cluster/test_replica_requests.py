@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster import replica_requests
+from headrace.cluster.controller import replica_requests
 from headrace.cluster.controller_port import Reassigning
-from headrace.cluster.events import ElectionType, IsrAsked
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.decisions.events import ElectionType, IsrAsked
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.replication.controller_calls import AskedIsr

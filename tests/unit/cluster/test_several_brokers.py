@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster import znodes
-from headrace.cluster.events import ElectionAsked, ElectionType
-from headrace.cluster.orders import Follow, Lead, Orders, Replication, Stop
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.decisions.events import ElectionAsked, ElectionType
+from headrace.cluster.decisions.orders import Follow, Lead, Orders, Replication, Stop
+from headrace.cluster.store import znodes
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.testing.sim.cluster import SimCluster

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster import znodes
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.store import znodes
+from headrace.cluster.topics.creation import NewTopic
 from headrace.log.text_files import decode_uuid
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, TopicPartition

@@ -11,11 +11,11 @@ import pytest
 
 from headrace.broker.metadata_image import ImageDelta
 from headrace.client.transport import ClientError, TimedOut
-from headrace.cluster import znodes
-from headrace.cluster.cluster_facts import ClusterFacts
-from headrace.cluster.orders import Orders, Stop
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.decisions.orders import Orders, Stop
 from headrace.cluster.peers.order_channels import ANSWER_SECONDS_MAX
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.store import znodes
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.connection.authorisation import CLUSTER_ACTION
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition

@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from headrace.broker.metadata_image import BrokerInfo
-from headrace.cluster import changes, writer, znodes
-from headrace.cluster.catalog import OPERATIONS_PER_MULTI, Catalog
-from headrace.cluster.cluster_facts import Change, ClusterFacts
-from headrace.cluster.events import TopicsCreated, TopicsDeleted
-from headrace.cluster.orders import Lead
-from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.topic_creation import Planned
-from headrace.cluster.writer import ATTEMPTS_MAX, Outcome, Writer
+from headrace.cluster.controller import writer
+from headrace.cluster.controller.writer import ATTEMPTS_MAX, Outcome, Writer
+from headrace.cluster.decisions import changes
+from headrace.cluster.decisions.events import TopicsCreated, TopicsDeleted
+from headrace.cluster.decisions.facts import Change, ClusterFacts
+from headrace.cluster.decisions.orders import Lead
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import OPERATIONS_PER_MULTI, Catalog
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.topics.creation import Planned
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import BadVersion, Node, Operation, SessionEvents, SessionLost

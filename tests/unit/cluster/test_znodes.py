@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.metadata_image import Endpoint
-from headrace.cluster import migration, znodes
-from headrace.cluster.znodes import (
+from headrace.cluster.store import migration, znodes
+from headrace.cluster.store.znodes import (
     BadPayload,
     PartitionState,
     ProducerIdBlock,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster.orders import Follow, Lead, Orders, Replication
+from headrace.cluster.decisions.orders import Follow, Lead, Orders, Replication
 from headrace.coordination.groups.messages import CommitRequest, OffsetToCommit
 from headrace.coordination.share.keys import ShareKey
 from headrace.coordination.transactions.producers import ProducerEpoch

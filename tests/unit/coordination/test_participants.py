@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from headrace.cluster.orders import Lead, Orders, Replication
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.decisions.orders import Lead, Orders, Replication
+from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.transactions.markers import Marker
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.delivery.cursor_state import CursorState
 from headrace.coordination.delivery.record_states import Acquired, RecordState, StateBatch
 from headrace.coordination.runtime.shard import ShardState

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.admin import (
     alter_configs,
     create_partitions,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.admin import (
     alter_configs,
     describe_configs,
@@ -181,7 +181,7 @@ def test_what_has_settings_is_listed_by_kind(tmp_path: Path, version: int) -> No
 
 
 def test_loggers_are_shown_and_told_how_much_to_say(tmp_path: Path) -> None:
-    name = "headrace.cluster.controller"
+    name = "headrace.cluster.controller.controller"
 
     async def story(here: Room) -> None:
         before = (await describe(here, LOGGER, "0"))[name]

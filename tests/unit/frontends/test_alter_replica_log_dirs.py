@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.admin import alter_replica_log_dirs, describe_log_dirs
 from headrace.log.directory.log_directory import LogDirectory
 from headrace.log.directory.new_log import NewLog

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.groups.consumer.messages import HeartbeatRequest
 from headrace.coordination.groups.group_coordinators import GroupCoordinators
 from headrace.coordination.runtime.shard import World

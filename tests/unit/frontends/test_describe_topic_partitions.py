@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.metadata import describe_topic_partitions
 from tests.support.admin import ask, codes, nested, tell
 from tests.support.broker import Room

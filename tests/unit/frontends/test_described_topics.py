@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.groups.consumer.messages import (
     DescribedConsumer,
     DescribedConsumerGroup,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.fetch.wanted_partitions import WantedPartitions
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import TRANSACTIONS_TOPIC

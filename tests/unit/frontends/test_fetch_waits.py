@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.partition import Partition
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.connection.dispatch import Dispatcher
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.frontends.kafka.fetch import fetch as fetch_api

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.config.listeners import Listener
 from headrace.frontends.kafka.connection import authentication_stage
 from headrace.frontends.kafka.connection.dispatch import Dispatcher, KafkaSession

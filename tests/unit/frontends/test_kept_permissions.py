@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.connection.authorisation import (
     DESCRIBE_TOPIC,
     READ_GROUP,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.fetch import offset_for_leader_epoch
 from headrace.testing.disk import SimDisk
 from tests.support.admin import ask, codes, nested, versions

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.cluster.peers.peer_call import PeerCall
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.connection.registry import PEER_APIS
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.cluster.controller_port import Reassigning
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.admin import (
     alter_partition_reassignments,
     elect_leaders,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.metadata_image import NO_LEADER, ImageDelta
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.http import replication_gauges
 from headrace.model.nouns import LeaderEpoch, Offset
 from tests.support.broker import Room, append

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.gathered_writes import GatheredWrites
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.frontends.kafka.connection.dispatch import Dispatcher, KafkaSession
 from headrace.frontends.kafka.connection.registry import APIS
 from headrace.model.errors import ErrorCode

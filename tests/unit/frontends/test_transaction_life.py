@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from headrace.testing.disk import SimDisk

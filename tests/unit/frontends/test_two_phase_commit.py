@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import TRANSACTIONS_TOPIC
 from headrace.testing.disk import SimDisk
 from headrace.wire.kafka.api import ApiKey

@@ -20,7 +20,9 @@ NAMED = re.compile(r"(?<![\w./-])((?:[\w.-]+/)*[\w-]+(?:\.py|/))(?::([A-Za-z_][\
 def layers() -> list[list[str]]:
     """The rooms, from above to below; those beside each other together."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
-    (rooms,) = (found for found in contracts["contracts"] if found["type"] == "layers")
+    (rooms,) = (
+        found for found in contracts["contracts"] if found.get("containers") == ["headrace"]
+    )
     return [layer.split(" | ") for layer in rooms["layers"]]
 
 

@@ -11,8 +11,8 @@ from headrace.broker.follower import Follower
 from headrace.broker.partition import Partition
 from headrace.client.client import Client
 from headrace.client.producer import Producer
-from headrace.cluster.orders import Follow, Lead, Orders, Replication
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.decisions.orders import Follow, Lead, Orders, Replication
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId, LeaderEpoch, Offset, TopicPartition
 from headrace.record.compression import CorruptBatch
 from headrace.testing.sim.cluster import SimCluster

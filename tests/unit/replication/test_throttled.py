@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.broker.broker import Broker
-from headrace.cluster.settings.config_descriptions import Alteration, AlterOperation
+from headrace.config.descriptions import Alteration, AlterOperation
 from headrace.config.keys.topic import FOLLOWERS_THROTTLED, LEADERS_THROTTLED
 from headrace.replication.source import Source
 from tests.unit.replication.test_followers import FOLLOWER, LEADER, Pair, play, until

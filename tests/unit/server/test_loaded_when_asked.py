@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.coordination.groups.share.group import ShareGroup
 from headrace.frontends.kafka.connection import cold_calls
 from headrace.frontends.kafka.connection.api import Api

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.cli import cluster_migrate
 from headrace.cli.main import run
-from headrace.cluster import migration, znodes
+from headrace.cluster.store import migration, znodes
 from headrace.config.broker import BrokerConfig, load
 from headrace.log import file_names
 from headrace.model.errors import ConfigError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.topics.creation import NewTopic
 from headrace.model.nouns import BrokerId
 from headrace.server.stop_waits import PART_SECONDS_MAX, StopWaits
 from headrace.testing.sim.cluster import SimCluster

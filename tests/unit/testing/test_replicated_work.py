@@ -12,12 +12,12 @@ import pytest
 from headrace.broker import replica_reads
 from headrace.broker.follower import Follower
 from headrace.broker.in_sync_replicas import InSyncReplicas, ReplicaFetch
-from headrace.cluster import elections
-from headrace.cluster.cluster_facts import ClusterFacts
-from headrace.cluster.lease import Lease
-from headrace.cluster.own_doubts import OwnDoubts
-from headrace.cluster.stored_topic import StoredTopic
-from headrace.cluster.znodes import PartitionState
+from headrace.cluster.decisions import elections
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.membership.doubts import OwnDoubts
+from headrace.cluster.membership.lease import Lease
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.cluster.store.znodes import PartitionState
 from headrace.model.nouns import LeaderEpoch, Offset, TopicPartition
 from headrace.testing.sim.before_epochs import cut_to_high_watermark
 from headrace.testing.sim.disk import LoopDisk

@@ -10,7 +10,7 @@ from typing import TypeVar
 from headrace.client.calls import Call
 from headrace.client.client import Client
 from headrace.client.transport import Address
-from headrace.cluster.catalog import Catalog
+from headrace.cluster.store.catalog import Catalog
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.store import StoreError
 

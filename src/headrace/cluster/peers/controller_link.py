@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from headrace.broker.metadata_image import ImageDelta, TopicInfo
 from headrace.client.calls import Call, ColdCall, Maker, check, error_code
 from headrace.client.transport import ClientError
-from headrace.cluster.controller import Controller
+from headrace.cluster.controller.controller import Controller
 from headrace.cluster.controller_port import Spend
-from headrace.cluster.events import IsrAsked
+from headrace.cluster.decisions.events import IsrAsked
 from headrace.cluster.peers.controller_channel import ControllerChannel
 from headrace.cluster.peers.peer_call import Fields, PeerCall
-from headrace.cluster.topic_creation import USE_DEFAULT, NewTopic
-from headrace.cluster.znodes import ProducerIdBlock
+from headrace.cluster.store.znodes import ProducerIdBlock
+from headrace.cluster.topics.creation import USE_DEFAULT, NewTopic
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer

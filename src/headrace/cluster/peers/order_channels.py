@@ -17,8 +17,8 @@ from headrace.broker.metadata_image import BrokerInfo
 from headrace.client.calls import check, error_code
 from headrace.client.client import BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN, Client
 from headrace.client.transport import Address, ClientError
-from headrace.cluster.cluster_facts import ClusterFacts
-from headrace.cluster.orders import Failed, Late, Orders, OrderTaker, unheard
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.decisions.orders import Failed, Late, Orders, OrderTaker, unheard
 from headrace.cluster.peers.order_messages import Teller, Told, requests_of
 from headrace.cluster.peers.peer_call import Fields, PeerCall
 from headrace.model.errors import ApiError, ErrorCode, Malformed
@@ -51,7 +51,7 @@ _FINAL = frozenset(
 
 
 class OrderChannel:
-    """The way to one registration of a broker. `orders.OrderTaker`."""
+    """The way to one registration of a broker. `decisions.orders.OrderTaker`."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class OrderChannel:
 
 
 class OrderChannels:
-    """The ways to all brokers. `controller_term.Peers`."""
+    """The ways to all brokers. `controller.order_peers.Peers`."""
 
     def __init__(self, make_client: Callable[[], Client], teller: Teller) -> None:
         """`make_client` makes one for each broker."""

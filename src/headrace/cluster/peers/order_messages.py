@@ -20,8 +20,8 @@ from headrace.broker.metadata_image import (
     PartitionInfo,
     TopicInfo,
 )
-from headrace.cluster.cluster_facts import ClusterFacts, with_epoch
-from headrace.cluster.orders import Follow, Lead, Orders, Replication, Stop
+from headrace.cluster.decisions.facts import ClusterFacts, with_epoch
+from headrace.cluster.decisions.orders import Follow, Lead, Orders, Replication, Stop
 from headrace.cluster.peers.peer_call import Fields
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition

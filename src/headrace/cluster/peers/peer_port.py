@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from headrace.cluster.orders import Failed
+from headrace.cluster.decisions.orders import Failed
 from headrace.cluster.peers.peer_call import Fields
-from headrace.cluster.znodes import ProducerIdBlock
+from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.model.errors import ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.replication.controller_calls import AskedIsr, IsrAnswer

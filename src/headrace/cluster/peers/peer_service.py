@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from headrace.broker.metadata_image import BrokerInfo
-from headrace.cluster import znodes
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.controller import Controller
-from headrace.cluster.events import IsrAsked
-from headrace.cluster.orders import Failed, Orders
+from headrace.cluster.controller.controller import Controller
+from headrace.cluster.decisions.events import IsrAsked
+from headrace.cluster.decisions.orders import Failed, Orders
 from headrace.cluster.peers import order_messages
 from headrace.cluster.peers.peer_call import Fields
 from headrace.cluster.settings.entity_settings import store_failed
-from headrace.cluster.znodes import ProducerIdBlock
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.znodes import ProducerIdBlock
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.model.nouns import BrokerId, TopicPartition
 from headrace.ports.store import StoreError

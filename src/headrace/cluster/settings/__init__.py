@@ -1,1 +1,1 @@
-"""Settings kept in the metadata store: described, altered, and applied while the broker runs."""
+"""Settings kept in the metadata store: altered, and applied while the broker runs."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import ImageDelta
-from headrace.cluster import znodes
-from headrace.cluster.config_store import ConfigStore
-from headrace.cluster.reaction import Reaction
 from headrace.cluster.settings.runtime_settings import Settings
+from headrace.cluster.store import znodes
+from headrace.cluster.store.config_store import ConfigStore
+from headrace.cluster.store.reaction import Reaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from headrace.broker.broker import Broker
-from headrace.cluster import znodes
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.settings.config_descriptions import (
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
+from headrace.config.broker import BrokerConfig
+from headrace.config.descriptions import (
     Change,
     ConfigEntry,
     ConfigSource,
@@ -16,7 +17,6 @@ from headrace.cluster.settings.config_descriptions import (
     Synonym,
     altered,
 )
-from headrace.config.broker import BrokerConfig
 from headrace.config.entity_settings import EntityConfigs, check_group_config, check_match
 from headrace.config.keys.entities import CLIENT_METRICS, GROUPS_OWN
 from headrace.config.value_types import text_of

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from headrace.broker.broker import Broker
 from headrace.broker.quotas import DEFAULT, Entity, QuotaKey
-from headrace.cluster import znodes
-from headrace.cluster.catalog import Catalog
 from headrace.cluster.settings.entity_settings import store_failed
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
 from headrace.model.errors import ApiError, ErrorCode
 from headrace.ports.store import StoreError
 

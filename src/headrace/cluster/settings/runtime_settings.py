@@ -7,9 +7,14 @@ from dataclasses import replace
 
 from headrace.broker.broker import Broker
 from headrace.broker.metadata_image import ImageDelta
-from headrace.cluster import znodes
-from headrace.cluster.catalog import Catalog
-from headrace.cluster.settings.config_descriptions import (
+from headrace.cluster.settings.entity_settings import EntitySettings, store_failed
+from headrace.cluster.settings.quota_settings import QuotaSettings
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.topics.internal_topics import internal_config
+from headrace.config.broker import BrokerConfig
+from headrace.config.definitions import BROKER, TOPIC
+from headrace.config.descriptions import (
     Change,
     ConfigEntry,
     DynamicConfig,
@@ -17,11 +22,6 @@ from headrace.cluster.settings.config_descriptions import (
     check_broker_config,
     check_topic_config,
 )
-from headrace.cluster.settings.entity_settings import EntitySettings, store_failed
-from headrace.cluster.settings.internal_topics import internal_config
-from headrace.cluster.settings.quota_settings import QuotaSettings
-from headrace.config.broker import BrokerConfig
-from headrace.config.definitions import BROKER, TOPIC
 from headrace.config.log_config import LogConfig
 from headrace.config.topic_settings import topic_log_config
 from headrace.model.errors import ApiError, ConfigError, ErrorCode

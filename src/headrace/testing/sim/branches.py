@@ -20,11 +20,11 @@ from headrace.broker.in_sync_replicas import InSyncReplicas
 from headrace.broker.leader_term import LeaderTerm
 from headrace.broker.partition import Partition
 from headrace.broker.waiters import CommitWaiters
-from headrace.cluster import decide
-from headrace.cluster.applier import Applier
-from headrace.cluster.controller import Controller
-from headrace.cluster.lease import Lease
-from headrace.cluster.orders import Lead
+from headrace.cluster.controller.controller import Controller
+from headrace.cluster.decisions import decide
+from headrace.cluster.decisions.orders import Lead
+from headrace.cluster.membership.applier import Applier
+from headrace.cluster.membership.lease import Lease
 from headrace.log import truncation
 from headrace.log.producers.producer_states import Duplicate, ProducerStates
 from headrace.log.recovery import after_unclean_stop

@@ -9,8 +9,8 @@ from headrace.broker.broker import Broker
 from headrace.client.client import Client
 from headrace.client.events import EventTransport
 from headrace.client.transport import Address
-from headrace.cluster.controller import Controller
-from headrace.cluster.events import ElectionAsked, ElectionType
+from headrace.cluster.controller.controller import Controller
+from headrace.cluster.decisions.events import ElectionAsked, ElectionType
 from headrace.config.broker import load
 from headrace.model.errors import ApiError, ConfigError
 from headrace.model.nouns import TopicPartition

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from headrace.broker.partition import Partition
-from headrace.cluster import znodes
+from headrace.cluster.store import znodes
 from headrace.log.log import Log
 from headrace.model.nouns import TopicPartition
 from headrace.record import batch as batches

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from headrace.broker.partition import Partition
 from headrace.client.client import Client
 from headrace.client.producer import Producer
-from headrace.cluster.events import ReassignmentAsked
-from headrace.cluster.topic_creation import NewTopic
+from headrace.cluster.decisions.events import ReassignmentAsked
+from headrace.cluster.topics.creation import NewTopic
 from headrace.log.log import Log
 from headrace.model.errors import ApiError
 from headrace.model.nouns import BrokerId, Offset, TopicPartition

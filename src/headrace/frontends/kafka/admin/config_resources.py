@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 
-from headrace.cluster.settings.config_descriptions import Alteration, AlterOperation, Change
+from headrace.config.descriptions import Alteration, AlterOperation, Change
 from headrace.frontends.kafka.connection.authorisation import Ask, require
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity, error_fields, maker

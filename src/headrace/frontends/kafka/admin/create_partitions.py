@@ -8,7 +8,7 @@ what is over it is waited for, and refused from v3 on. v2 flexible · v3 quota e
 import asyncio
 
 from headrace.cluster.controller_port import Spend
-from headrace.cluster.topic_creation import duplicates
+from headrace.cluster.topics.creation import duplicates
 from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import ALTER_TOPIC, require
 from headrace.frontends.kafka.connection.handler import RequestContext

@@ -17,8 +17,8 @@ from uuid import UUID
 
 from headrace.broker.metadata_image import TopicInfo
 from headrace.cluster.controller_port import Spend
-from headrace.cluster.settings.config_descriptions import ConfigEntry
-from headrace.cluster.topic_creation import NewTopic, duplicates
+from headrace.cluster.topics.creation import NewTopic, duplicates
+from headrace.config.descriptions import ConfigEntry
 from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import (
     CREATE_CLUSTER,

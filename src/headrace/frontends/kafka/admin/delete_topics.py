@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from headrace.cluster.controller_port import Spend
-from headrace.cluster.topic_creation import duplicates
+from headrace.cluster.topics.creation import duplicates
 from headrace.frontends.kafka.admin.controller_check import not_controller
 from headrace.frontends.kafka.connection.authorisation import (
     DELETE_CLUSTER,

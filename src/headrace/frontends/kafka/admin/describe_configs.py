@@ -7,7 +7,7 @@ v1 sources and synonyms · v3 types and documentation · v4 flexible
 
 from collections.abc import Sequence
 
-from headrace.cluster.settings.config_descriptions import ConfigEntry, ConfigSource
+from headrace.config.descriptions import ConfigEntry, ConfigSource
 from headrace.config.value_types import Definition, Kind
 from headrace.frontends.kafka.admin.config_resources import (
     ResourceType,

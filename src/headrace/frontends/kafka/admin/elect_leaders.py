@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping
 from itertools import groupby
 
-from headrace.cluster.events import ElectionType
+from headrace.cluster.decisions.events import ElectionType
 from headrace.frontends.kafka.connection.authorisation import ALTER_CLUSTER, refusal
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import (

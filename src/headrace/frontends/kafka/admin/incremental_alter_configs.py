@@ -3,7 +3,7 @@
 Settings are taken at once, without a restart. v1 flexible
 """
 
-from headrace.cluster.settings.config_descriptions import Alteration, AlterOperation
+from headrace.config.descriptions import Alteration, AlterOperation
 from headrace.frontends.kafka.admin.config_resources import alter
 from headrace.frontends.kafka.connection.handler import RequestContext
 from headrace.frontends.kafka.connection.response_entities import Entity

@@ -7,7 +7,7 @@ v5 topic ids · v6 leader recovery · v7 KRaft flag
 
 from typing import TYPE_CHECKING, Any
 
-from headrace.cluster.orders import Failed
+from headrace.cluster.decisions.orders import Failed
 from headrace.cluster.peers.peer_call import Fields
 from headrace.frontends.kafka.cluster.answered import answered
 from headrace.frontends.kafka.connection.handler import Answer, RequestContext

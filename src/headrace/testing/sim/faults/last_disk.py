@@ -2,7 +2,7 @@
 
 import asyncio
 
-from headrace.cluster.events import ElectionType
+from headrace.cluster.decisions.events import ElectionType
 from headrace.testing.sim.faults.ground import Ground, Kinds
 from headrace.testing.sim.faults.machines import MachineFaults
 

@@ -1,0 +1,68 @@
+"""Topics that nobody creates by name: clients ask about them, or coordinators need them."""
+
+from collections.abc import Awaitable, Callable, Iterable
+
+from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import TopicInfo
+from headrace.cluster.controller_port import Spend, freely
+from headrace.cluster.topics import internal_topics
+from headrace.cluster.topics.creation import NewTopic
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.invariant import invariant
+from headrace.model.nouns import INTERNAL_TOPICS
+
+Create = Callable[[NewTopic, Spend], Awaitable[TopicInfo | ApiError]]
+"""Has the controller create a topic, which this broker's picture shows on return."""
+
+
+class AutoCreation:
+    """Finds topics, or has them created. `controller_port.ControllerPort` has its two methods."""
+
+    def __init__(self, broker: Broker, create: Create) -> None:
+        """`create` reaches the controller."""
+        self._broker = broker
+        self._create = create
+
+    async def auto_create(
+        self, names: Iterable[str], *, spend: Spend = freely
+    ) -> dict[str, ApiError | None]:
+        """Create topics that clients ask about, as configured; None: it is there now.
+
+        Internal topics are made with their own settings. UNKNOWN_TOPIC_OR_PARTITION where
+        `auto.create.topics.enable` is off, INVALID_TOPIC_EXCEPTION for names that are none.
+        """
+        broker = self._broker
+        outcome: dict[str, ApiError | None] = {}
+        for name in names:
+            if name not in INTERNAL_TOPICS and not broker.config.auto_create_topics_enable:
+                outcome[name] = ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                continue
+            try:
+                await self._create_or_find(internal_topics.new_topic(name, broker), spend)
+                outcome[name] = None
+            except ApiError as error:
+                outcome[name] = error
+        return outcome
+
+    async def ensure_internal_topic(self, name: str) -> TopicInfo:
+        """Create the internal topic with its own settings where it is missing, and return it.
+
+        ApiError.
+        A topic that is there keeps its number of partitions whatever the configuration says.
+        """
+        invariant(name in INTERNAL_TOPICS, f"{name} is no internal topic")
+        return await self._create_or_find(internal_topics.new_topic(name, self._broker), freely)
+
+    async def _create_or_find(self, wanted: NewTopic, spend: Spend) -> TopicInfo:
+        found = self._broker.image.topics.get(wanted.name)
+        if found is not None:
+            return found
+        outcome = await self._create(wanted, spend)
+        if isinstance(outcome, TopicInfo):
+            return outcome
+        if outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise outcome
+        found = self._broker.image.topics.get(wanted.name)
+        if found is None:  # on its way out, or gone again at once: clients ask once more
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{wanted.name} is being deleted")
+        return found  # somebody was faster

@@ -1,0 +1,397 @@
+"""What a broker asks of the cluster's controller, and its own part in being it.
+
+Whoever holds `/controller` in the store is the controller (`term`); the others watch it, and take
+its orders (`membership.applier`). What only the controller may do is answered NOT_CONTROLLER
+elsewhere. One change at a time.
+
+Works through `ports.store.Store` only: a cluster's ZooKeeper and one broker's SQLite are alike.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import Endpoint, ImageDelta, TopicInfo
+from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
+from headrace.cluster.controller.auto_creation import AutoCreation, Create
+from headrace.cluster.controller.late_leaders import LateLeaders, Unmade
+from headrace.cluster.controller.order_peers import NoPeers, Peers
+from headrace.cluster.controller.producer_id_blocks import ProducerIdBlocks
+from headrace.cluster.controller.term import ControllerTerm, Result
+from headrace.cluster.controller.topic_requests import TopicRequests
+from headrace.cluster.controller_port import ReplicasPort, Spend, freely
+from headrace.cluster.decisions.events import Event
+from headrace.cluster.decisions.facts import ClusterFacts, with_epoch
+from headrace.cluster.decisions.orders import Failed, Orders, OrderTaker
+from headrace.cluster.membership.applier import Applier
+from headrace.cluster.membership.doubts import OwnDoubts
+from headrace.cluster.membership.registration import OwnRegistration
+from headrace.cluster.settings.entity_settings import store_failed
+from headrace.cluster.settings.runtime_settings import Settings
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.znodes import ProducerIdBlock
+from headrace.cluster.topics.creation import NewTopic
+from headrace.config.log_config import LogConfig
+from headrace.model.errors import ApiError, ConfigError, ErrorCode
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.ports.store import SessionEvents, Store, StoreError
+
+if TYPE_CHECKING:
+    from headrace.cluster.controller.duties import Duties
+
+_logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Controller:
+    """This broker's part in deciding: `controller_port.ControllerPort`, and what the broker asks.
+
+    Every method runs on the deciding thread.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        store: Store,
+        session: SessionEvents,
+        *,
+        peers: Peers | None = None,
+    ) -> None:
+        """Take part through an open store; `start` before anything else.
+
+        `session`: what the store was opened with. `peers`: how orders reach other brokers;
+        None: there are none.
+        """
+        self.broker = broker
+        self._store = store
+        self._catalog = Catalog(store)
+        self._change = asyncio.Lock()
+        self.settings = Settings(broker, self._catalog, self._change)
+        """Describes and alters what topics and brokers are told."""
+        self.applier = Applier(broker, self.settings.log_config)
+        """Where orders for this broker go, whoever the controller is."""
+        self._peers = NoPeers() if peers is None else peers
+        self._peers.late = self._answered_late
+        self._late: list[tuple[BrokerId, Orders, Failed]] = []
+        self._late_leaders = LateLeaders()
+        self._term: ControllerTerm | None = None
+        self._registration = OwnRegistration(broker, store)
+        self._doubts = OwnDoubts(broker)
+        self._topics = TopicRequests(broker, self._decided)
+        self.forward(self._create_one, lambda: self.reserve_producer_ids(broker.broker_id))
+        self._unwatch: list[Callable[[], None]] = []
+        self._reaction: asyncio.Task[None] | None = None
+        self._again = False
+        session.lost = self._resign
+        session.expired = session.reconnected = self._back
+        broker.image.observers.append(self._picture_changed)
+
+    def forward(self, create: Create, reserve: Callable[[], Awaitable[ProducerIdBlock]]) -> None:
+        """Say how the controller is reached for what any broker may be asked: topics, and ids.
+
+        Without it only the controller creates topics.
+        """
+        self._auto_creation = AutoCreation(self.broker, create)
+        self._producer_ids = ProducerIdBlocks(self.broker.producer_ids, reserve)
+
+    @property
+    def replicas(self) -> ReplicasPort:
+        """Elections, and moves of partitions."""
+        return self._duties.replicas
+
+    @cached_property
+    def _duties(self) -> "Duties":
+        from headrace.cluster.controller.duties import Duties
+
+        parts = (self.broker, self._catalog, self.settings, self.carry_out)
+        return Duties(*parts, lambda: self._present_term().facts, self._change)
+
+    # --- life ----------------------------------------------------------------------------------
+
+    async def log_configs(self) -> Callable[[TopicPartition], LogConfig]:
+        """Return with which settings to load a partition's log: its topic's, before `start`."""
+        await self._catalog.prepare()
+        await self.settings.load()
+        if self._store.shared:
+            await self._doubts.judge()
+        return await self.settings.log_configs()
+
+    async def start(self, endpoints: Sequence[Endpoint]) -> None:
+        """Join: register, and become the controller where nobody is.
+
+        The broker's log directories are loaded, with what `log_configs` said. With a store of our
+        own every topic of the store and of the disk is led when this returns; in a cluster, what
+        the controller says is. `endpoints` is what clients are told of us. ConfigError where we
+        may not join: the broker's id is taken, or the log directories are another cluster's.
+        """
+        broker, catalog = self.broker, self._catalog
+        await catalog.prepare()
+        await catalog.cluster_id(broker.cluster_id, broker.config.log_dirs)
+        if self._store.shared:
+            await self._look_back()
+        registration = self._registration
+        self.applier.broker_epoch = await registration.announce(endpoints, self._doubts.doubts)
+        await self.settings.load()
+        if self._store.shared:
+            for path in (znodes.CONTROLLER, znodes.BROKER_IDS):
+                self._unwatch.append(self._store.watch(path, lambda _: self._look_again()))
+            self._unwatch.append(self._duties.stop)
+            self._duties.start()
+        async with self._change:
+            await self._stand()
+
+    async def _look_back(self) -> None:
+        """See what the store has this broker lead and hold, before it has registered."""
+        topics = (await self._catalog.topics(passed_over=[])).values()
+        me = self.broker.broker_id
+        self.applier.former_epochs = {
+            TopicPartition(topic.name, index): state.leader_epoch
+            for topic in topics
+            for index, state in topic.states.items()
+            if state.leader == me
+        }
+        self._doubts.find(topics)
+        await self._doubts.settle()
+        self.applier.may_make = self._doubts.may_make
+        self.applier.before = self._before_orders
+
+    async def _before_orders(self, orders: Orders) -> None:
+        """End the doubts that the controller knows of."""
+        await self._doubts.heard(orders, self.applier.broker_epoch, self._registration.doubt)
+
+    async def stop(self) -> None:
+        """Decide nothing more. Waits for what is being decided, which the store may hold up."""
+        for cancel in self._unwatch:
+            cancel()
+        self._unwatch.clear()
+        self._peers.close()
+        async with self._change:
+            self._end_term()
+
+    async def leave(self) -> None:
+        """Leave: our ephemeral nodes go. The broker's logs are closed by `Broker.stop`.
+
+        Who still asks the store, or waits for his turn, is told that it is closed.
+        """
+        self._end_term()
+        await self._store.close()
+
+    def _end_term(self) -> None:
+        self._term = None
+        if self._reaction is not None:
+            self._reaction.cancel()  # it waits to look into what is closed next
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker decides for the cluster."""
+        return self._term is not None
+
+    async def _stand(self) -> None:
+        """Become the controller where nobody is; else show clients who is."""
+        broker, catalog = self.broker, self._catalog
+        now_ms = broker.clock.wall_ms()
+        if await catalog.elect(broker.broker_id, now_ms) or await catalog.resume():
+            term = ControllerTerm(broker, catalog, self._peer)
+            await term.begin()
+            self._term = term
+            if self._store.shared:
+                self._duties.elected()
+            return
+        brokers, controller = await catalog.brokers(), await catalog.controller()
+        shown = list(broker.image.brokers.values())
+        if not shown:  # its orders, which tell more, may have come before
+            broker.publish(ImageDelta(brokers=brokers, controller_id=controller))
+            return
+        registered = {info.broker_id: info for info in brokers}
+        again = [with_epoch(info, registered) for info in shown]
+        if again != shown:  # who registers anew at the same address looks the same in orders
+            broker.publish(ImageDelta(brokers=again))
+
+    def _peer(self, broker: BrokerId, facts: ClusterFacts) -> OrderTaker | None:
+        return self.applier if broker == self.broker.broker_id else self._peers(broker, facts)
+
+    # --- what others do ------------------------------------------------------------------------
+
+    def _resign(self) -> None:
+        """Decide nothing that somebody else may be deciding by now."""
+        if self._term is not None:
+            _logger.warning("this broker is the controller no longer")
+            self._term = None
+            self._catalog.resign()
+            self._peers.close()
+
+    def _back(self) -> None:
+        """Look for what may have changed while the store was not heard of."""
+        self._duties.missed()
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Have the store looked at: brokers or the controller may be others. Once for many."""
+        self._again = True
+        if self._reaction is None:
+            self._reaction = asyncio.get_running_loop().create_task(self._react())
+
+    async def _react(self) -> None:
+        try:
+            while self._again:
+                self._again = False
+                try:
+                    if self._term is not None:  # who waits for one that has gone holds the lock
+                        self._peers.keep(await self._catalog.brokers())
+                    async with self._change:
+                        await self._take_late()
+                        await self._look()
+                except (StoreError, ConfigError) as error:  # what comes after it is looked at too
+                    _logger.error("metadata store: %s: %s", type(error).__name__, error)
+        finally:
+            self._reaction = None
+
+    def _answered_late(self, broker: BrokerId, orders: Orders, failed: Failed) -> None:
+        self._late.append((broker, orders, failed))
+        self._late_leaders.answered(orders, failed)
+        self._look_again()
+
+    async def _take_late(self) -> None:
+        late, self._late = self._late, []
+        for answer in late:
+            if self._term is not None:
+                await self._term.answered_late(*answer)
+
+    async def _look(self) -> None:
+        epoch = await self._registration.epoch()
+        if epoch is None:  # our session has expired: whoever led in its name must not
+            self._resign()
+            epoch = await self._registration.announce_again()
+        self.applier.broker_epoch = epoch
+        if self._term is not None and await self._catalog.holds_controller():
+            await self._term.brokers_changed()
+            return
+        self._resign()
+        await self._stand()
+
+    def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
+        if self._term is not None:
+            for topic in delta.topics:
+                stored = self._term.facts.topics.get(topic.name)
+                if stored is not None:
+                    stored.config = topic.config
+
+    async def carry_out(self, event: Event) -> Result:
+        """Have an event decided on, written and ordered; what was refused, and what failed.
+
+        ApiError: NOT_CONTROLLER, and UNKNOWN_SERVER_ERROR where the store cannot be reached.
+        """
+        return await self.in_term(lambda term: term.carry_out(event))
+
+    async def in_term(self, work: Callable[[ControllerTerm], Awaitable[T]]) -> T:
+        """Have work done by the present term of ours, even if the caller gives up.
+
+        ApiError as `carry_out`.
+        """
+
+        return await self._in_turn(lambda: self._done(work))
+
+    async def _in_turn(self, work: Callable[[], Awaitable[T]]) -> T:
+        async def in_turn() -> T:
+            async with self._change:
+                return await work()
+
+        return await asyncio.shield(in_turn())
+
+    async def _decided(self, event: Event) -> Result:
+        return await self._done(lambda term: term.carry_out(event))
+
+    async def _done(self, work: Callable[[ControllerTerm], Awaitable[T]]) -> T:
+        try:
+            return await work(self._present_term())
+        except StoreError as error:
+            raise store_failed(error) from error
+        except ApiError as error:
+            if error.code is ErrorCode.NOT_CONTROLLER:
+                self._resign()
+            raise
+
+    def _present_term(self) -> ControllerTerm:
+        if self._term is None:
+            raise ApiError(ErrorCode.NOT_CONTROLLER, "this is not the controller")
+        return self._term
+
+    # --- topics --------------------------------------------------------------------------------
+
+    async def create_topics(
+        self,
+        wanted: Sequence[NewTopic],
+        *,
+        validate_only: bool = False,
+        spend: Spend = freely,
+        wait_seconds: float = 0.0,
+    ) -> list[TopicInfo | ApiError]:
+        """Do as `ControllerPort` says. `validate_only`: what would be made, with an id of zeros."""
+
+        async def create() -> list[TopicInfo | ApiError | Unmade]:
+            if self._term is None:
+                return [ApiError(ErrorCode.NOT_CONTROLLER) for _ in wanted]
+            return await self._topics.create(wanted, spend, validate_only=validate_only)
+
+        deadline = asyncio.get_running_loop().time() + wait_seconds
+        with self._late_leaders.listening() as heard:
+            return await heard.completed(await self._in_turn(create), deadline)
+
+    async def delete_topics(
+        self, names: Sequence[str], *, spend: Spend = freely
+    ) -> dict[str, ApiError | None]:
+        """Delete topics, each for itself: they are gone for clients, and for good, on return."""
+
+        async def delete() -> dict[str, ApiError | None]:
+            if self._term is None:
+                return {name: ApiError(ErrorCode.NOT_CONTROLLER) for name in names}
+            return await self._topics.delete(names, spend)
+
+        return await self._in_turn(delete)
+
+    async def create_partitions(
+        self,
+        name: str,
+        count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        *,
+        validate_only: bool = False,
+        spend: Spend = freely,
+    ) -> None:
+        """Grow topic `name` to `count` partitions in all; ApiError."""
+
+        async def grow() -> None:
+            self._present_term()
+            await self._topics.grow(name, count, assignments, spend, validate_only=validate_only)
+
+        await self._in_turn(grow)
+
+    async def auto_create(
+        self, names: Iterable[str], *, spend: Spend = freely
+    ) -> dict[str, ApiError | None]:
+        """Create topics that clients ask about, as configured; None: it is there now."""
+        return await self._auto_creation.auto_create(names, spend=spend)
+
+    async def ensure_internal_topic(self, name: str) -> TopicInfo:
+        """Create the internal topic with its own settings where it is missing; ApiError."""
+        return await self._auto_creation.ensure_internal_topic(name)
+
+    async def _create_one(self, wanted: NewTopic, spend: Spend) -> TopicInfo | ApiError:
+        (outcome,) = await self.create_topics([wanted], spend=spend)
+        return outcome
+
+    async def next_producer_id(self) -> int:
+        """Return a producer id that was never given before, in the whole cluster; ApiError."""
+        return await self._producer_ids.next()
+
+    async def reserve_producer_ids(self, broker: BrokerId) -> ProducerIdBlock:
+        """Reserve a block of producer ids for a broker; ApiError."""
+        try:
+            return await self._catalog.reserve_producer_ids(broker, PRODUCER_ID_BLOCK_SIZE)
+        except StoreError as error:
+            raise store_failed(error) from error

@@ -1,0 +1,98 @@
+"""Log directories that fail while their brokers go on: told in the store, as Kafka's brokers do.
+
+The broker makes a node below `/log_dir_event_notification`. The controller repeats its orders to
+that broker; what lies in the directory is answered KAFKA_STORAGE_ERROR, leaves the ISR, and is led
+by another.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from headrace.broker.broker import Broker
+from headrace.cluster.controller.term import Result
+from headrace.cluster.decisions.events import DirectoriesFailed, Event
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.store import znodes
+from headrace.cluster.store.reaction import Reaction
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId
+from headrace.ports.store import NoNode, Store
+
+_NOTICE = f"{znodes.DIRECTORY_FAILURES}/log_dir_event_"
+
+
+class DirectoryFailures:
+    """Both ends: the broker's, and that of the controller where this broker is it."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        store: Store,
+        carry_out: Callable[[Event], Awaitable[Result]],
+        facts: Callable[[], ClusterFacts],
+    ) -> None:
+        """`facts` are the present term's; ApiError NOT_CONTROLLER."""
+        self._broker = broker
+        self._store = store
+        self._carry_out = carry_out
+        self._facts = facts
+        self._untold = False
+        self._telling = Reaction(self._tell, "that a log directory has failed cannot be told")
+        self._taking = Reaction(self._take, "failed log directories of brokers wait")
+        self._unwatch: list[Callable[[], None]] = []
+        self.look = self._taking.ask
+        """Take what was told already: who becomes the controller does that."""
+
+    def start(self) -> None:
+        """Tell of failures, and watch for those of others, from now on."""
+        for directory in self._broker.directories:
+            directory.on_failure(self._failed)
+        watch = self._store.watch
+        self._unwatch.append(watch(znodes.DIRECTORY_FAILURES, lambda _: self.look()))
+
+    def stop(self) -> None:
+        """Do nothing any more."""
+        for cancel in self._unwatch:
+            cancel()
+        self._telling.cancel()
+        self._taking.cancel()
+
+    def missed(self) -> None:
+        """Tell again what could not be told while the store was not heard of."""
+        if self._untold:
+            self._telling.ask()
+
+    def _failed(self, error: OSError) -> None:
+        self._untold = True
+        self._telling.ask()
+
+    async def _tell(self) -> None:
+        value = json.dumps({"version": 1, "broker": self._broker.broker_id, "event": 1}).encode()
+        await self._store.create(_NOTICE, value, sequential=True)
+        self._untold = False
+
+    async def _take(self) -> None:
+        try:
+            self._facts()
+            names = await self._store.children(znodes.DIRECTORY_FAILURES)
+            paths = [f"{znodes.DIRECTORY_FAILURES}/{name}" for name in names]
+            nodes = [node for node in await self._store.get_all(paths) if node is not None]
+            found = [_whose(node.value) for node in nodes]
+            brokers = dict.fromkeys(broker for broker in found if broker is not None)
+            if brokers:
+                await self._carry_out(DirectoriesFailed(list(brokers)))
+            for path in paths:
+                with suppress(NoNode):
+                    await self._store.delete(path)
+        except ApiError as error:
+            if error.code is not ErrorCode.NOT_CONTROLLER:  # the controller sees it too
+                raise
+
+
+def _whose(notice: bytes) -> BrokerId | None:
+    """Return whose directory failed; None: it says nothing known."""
+    try:
+        return BrokerId(int(json.loads(notice)["broker"]))
+    except znodes.NONSENSE:
+        return None

@@ -1,0 +1,56 @@
+"""What a broker of a cluster sees to beside its orders. A broker on a store of its own has none."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from headrace.broker.broker import Broker
+from headrace.cluster.controller.directory_failures import DirectoryFailures
+from headrace.cluster.controller.replica_requests import ReplicaRequests
+from headrace.cluster.controller.term import Result
+from headrace.cluster.controller.tool_requests import ToolRequests
+from headrace.cluster.decisions.events import Event
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.settings.config_changes import ConfigChanges
+from headrace.cluster.settings.runtime_settings import Settings
+from headrace.cluster.store.catalog import Catalog
+
+
+class Duties:
+    """Settings that others alter, failed directories; as the controller, what tools ask for."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        catalog: Catalog,
+        settings: Settings,
+        carry_out: Callable[[Event], Awaitable[Result]],
+        facts: Callable[[], ClusterFacts],
+        change: asyncio.Lock,
+    ) -> None:
+        """`facts` are the present term's; ApiError NOT_CONTROLLER. `change`: held by who writes."""
+        self.replicas = ReplicaRequests(broker, carry_out, facts)
+        """Elections, and moves of partitions; a broker on its own has these too."""
+        self._settings = ConfigChanges(broker, catalog.configs, settings, change)
+        self._tools = ToolRequests(broker, catalog, self.replicas, carry_out, facts, change)
+        self._failures = DirectoryFailures(broker, catalog.store, carry_out, facts)
+
+    def start(self) -> None:
+        """Begin: the broker is registered."""
+        self._settings.start()
+        self._tools.start()
+        self._failures.start()
+
+    def stop(self) -> None:
+        """End them."""
+        for part in (self._settings, self._tools, self._failures):
+            part.stop()
+
+    def missed(self) -> None:
+        """Look for what happened while the store was not heard of."""
+        self._settings.missed()
+        self._failures.missed()
+
+    def elected(self) -> None:
+        """Take on what the controller does: this broker has become it."""
+        self._tools.look()
+        self._failures.look()

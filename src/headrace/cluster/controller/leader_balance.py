@@ -1,0 +1,88 @@
+"""Leadership goes back to the preferred replicas by itself, where a broker has lost too much of it.
+
+Kafka's automatic balance: every `leader.imbalance.check.interval.seconds` the controller looks at
+each broker's share of the partitions that name it first and are led by another.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from headrace.cluster.controller.controller import Controller
+from headrace.cluster.controller.term import ControllerTerm
+from headrace.cluster.decisions import elections
+from headrace.cluster.decisions.events import ElectionAsked, ElectionType
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.decisions.reassignment import runs
+from headrace.cluster.store.stored_topic import NEVER_LED
+from headrace.model.errors import ApiError
+from headrace.model.nouns import BrokerId, TopicPartition
+
+FIRST_LOOK_SECONDS = 5.0
+
+
+def to_give_back(facts: ClusterFacts, percentage_max: float) -> list[TopicPartition]:
+    """Return partitions whose preferred replica is to lead them again, and can. Pure.
+
+    Those of brokers that lead too few of the partitions which name them first: more than
+    `percentage_max` of these are led by others. Partitions on their way to other replicas stay.
+    """
+    named: Counter[BrokerId] = Counter()
+    lost: dict[BrokerId, list[TopicPartition]] = {}
+    for name, topic in facts.topics.items():
+        if name in facts.deleting:
+            continue
+        for index, replicas in topic.node.partitions.items():
+            first = replicas[0]
+            named[first] += 1
+            if topic.states.get(index, NEVER_LED).leader != first:
+                lost.setdefault(first, []).append(TopicPartition(name, index))
+    return [
+        partition
+        for broker, partitions in lost.items()
+        if 100 * len(partitions) > percentage_max * named[broker]
+        for partition in partitions
+        if _can_be_given_back(facts, partition)
+    ]
+
+
+def _can_be_given_back(facts: ClusterFacts, partition: TopicPartition) -> bool:
+    topic = facts.topics[partition.topic]
+    if runs(topic.node, partition.partition):
+        return False
+    return elections.preferred(facts, topic, partition.partition) is not None
+
+
+class LeaderBalance:
+    """Looks at the balance again and again while this broker is the controller."""
+
+    def __init__(
+        self, controller: Controller, run: Callable[[Coroutine[Any, Any, None]], object]
+    ) -> None:
+        """`run` runs what goes on by itself."""
+        self._controller = controller
+        self._broker = controller.broker
+        self._run = run
+        self._timer = self._broker.clock.call_later(FIRST_LOOK_SECONDS, self._look)
+
+    def close(self) -> None:
+        """Look no more."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        interval_seconds = self._broker.config.leader_imbalance_check_interval_seconds
+        self._timer = self._broker.clock.call_later(interval_seconds, self._look)
+        if self._controller.is_controller:
+            self._run(self._balance())
+
+    async def _balance(self) -> None:
+        try:
+            await self._controller.in_term(self._balanced)
+        except ApiError:
+            return  # somebody else is the controller, or it is tried again at the next look
+
+    async def _balanced(self, term: ControllerTerm) -> None:
+        percentage = self._broker.config.leader_imbalance_per_broker_percentage
+        partitions = to_give_back(term.facts, percentage)
+        if partitions:
+            await term.carry_out(ElectionAsked(ElectionType.PREFERRED, partitions))

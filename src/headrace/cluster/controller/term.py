@@ -1,0 +1,355 @@
+"""One broker's time as the controller, from its election until another's.
+
+Each event is decided on, written, and only then ordered; clients see what has changed with the
+orders' end. Events come one at a time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import NO_LEADER, ImageDelta
+from headrace.broker.producer_ids import PRODUCER_ID_BLOCK_SIZE
+from headrace.cluster.controller.adoption import adopt, identify
+from headrace.cluster.controller.writer import Outcome, Writer
+from headrace.cluster.decisions import changes
+from headrace.cluster.decisions.events import (
+    BrokersJoined,
+    BrokersLeft,
+    Event,
+    IsrAsked,
+    LeadersRestarted,
+    ReassignmentAdvanced,
+    ReplicasFailed,
+    ShutdownAsked,
+    TopicsDeleted,
+)
+from headrace.cluster.decisions.facts import Change, ClusterFacts
+from headrace.cluster.decisions.orders import Failed, Order, Orders, OrderTaker, Stop
+from headrace.cluster.decisions.reassignment import runs
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.stored_topic import NEVER_LED
+from headrace.cluster.store.znodes import ProducerIdBlock
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.replication.controller_calls import IsrAnswer
+
+_logger = logging.getLogger(__name__)
+
+
+Takers = Callable[[BrokerId, ClusterFacts], OrderTaker | None]
+
+_NO_ID = bytes(16)
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of an event, orders included."""
+
+    refused: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    failed: dict[TopicPartition, ErrorCode] = field(default_factory=dict)
+    """Partitions that their leader could not do as ordered."""
+
+
+class ControllerTerm:
+    """Facts, decisions, orders. Every method under the caller's lock."""
+
+    def __init__(self, broker: Broker, catalog: Catalog, takers: Takers) -> None:
+        """`catalog` has just been elected through. `takers`: how orders reach a broker."""
+        self.facts = ClusterFacts()
+        self.facts.controller_epoch = catalog.controller_epoch
+        self._broker = broker
+        self._catalog = catalog
+        self._takers = takers
+        self._writer = Writer(catalog, self.facts)
+
+    async def begin(self) -> None:
+        """Take the cluster as the store has it; every broker is told all it must know."""
+        facts, catalog, broker = self.facts, self._catalog, self._broker
+        facts.unclean_default = broker.config.unclean_leader_election_enable
+        facts.register(await catalog.registered())
+        # One's own store is mended; among others' brokers, one topic must not stop all the others.
+        facts.topics = await catalog.topics(
+            passed_over=facts.passed_over if catalog.store.shared else None
+        )
+        await catalog.complete_partitions(facts.topics.values())
+        facts.deleting = set(await catalog.deletions())
+        await identify(facts, self._writer, broker.random.uuid)
+        if catalog.store.shared:
+            leaders = {
+                state.leader for topic in facts.topics.values() for state in topic.states.values()
+            }
+            dead = [
+                leader for leader in leaders if leader not in facts.brokers and leader != NO_LEADER
+            ]
+            outcome = Outcome()
+            await self._writer.carry_out(BrokersLeft(dead), outcome)
+            self._note_unclean(outcome.taken)
+        else:
+            await self._finish_deletions()
+            await adopt(catalog, facts, self._writer, broker)
+        await self._greet(list(facts.brokers))
+        moving = [
+            TopicPartition(topic.name, index)
+            for topic, index in facts.partitions_of(facts.brokers)
+            if runs(topic.node, index)
+        ]
+        await self._advance(moving)  # the controller before may have gone before it ended them
+
+    async def carry_out(self, event: Event) -> Result:
+        """Have an event decided, written and ordered.
+
+        ApiError NOT_CONTROLLER: the term is over. StoreError: part of it may have been written.
+        """
+        outcome = Outcome()
+        try:
+            await self._writer.carry_out(event, outcome)
+        finally:
+            self._note_unclean(outcome.taken)
+            failed = await self._send(outcome.taken)
+        led = {
+            key: code
+            for broker, codes in failed.items()
+            for key, code in codes.items()
+            if self._leader(key) == broker
+        }
+        if isinstance(event, TopicsDeleted):
+            await self._end_deletions(outcome.taken, failed)
+        elif self._catalog.store.shared:
+            await self._follow_up(outcome.taken, failed)
+        return Result(outcome.refused, led)
+
+    async def brokers_changed(self) -> None:
+        """Look who is registered, and act on who came, went, or was away in between."""
+        facts = self.facts
+        alive = await self._catalog.registered()
+        known = facts.brokers
+        joined = [found for found in alive if known.get(found.broker.broker_id) != found.broker]
+        new = {found.broker.broker_id for found in joined}
+        same = {found.broker.broker_id for found in alive} - new
+        left = [broker for broker in known if broker not in same]
+        if not left and not joined:
+            return
+        facts.keep(same)
+        if left:
+            await self.carry_out(BrokersLeft(left))
+        facts.register(joined)
+        await self._greet(sorted(new))
+
+    async def _greet(self, joined: Sequence[BrokerId]) -> None:
+        """Give the brokers that came what they can lead, and tell all who is there."""
+        outcome = Outcome()
+        mine = not self._catalog.store.shared
+        await self._writer.carry_out(BrokersJoined(joined, logs_made=mine), outcome)
+        self._note_unclean(outcome.taken)
+        stops = [] if mine else self._stops()
+        failed = await self._send([*outcome.taken, *stops], joined)
+        await self._end_deletions(stops, failed)
+        if not mine:
+            await self._follow_up(outcome.taken, failed)
+
+    def _note_unclean(self, taken: Iterable[Change]) -> None:
+        """Log and count elections of leaders that may lack committed records."""
+        for change in taken:
+            if change.unclean:
+                ((index, state),) = change.states
+                self._broker.metrics.unclean_elections += 1
+                _logger.warning(
+                    "%s-%d: broker %d leads it from epoch %d on, and may lack committed records:"
+                    " nobody that surely has them could lead; the other replicas follow it",
+                    change.topic, index, state.leader, state.leader_epoch,
+                )  # fmt: skip
+
+    def _stops(self) -> list[Change]:
+        """Return what is to be said again of topics whose deletion has begun."""
+        return [
+            changes.deletion(self.facts.topics[name], marked=True)
+            for name in sorted(self.facts.deleting & self.facts.topics.keys())
+        ]
+
+    async def answered_late(self, broker: BrokerId, orders: Orders, failed: Failed) -> None:
+        """Act on what came of orders that were not waited for: errors of each kind as usual."""
+        await self._follow_up((), {broker: failed})
+        if any(isinstance(order, Stop) and order.delete for order in orders.orders):
+            stops = self._stops()
+            await self._end_deletions(stops, await self._send(stops))
+
+    def _leader(self, partition: TopicPartition) -> BrokerId:
+        topic = self.facts.topics.get(partition.topic)
+        state = topic.states.get(partition.partition) if topic else None
+        return NO_LEADER if state is None else state.leader
+
+    async def alter_partitions(
+        self, event: IsrAsked
+    ) -> dict[TopicPartition, IsrAnswer | ErrorCode]:
+        """Carry out what a leader asks; each partition's state after it, or why it stays.
+
+        ApiError STALE_BROKER_EPOCH: who asks is registered anew, or not at all.
+        """
+        self._check_broker(event.broker, event.broker_epoch)
+        result = await self.carry_out(event)
+        answers: dict[TopicPartition, IsrAnswer | ErrorCode] = {}
+        for asked in event.asked:
+            partition = asked.topic_partition
+            code = result.refused.get(partition)
+            answers[partition] = self._answer(partition) if code is None else code
+        return answers
+
+    def _answer(self, partition: TopicPartition) -> IsrAnswer:
+        topic = self.facts.topics[partition.topic]
+        state, version = topic.states[partition.partition], topic.versions[partition.partition]
+        return IsrAnswer(state.leader, state.leader_epoch, state.isr, version)
+
+    def _check_broker(self, broker: BrokerId, broker_epoch: int) -> None:
+        known = self.facts.brokers.get(broker)
+        if known is None or known.epoch != broker_epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"broker {broker} is registered otherwise")
+
+    async def allocate_producer_ids(self, broker: BrokerId, broker_epoch: int) -> ProducerIdBlock:
+        """Reserve a block of producer ids for a broker. ApiError STALE_BROKER_EPOCH."""
+        self._check_broker(broker, broker_epoch)
+        return await self._catalog.reserve_producer_ids(broker, PRODUCER_ID_BLOCK_SIZE)
+
+    async def shut_down(self, broker: BrokerId, broker_epoch: int) -> list[TopicPartition]:
+        """Hand over what a broker leads that is about to stop; returns what it is to wait for.
+
+        That is what it leads still and another broker that stays has a replica of: it may come
+        into the ISR. ApiError: BROKER_NOT_AVAILABLE where the one that stops is not registered,
+        STALE_BROKER_EPOCH where it is anew.
+        """
+        facts = self.facts
+        known = facts.brokers.get(broker)
+        if known is None:
+            raise ApiError(ErrorCode.BROKER_NOT_AVAILABLE, f"broker {broker} is not registered")
+        if -1 != broker_epoch < known.epoch:
+            raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+        facts.leaving.add(broker)
+        await self.carry_out(ShutdownAsked(broker))
+        return [
+            TopicPartition(topic.name, index)
+            for topic, index in facts.partitions_of((broker,))
+            if topic.states.get(index, NEVER_LED).leader == broker
+            and any(
+                facts.may_lead(replica, TopicPartition(topic.name, index))
+                for replica in topic.node.partitions[index]
+            )
+        ]
+
+    async def _send(
+        self, taken: Sequence[Change], joined: Collection[BrokerId] | None = None
+    ) -> dict[BrokerId, Failed]:
+        """Order what was written; `joined` are shown everything, and all are shown the brokers."""
+        if not taken and joined is None:
+            return {}
+        facts, me = self.facts, self._broker.broker_id
+        by_broker: dict[BrokerId, list[Order]] = {broker: [] for broker in facts.brokers}
+        for change in taken:
+            for broker, order in change.orders:
+                if broker in by_broker:
+                    by_broker[broker].append(order)
+        known = by_broker.keys() - (joined or ())
+        delta = facts.delta(taken) if known else ImageDelta()
+        if joined is not None:
+            delta = delta._replace(brokers=list(facts.brokers.values()), controller_id=me)
+        whole = facts.everything(me) if joined else delta
+        messages = {
+            broker: Orders(
+                facts.controller_epoch,
+                facts.brokers[broker].epoch,
+                orders,
+                delta if broker in known else whole,
+            )
+            for broker, orders in by_broker.items()
+        }
+        answers = await asyncio.gather(*(self._tell(*message) for message in messages.items()))
+        return dict(zip(messages, answers, strict=True))
+
+    async def _tell(self, broker: BrokerId, orders: Orders) -> Failed:
+        taker = self._takers(broker, self.facts)
+        if taker is None:
+            return {_key(order): ErrorCode.BROKER_NOT_AVAILABLE for order in orders.orders}
+        try:
+            return dict(await taker.take(orders))
+        except ApiError as error:
+            level = logging.INFO if broker in self.facts.leaving else logging.ERROR
+            _logger.log(level, "broker %d does not take orders: %s", broker, error)
+            return {_key(order): error.code for order in orders.orders}
+
+    async def _follow_up(self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]) -> None:
+        """Take out of service what a broker could not; end reassignments that have arrived."""
+        for broker, codes in failed.items():
+            storage = ErrorCode.KAFKA_STORAGE_ERROR
+            lost = [
+                key
+                for key, code in codes.items()
+                if code is storage and (broker, key) not in self.facts.failed
+            ]
+            if lost:
+                self.facts.failed |= {(broker, key) for key in lost}
+                await self.carry_out(ReplicasFailed(broker, lost))
+        restarted = [
+            key
+            for codes in failed.values()
+            for key, code in codes.items()
+            if code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+        ]
+        if restarted:
+            await self.carry_out(LeadersRestarted(restarted))
+        moving = [
+            TopicPartition(change.topic, index)
+            for change in taken
+            for index, _ in change.states
+            if change.topic in self.facts.topics
+            and runs(self.facts.topics[change.topic].node, index)
+        ]
+        await self._advance(moving)
+
+    async def _advance(self, moving: Iterable[TopicPartition]) -> None:
+        """End the reassignments that have arrived, each decided on what the one before left."""
+        for partition in moving:
+            await self.carry_out(ReassignmentAdvanced([partition]))
+
+    async def _end_deletions(
+        self, taken: Iterable[Change], failed: Mapping[BrokerId, Failed]
+    ) -> None:
+        """Forget topics all of whose logs are gone.
+
+        The others stay marked, and a broker that comes goes on: forgotten, the logs of a failed
+        directory would come back as a topic to adopt.
+        """
+        kept = {key.topic for codes in failed.values() for key in codes}
+        for change in taken:
+            topic = self.facts.topics.get(change.topic)
+            if not change.deleted or topic is None:
+                continue
+            replicas = {replica for found in topic.node.partitions.values() for replica in found}
+            if topic.name in kept or not replicas <= self.facts.brokers.keys():
+                _logger.error(
+                    "topic %s cannot be deleted yet: replicas are left on brokers that are away or "
+                    "failed: it goes when they are back", topic.name,
+                )  # fmt: skip
+                continue
+            await self._catalog.end_deletion(topic.name)
+            self.facts.forget(topic.name)
+
+    async def _finish_deletions(self) -> None:
+        """Go on with deletions that a former process began, in a store of our own."""
+        epoch = self.facts.controller_epoch
+        for name in sorted(self.facts.deleting):
+            found = [key for key in self._broker.found() if key.topic == name]
+            stops = [Stop(key, _NO_ID, changes.DELETED_EPOCH, delete=True) for key in found]
+            failed = await self._tell(self._broker.broker_id, Orders(epoch, -1, stops))
+            if failed:
+                _logger.error(
+                    "topic %s cannot be deleted yet: a log directory has failed: mend the disk and "
+                    "restart the broker", name,
+                )  # fmt: skip
+                continue
+            await self._catalog.end_deletion(name)
+            self.facts.forget(name)
+
+
+def _key(order: Order) -> TopicPartition:
+    return order.topic_partition if isinstance(order, Stop) else order.replication.topic_partition

@@ -1,0 +1,224 @@
+"""What tools write into the store for the controller to do: those that do not ask a broker.
+
+As Kafka's controller with ZooKeeper: topics made in `/brokers/topics`, and what is asked for in
+`/admin/delete_topics`, `/admin/preferred_replica_election` and `/admin/reassign_partitions`, and
+partitions added to a topic's node. Taken by whoever is the controller, what its predecessor left
+included; what was asked for is removed once it has been taken, a move once it has ended.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
+
+from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import ImageDelta
+from headrace.cluster.controller.replica_requests import ReplicaRequests
+from headrace.cluster.controller.term import Result
+from headrace.cluster.decisions.events import ElectionType, Event, TopicsDeleted, TopicsFound
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.store import znodes
+from headrace.cluster.store.catalog import Catalog
+from headrace.cluster.store.reaction import Reaction
+from headrace.cluster.store.stored_topic import StoredTopic
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.ports.store import BadVersion, NoNode
+
+_logger = logging.getLogger(__name__)
+
+WATCHED = (znodes.TOPICS, znodes.DELETE_TOPICS, znodes.ELECTIONS, znodes.REASSIGNMENTS)
+
+
+class ToolRequests:
+    """The controller's eye on what tools write."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        catalog: Catalog,
+        replicas: ReplicaRequests,
+        carry_out: Callable[[Event], Awaitable[Result]],
+        facts: Callable[[], ClusterFacts],
+        change: asyncio.Lock,
+    ) -> None:
+        """`facts` are the present term's; ApiError NOT_CONTROLLER. `change`: held by who writes."""
+        self._broker = broker
+        self._catalog = catalog
+        self._replicas = replicas
+        self._carry_out = carry_out
+        self._facts = facts
+        self._change = change
+        self._reaction = Reaction(self._take, "what tools wrote into the store waits")
+        self._unwatch: list[Callable[[], None]] = []
+        self._topics: dict[str, Callable[[], None]] = {}
+        """The ends of watching each topic's node; while this broker is the controller."""
+        self._altered: dict[str, None] = {}
+        """Topics whose nodes somebody has written."""
+        self._moving = False
+        """Whether partitions are being moved that a tool asked for."""
+        self.look = self._reaction.ask
+        """Take what was written already: who becomes the controller does that."""
+
+    def start(self) -> None:
+        """Watch from now on."""
+        store = self._catalog.store
+        self._unwatch = [store.watch(path, lambda _: self.look()) for path in WATCHED]
+        self._broker.image.observers.append(self._picture_changed)
+
+    def stop(self) -> None:
+        """Watch no more."""
+        for cancel in (*self._unwatch, *self._topics.values()):
+            cancel()
+        self._reaction.cancel()
+
+    def _picture_changed(self, delta: ImageDelta, structural: bool) -> None:
+        if self._moving and delta.partitions:
+            self.look()
+
+    async def _take(self) -> None:
+        try:
+            self._facts()
+            async with self._change:
+                pass  # what this broker is just writing itself, it knows then
+            await self._take_topics()
+            await self._take_deletions()
+            await self._take_elections()
+            await self._take_reassignments()
+        except ApiError as error:
+            if error.code is not ErrorCode.NOT_CONTROLLER:  # the controller sees it too
+                raise
+            self._watch_topics(())
+
+    async def _take_topics(self) -> None:
+        """Give leaders, and ids where they have none, to topics that are new in the store."""
+        names = await self._catalog.store.children(znodes.TOPICS)
+        facts = self._facts()
+        known = facts.topics
+        self._watch_topics(names)
+        altered, self._altered = self._altered, {}
+        new = [name for name in names if name not in known and name not in facts.passed_over]
+        new += await self._grown([name for name in altered if name in known])
+        found = list((await self._catalog.topics(new, passed_over=facts.passed_over)).values())
+        if found:
+            await self._catalog.complete_partitions(found)
+            ids = {topic.name: self._id_for(known.get(topic.name)) for topic in found}
+            await self._carry_out(TopicsFound(found, ids))
+
+    async def _grown(self, names: Sequence[str]) -> list[str]:
+        """Return the topics whose nodes name more partitions than the controller knows."""
+        paths = [znodes.topic_path(name) for name in names]
+        grown = []
+        for name, path, node in zip(
+            names, paths, await self._catalog.store.get_all(paths), strict=True
+        ):
+            known = self._facts().topics.get(name)
+            if node is None or known is None or node.version <= known.version:
+                continue
+            try:
+                read = znodes.decode_topic(path, node.value)
+            except znodes.BadPayload as error:
+                _logger.error("topic %s stays as it was, mend its node: %s", name, error)
+                continue
+            if len(read.partitions) > len(known.node.partitions):
+                grown.append(name)
+        return grown
+
+    def _id_for(self, known: StoredTopic | None) -> bytes:
+        return self._broker.random.uuid() if known is None else known.topic_id
+
+    def _watch_topics(self, names: Sequence[str]) -> None:
+        """Watch the nodes of these topics, and of no others."""
+        for name in self._topics.keys() - set(names):
+            self._topics.pop(name)()
+        for name in names:
+            if name not in self._topics:
+                watch = self._catalog.store.watch
+                self._topics[name] = watch(znodes.topic_path(name), self._topic_changed)
+                self._altered[name] = None  # or was before it was watched
+
+    def _topic_changed(self, path: str) -> None:
+        self._altered[path.removeprefix(f"{znodes.TOPICS}/")] = None
+        self.look()
+
+    async def _take_deletions(self) -> None:
+        names = await self._catalog.deletions()
+        facts = self._facts()
+        unknown = [name for name in names if name not in facts.topics]
+        wanted = [name for name in names if name in facts.topics and name not in facts.deleting]
+        if not self._broker.config.delete_topic_enable:
+            unknown, wanted = unknown + wanted, []
+        for name in unknown:
+            _logger.warning("topic %s is not there, or may not be deleted: it is not", name)
+            with suppress(NoNode):
+                await self._catalog.store.delete(f"{znodes.DELETE_TOPICS}/{name}")
+        if wanted:
+            await self._carry_out(TopicsDeleted(wanted, marked=True))
+
+    async def _take_elections(self) -> None:
+        async def elect(value: bytes) -> Mapping[TopicPartition, ApiError | None]:
+            partitions = list(znodes.decode_partitions(znodes.ELECTIONS, value))
+            return await self._replicas.elect(ElectionType.PREFERRED, partitions)
+
+        await self._take_request(znodes.ELECTIONS, elect)
+
+    async def _take_reassignments(self) -> None:
+        """Begin the moves that are asked for; those that have ended are asked for no more."""
+        left: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+
+        async def reassign(value: bytes) -> Mapping[TopicPartition, ApiError | None]:
+            asked = znodes.decode_partitions(znodes.REASSIGNMENTS, value)
+            outcome = await self._replicas.reassign(asked)
+            running = {moving.topic_partition for moving in self._replicas.reassigning()}
+            left.update(
+                (partition, target)
+                for partition, target in asked.items()
+                if outcome[partition] is None and partition in running
+            )
+            return outcome
+
+        await self._take_request(znodes.REASSIGNMENTS, reassign, left)
+        self._moving = bool(left)
+
+    async def _take_request(
+        self,
+        path: str,
+        take: Callable[[bytes], Awaitable[Mapping[TopicPartition, ApiError | None]]],
+        left: Mapping[TopicPartition, tuple[BrokerId, ...]] = MappingProxyType({}),
+    ) -> None:
+        """Do what the node at `path` asks for, and remove it, but for what `take` puts in `left`.
+
+        Written again meanwhile it stays.
+        """
+        store = self._catalog.store
+        (node,) = await store.get_all([path])
+        if node is None:
+            return
+        try:
+            _log_refused(path, await take(node.value))
+        except znodes.BadPayload as error:
+            _logger.error("what a tool asks for cannot be understood: %s", error)
+        with suppress(NoNode, BadVersion):
+            if not left:
+                await store.delete(path, node.version)
+            elif left != znodes.decode_partitions(path, node.value):
+                await store.set(path, _encoded(left), node.version)
+
+
+def _encoded(moves: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> bytes:
+    """Encode moves as tools do."""
+    partitions = [
+        {"topic": topic, "partition": index, "replicas": list(replicas)}
+        for (topic, index), replicas in moves.items()
+    ]
+    return json.dumps({"version": 1, "partitions": partitions}).encode()
+
+
+def _log_refused(path: str, outcome: Mapping[TopicPartition, ApiError | None]) -> None:
+    refused: Sequence[str] = [
+        f"{partition}: {error}" for partition, error in outcome.items() if error is not None
+    ]
+    if refused:
+        _logger.warning("%s: not done: %s", path, "; ".join(refused))

@@ -1,0 +1,374 @@
+"""What follows from an event: versioned operations for the store, and orders for brokers.
+
+Pure: the facts in, a decision out. Nothing is believed before the store has taken it
+(`controller.writer`), and no order goes out before that. Decided anew on facts that hold the
+outcome, nothing follows.
+
+The rules are those of Kafka 3.9's controller with ZooKeeper, codes included.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import singledispatch
+
+from headrace.broker.metadata_image import NO_LEADER
+from headrace.cluster.decisions import changes, elections, reassignment
+from headrace.cluster.decisions.events import (
+    BrokersJoined,
+    BrokersLeft,
+    DirectoriesFailed,
+    ElectionAsked,
+    ElectionType,
+    Event,
+    IsrAsked,
+    LeadersRestarted,
+    ReassignmentAdvanced,
+    ReassignmentAsked,
+    ReplicasFailed,
+    ShutdownAsked,
+    TopicGrown,
+    TopicsCreated,
+    TopicsDeleted,
+    TopicsFound,
+)
+from headrace.cluster.decisions.facts import Change, ClusterFacts, Decision
+from headrace.cluster.store.stored_topic import NEVER_LED, StoredTopic
+from headrace.cluster.store.znodes import PartitionState
+from headrace.model.errors import ErrorCode
+from headrace.model.invariant import InvariantError
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.replication.controller_calls import AskedIsr
+
+
+def decide(facts: ClusterFacts, event: Event) -> Decision:
+    """Return what is to be written and ordered, now that this has happened or been asked for."""
+    return _decide(event, facts)
+
+
+@singledispatch
+def _decide(event: Event, facts: ClusterFacts) -> Decision:
+    raise InvariantError(f"nobody decides what follows from {event}")
+
+
+@_decide.register
+def _(event: TopicsCreated, facts: ClusterFacts) -> Decision:
+    """Refuse a name that is taken, still being deleted, or not understood (partition -1)."""
+    found: list[Change] = []
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for topic in event.topics:
+        known = facts.topics.get(topic.name)
+        is_same = known is None or known.node.topic_id == topic.node.topic_id
+        if is_same and topic.name not in facts.passed_over:
+            found += changes.creations(facts, topic)
+        else:
+            refused[TopicPartition(topic.name, -1)] = ErrorCode.TOPIC_ALREADY_EXISTS
+    return Decision(tuple(found), refused)
+
+
+@_decide.register
+def _(event: TopicsDeleted, facts: ClusterFacts) -> Decision:
+    there = [name for name in event.names if name in facts.topics]
+    return Decision(
+        tuple(
+            changes.deletion(facts.topics[name], marked=event.marked)
+            for name in there
+            if name not in facts.deleting
+        ),
+        {
+            TopicPartition(name, -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for name in event.names
+            if name not in facts.topics
+        },
+    )
+
+
+@_decide.register
+def _(event: TopicsFound, facts: ClusterFacts) -> Decision:
+    """Take up what a tool made, topics and partitions of those that there were: ids where they
+    have none, a leader for each partition."""
+    found: list[Change] = []
+    for read in event.topics:
+        if read.name in facts.deleting:
+            continue
+        topic = facts.topics.get(read.name)
+        if topic is None or _has_more(read, topic):
+            if topic is not None:  # of its states we may have heard more since it was read
+                read = replace(topic, node=read.node, version=read.version)
+            taken = changes.adoption(read, event.ids[read.name])
+            topic = taken.created or read
+            found.append(taken)
+        for index in sorted(topic.node.partitions.keys() - topic.states.keys()):
+            after = elections.elected(facts, topic, index)
+            if after.leader != NO_LEADER:
+                found.append(changes.state_change(facts, topic, index, after))
+    return Decision(tuple(found))
+
+
+def _has_more(read: StoredTopic, known: StoredTopic) -> bool:
+    return (
+        read.version > known.version and read.node.partitions.keys() > known.node.partitions.keys()
+    )
+
+
+@_decide.register
+def _(event: TopicGrown, facts: ClusterFacts) -> Decision:
+    topic = facts.topics.get(event.name)
+    if topic is None or event.name in facts.deleting:
+        refused = {TopicPartition(event.name, -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        return Decision(refused=refused)
+    if len(topic.node.partitions) != event.present and not _is_begun(event, topic):
+        return Decision(refused={TopicPartition(event.name, -1): ErrorCode.INVALID_PARTITIONS})
+    return Decision(tuple(changes.growths(facts, topic, event.present, event.added)))
+
+
+def _is_begun(event: TopicGrown, topic: StoredTopic) -> bool:
+    """Tell whether a part of it is written: the partitions are there, and not all have a state."""
+    more = dict(enumerate(event.added, event.present))
+    held = topic.node.partitions
+    return (
+        len(held) == event.present + len(more)
+        and all(held.get(index) == replicas for index, replicas in more.items())
+        and any(index not in topic.states for index in more)
+    )
+
+
+@_decide.register
+def _(event: BrokersJoined, facts: ClusterFacts) -> Decision:
+    """Give a leader to partitions that have none, and have who is in doubt leave the ISR.
+
+    All others' replicas there are told what they are.
+    """
+    found: list[Change] = []
+    told: dict[str, list[int]] = {}
+    for topic, index in facts.partitions_of(event.brokers):
+        after = elections.returned(facts, topic, index)
+        if after is not None:
+            found.append(changes.state_change(facts, topic, index, after))
+        elif index in topic.states:
+            told.setdefault(topic.name, []).append(index)
+    reminders = (
+        changes.reminder(facts.topics[name], indexes, event.brokers, is_new=event.logs_made)
+        for name, indexes in told.items()
+    )
+    return Decision((*reminders, *found))
+
+
+@_decide.register
+def _(event: BrokersLeft, facts: ClusterFacts) -> Decision:
+    gone = frozenset(event.brokers)
+    return Decision(tuple(_without(facts, facts.partitions_of(gone), gone)))
+
+
+@_decide.register
+def _(event: ReplicasFailed, facts: ClusterFacts) -> Decision:
+    hit = (
+        (facts.topics[name], index)
+        for name, index in event.partitions
+        if name in facts.topics and name not in facts.deleting
+    )
+    return Decision(tuple(_without(facts, hit, frozenset((event.broker,)))))
+
+
+@_decide.register
+def _(event: DirectoriesFailed, facts: ClusterFacts) -> Decision:
+    """Repeat the orders for all replicas there."""
+    return decide(facts, BrokersJoined([who for who in event.brokers if who in facts.brokers]))
+
+
+@_decide.register
+def _(event: LeadersRestarted, facts: ClusterFacts) -> Decision:
+    """Elect anew, the same one perhaps: it has lost what it had not flushed, and others have it."""
+    found: list[Change] = []
+    for partition in event.partitions:
+        topic = _topic_of(facts, partition)
+        if topic is not None:
+            after = elections.elected(facts, topic, partition.partition)
+            found.append(changes.state_change(facts, topic, partition.partition, after))
+    return Decision(tuple(found))
+
+
+@_decide.register
+def _(event: ShutdownAsked, facts: ClusterFacts) -> Decision:
+    """Hand leaderships over; what nobody else can lead is refused NOT_ENOUGH_REPLICAS."""
+    found: list[Change] = []
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for topic, index in facts.partitions_of((event.broker,)):
+        after = elections.moved_from(facts, topic, index, event.broker)
+        if after is not None:
+            found.append(changes.state_change(facts, topic, index, after))
+        elif topic.states.get(index, NEVER_LED).leader == event.broker:
+            refused[TopicPartition(topic.name, index)] = ErrorCode.NOT_ENOUGH_REPLICAS
+    return Decision(tuple(found), refused)
+
+
+@_decide.register
+def _(event: ElectionAsked, facts: ClusterFacts) -> Decision:
+    found: list[Change] = []
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for partition in event.partitions:
+        topic = _topic_of(facts, partition)
+        if topic is None:
+            refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            continue
+        after = _asked_leader(facts, topic, partition.partition, event.kind)
+        if isinstance(after, ErrorCode):
+            refused[partition] = after
+        else:
+            found.append(changes.state_change(facts, topic, partition.partition, after))
+    return Decision(tuple(found), refused)
+
+
+def _asked_leader(
+    facts: ClusterFacts, topic: StoredTopic, index: int, kind: ElectionType
+) -> PartitionState | ErrorCode:
+    state = topic.states.get(index, NEVER_LED)
+    if kind is ElectionType.UNCLEAN:
+        if state.leader != NO_LEADER:
+            return ErrorCode.ELECTION_NOT_NEEDED
+        after = elections.elected(facts, topic, index, unclean=True)
+        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE if after.leader == NO_LEADER else after
+    if state.leader == topic.node.partitions[index][0]:
+        return ErrorCode.ELECTION_NOT_NEEDED
+    first = elections.preferred(facts, topic, index)
+    return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE if first is None else first
+
+
+@_decide.register
+def _(event: ReassignmentAsked, facts: ClusterFacts) -> Decision:
+    partition, target = event.partition, event.target
+    topic = _topic_of(facts, partition)
+    if topic is None:
+        return Decision(refused={partition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+    if target is None and not reassignment.runs(topic.node, partition.partition):
+        return Decision(refused={partition: ErrorCode.NO_REASSIGNMENT_IN_PROGRESS})
+    if _is_on_its_way(topic, partition.partition, target):
+        return Decision()
+    change = _reassigned(facts, topic, partition.partition, target)
+    if change is None:
+        return Decision(refused={partition: ErrorCode.INVALID_REPLICA_ASSIGNMENT})
+    return Decision((change,))
+
+
+def _is_on_its_way(topic: StoredTopic, index: int, target: tuple[BrokerId, ...] | None) -> bool:
+    """Tell whether these are the partition's replicas already, or will be."""
+    node = topic.node
+    going = node.removing.get(index, ())
+    return target == tuple(replica for replica in node.partitions[index] if replica not in going)
+
+
+def _reassigned(
+    facts: ClusterFacts, topic: StoredTopic, index: int, target: tuple[BrokerId, ...] | None
+) -> Change | None:
+    if target is None:
+        step = reassignment.cancelled(facts, topic, index)
+    elif not target or len(set(target)) < len(target):
+        return None
+    elif not set(target) <= facts.brokers.keys() | set(topic.node.partitions[index]):
+        return None  # who holds it may be away, who is to hold it may not
+    else:
+        step = reassignment.begun(facts, topic, index, target)
+    if step is None:
+        return None
+    return changes.state_change(facts, topic, index, step.state, step.node, step.dropped)
+
+
+@_decide.register
+def _(event: ReassignmentAdvanced, facts: ClusterFacts) -> Decision:
+    """Advance one reassignment of each topic: the next is decided on the node that this changed."""
+    found: dict[str, Change] = {}
+    for partition in event.partitions:
+        topic = _topic_of(facts, partition)
+        if topic is not None and topic.name not in found:
+            step = reassignment.completed(facts, topic, partition.partition)
+            if step is not None:
+                found[topic.name] = changes.state_change(
+                    facts, topic, partition.partition, step.state, step.node, step.dropped
+                )
+    return Decision(tuple(found.values()))
+
+
+_OUTDATED = (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INVALID_UPDATE_VERSION)
+"""Who asks has not heard of the partition's present state."""
+
+
+@_decide.register
+def _(event: IsrAsked, facts: ClusterFacts) -> Decision:
+    known = facts.brokers.get(event.broker)
+    if known is None or known.epoch != event.broker_epoch:
+        stale = (asked.topic_partition for asked in event.asked)
+        return Decision(refused=dict.fromkeys(stale, ErrorCode.STALE_BROKER_EPOCH))
+    found: list[Change] = []
+    refused: dict[TopicPartition, ErrorCode] = {}
+    for asked in event.asked:
+        topic = _topic_of(facts, asked.topic_partition)
+        index = asked.topic_partition.partition
+        code = _isr_refusal(facts, topic, event.broker, asked)
+        if code is not ErrorCode.NONE:
+            refused[asked.topic_partition] = code
+            if code in _OUTDATED and topic is not None:
+                # What it missed it may have been told once only: in an answer that was lost.
+                found.append(changes.reminder(topic, [index], [event.broker]))
+        elif topic is not None and (change := _isr_change(facts, topic, index, asked)) is not None:
+            found.append(change)
+    return Decision(tuple(found), refused)
+
+
+def _isr_refusal(
+    facts: ClusterFacts, topic: StoredTopic | None, broker: BrokerId, asked: AskedIsr
+) -> ErrorCode:
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    partition = asked.topic_partition
+    state = topic.states.get(partition.partition, NEVER_LED)
+    version = topic.versions.get(partition.partition, -1)
+    if asked.leader_epoch > state.leader_epoch or asked.partition_epoch > version:
+        return ErrorCode.NOT_CONTROLLER  # the leader has heard of a later controller than us
+    if asked.leader_epoch < state.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker != state.leader:
+        return ErrorCode.INVALID_REQUEST
+    if asked.partition_epoch < version:
+        # Asked again after a lost answer: what is wanted has been written.
+        done = asked.isr == state.isr and asked.partition_epoch == version - 1
+        return ErrorCode.NONE if done else ErrorCode.INVALID_UPDATE_VERSION
+    replicas = topic.node.partitions[partition.partition]
+    if state.leader not in asked.isr or not set(asked.isr) <= set(replicas):
+        return ErrorCode.INVALID_REQUEST
+    joining = set(asked.isr) - set(state.isr)
+    if not all(facts.may_lead(replica, partition) for replica in joining):
+        return ErrorCode.INELIGIBLE_REPLICA
+    if not all(map(facts.is_registered_as, asked.isr, asked.epochs)):
+        return ErrorCode.INELIGIBLE_REPLICA  # it has restarted since it was seen (KIP-903)
+    return ErrorCode.NONE
+
+
+def _isr_change(
+    facts: ClusterFacts, topic: StoredTopic, index: int, asked: AskedIsr
+) -> Change | None:
+    state = topic.states[index]
+    if asked.isr == state.isr and asked.partition_epoch < topic.versions.get(index, -1):
+        return None  # and else it is written: what was asked before, and lost, must not be later
+    # Whoever is in the ISR has followed the leader that was elected uncleanly.
+    recovering = state.recovering and not set(topic.node.partitions[index]) <= set(asked.isr)
+    after = state._replace(isr=asked.isr, recovering=recovering)
+    return changes.state_change(facts, topic, index, after, told=False)
+
+
+def _without(
+    facts: ClusterFacts, partitions: Iterable[tuple[StoredTopic, int]], gone: frozenset[BrokerId]
+) -> Iterator[Change]:
+    for topic, index in partitions:
+        after = elections.without(facts, topic, index, gone)
+        if after is not None and _differs(topic.states.get(index, NEVER_LED), after):
+            yield changes.state_change(facts, topic, index, after)
+
+
+def _differs(before: PartitionState, after: PartitionState) -> bool:
+    return (before.leader, before.isr) != (after.leader, after.isr)
+
+
+def _topic_of(facts: ClusterFacts, partition: TopicPartition) -> StoredTopic | None:
+    topic = facts.topics.get(partition.topic)
+    if topic is None or topic.name in facts.deleting:
+        return None
+    return topic if partition.partition in topic.node.partitions else None

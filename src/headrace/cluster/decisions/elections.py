@@ -1,0 +1,153 @@
+"""Who leads a partition next. Pure: asks the facts, changes nothing."""
+
+from collections.abc import Sequence
+
+from headrace.broker.metadata_image import NO_LEADER
+from headrace.cluster.decisions.facts import ClusterFacts
+from headrace.cluster.store.doubts import LOST
+from headrace.cluster.store.stored_topic import NEVER_LED, StoredTopic
+from headrace.cluster.store.znodes import PartitionState
+from headrace.model.nouns import BrokerId, LeaderEpoch, TopicPartition
+
+
+def elected(
+    facts: ClusterFacts, topic: StoredTopic, index: int, *, unclean: bool | None = None
+) -> PartitionState:
+    """Return the partition's state after an election, under the next leader epoch.
+
+    The first in the order of the assignment that may lead, is in the ISR and in no doubt; the ISR
+    keeps those that are served and in no doubt either. Without one, where all of the ISR are back
+    and in doubt, the one with most of the log; or if `unclean` (by default as configured), the
+    first that may lead. Such a leader is the whole ISR, and may lack committed records. Else
+    nobody, and the ISR stays: one of them has what was acknowledged.
+    """
+    partition = TopicPartition(topic.name, index)
+    state = topic.states.get(index, NEVER_LED)
+    replicas = topic.node.partitions[index]
+    able = [broker for broker in replicas if facts.may_lead(broker, partition)]
+    isr = tuple(broker for broker in state.isr if broker in replicas)
+    # A partition that nobody has led yet has no records: any of its replicas will do.
+    candidates = [
+        broker
+        for broker in able
+        if state is NEVER_LED or (broker in isr and (broker, partition) not in facts.doubts)
+    ]
+    epoch = LeaderEpoch(state.leader_epoch + 1)
+    if candidates:
+        leader = candidates[0]
+        if state is NEVER_LED:
+            served = tuple(broker for broker in replicas if facts.serves(broker, partition))
+        else:
+            served = _trusted(facts, partition, isr)
+        return state._replace(leader=leader, leader_epoch=epoch, isr=served)
+    left = [broker for broker in able if facts.doubts.get((broker, partition)) != LOST]
+    most = _with_most(facts, partition, isr, left)
+    if most is None and left and (facts.unclean(topic) if unclean is None else unclean):
+        most = left[0]
+    if most is not None:
+        return state._replace(leader=most, leader_epoch=epoch, isr=(most,), recovering=True)
+    return state._replace(leader=NO_LEADER, leader_epoch=epoch, isr=isr or state.isr)
+
+
+def _trusted(
+    facts: ClusterFacts, partition: TopicPartition, members: tuple[BrokerId, ...]
+) -> tuple[BrokerId, ...]:
+    """Return those of the ISR that are served, and have what was committed."""
+    return tuple(
+        broker
+        for broker in members
+        if facts.serves(broker, partition) and (broker, partition) not in facts.doubts
+    )
+
+
+def _with_most(
+    facts: ClusterFacts,
+    partition: TopicPartition,
+    isr: tuple[BrokerId, ...],
+    left: Sequence[BrokerId],
+) -> BrokerId | None:
+    """Return who of `left` has most of the log, where all of the ISR are here and in doubt."""
+    doubts = facts.doubts
+    if not all(facts.serves(broker, partition) and (broker, partition) in doubts for broker in isr):
+        return None
+    members = [broker for broker in left if broker in isr]
+    return max(members, key=lambda broker: doubts[broker, partition], default=None)
+
+
+def returned(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
+    """Return the partition's state now that replicas have come back; None: it stays as it is.
+
+    Who is in doubt leaves the ISR, which has another leader then; the last of it stays, and leads
+    where all of the ISR are back.
+    """
+    partition = TopicPartition(topic.name, index)
+    state = topic.states.get(index, NEVER_LED)
+    if state.leader == NO_LEADER:
+        after = elected(facts, topic, index)
+        return None if after.leader == NO_LEADER else after
+    doubted = [broker for broker in state.isr if (broker, partition) in facts.doubts]
+    if not doubted:
+        return None
+    if state.leader in doubted:
+        return elected(facts, topic, index)
+    isr = tuple(broker for broker in state.isr if broker not in doubted)
+    return state._replace(isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+
+
+def without(
+    facts: ClusterFacts, topic: StoredTopic, index: int, gone: frozenset[BrokerId]
+) -> PartitionState | None:
+    """Return the partition's state once `gone` serve it no longer; None: it stays as it is.
+
+    Their leadership goes to another, they leave the ISR; the last of the ISR stays in it.
+    """
+    state = topic.states.get(index, NEVER_LED)
+    partition = TopicPartition(topic.name, index)
+    if state.leader in gone or (state.leader, partition) in facts.doubts:
+        return elected(facts, topic, index)
+    isr = tuple(
+        broker
+        for broker in state.isr
+        if broker not in gone and (broker, partition) not in facts.doubts
+    )
+    if state.leader == NO_LEADER or len(isr) == len(state.isr):  # a leader stays in it
+        return None
+    return state._replace(isr=isr, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+
+
+def moved_from(
+    facts: ClusterFacts, topic: StoredTopic, index: int, leaving: BrokerId
+) -> PartitionState | None:
+    """Return the partition's state once a broker that shuts down has handed it over.
+
+    None: it stays as it is; so does what nobody else in sync could lead, and what nobody leads:
+    the last of its ISR have what was acknowledged.
+    """
+    partition = TopicPartition(topic.name, index)
+    state = topic.states.get(index, NEVER_LED)
+    others = tuple(broker for broker in state.isr if broker != leaving)
+    if state.leader == NO_LEADER or leaving not in state.isr or not others:
+        return None
+    if state.leader != leaving:
+        return state._replace(isr=others, leader_epoch=LeaderEpoch(state.leader_epoch + 1))
+    order = topic.node.partitions[index]
+    heirs = [
+        replica for replica in order if replica in others and facts.may_lead(replica, partition)
+    ]
+    if not heirs:
+        return None
+    served = tuple(broker for broker in others if facts.serves(broker, partition))
+    epoch = LeaderEpoch(state.leader_epoch + 1)
+    return state._replace(leader=heirs[0], leader_epoch=epoch, isr=served)
+
+
+def preferred(facts: ClusterFacts, topic: StoredTopic, index: int) -> PartitionState | None:
+    """Return the partition's state with its preferred replica as leader.
+
+    None where that cannot be.
+    """
+    first = topic.node.partitions[index][0]
+    state = topic.states.get(index, NEVER_LED)
+    if first not in state.isr or not facts.may_lead(first, TopicPartition(topic.name, index)):
+        return None
+    return state._replace(leader=first, leader_epoch=LeaderEpoch(state.leader_epoch + 1))

@@ -1,0 +1,226 @@
+"""Carries out a controller's orders on its broker, wherever they come from.
+
+Refused whole from a controller, or for a registration, that has been replaced; an order under an
+older leader epoch than one carried out before is refused by itself. Logs are made off the loop, and
+the loop has its turn between: there may be thousands.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+
+from headrace.broker.broker import Broker
+from headrace.broker.in_sync_replicas import Replicas
+from headrace.broker.metadata_image import NO_LEADER
+from headrace.broker.partition_role import always
+from headrace.cluster.decisions.changes import DELETED_EPOCH
+from headrace.cluster.decisions.orders import Follow, Lead, Order, Orders, Replication, Stop
+from headrace.config.log_config import LogConfig
+from headrace.log.directory.new_log import NewLog
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import NO_EPOCH, LeaderEpoch, TopicPartition
+from headrace.posix.awaiting import called_back
+
+_logger = logging.getLogger(__name__)
+
+APPLIED_PER_TURN = 10
+CUT_LOOK_SECONDS = 0.002
+PREPARED_AT_ONCE = 100
+"""New logs whose files are made in one go, on a thread."""
+
+Failed = dict[TopicPartition, ErrorCode]
+
+
+async def _at_once(orders: Orders) -> None:
+    """Do nothing: orders are carried out as they come."""
+
+
+def _never(partition: TopicPartition) -> bool:
+    """Tell that a log that is not there is missing."""
+    return False
+
+
+class Applier:
+    """The broker's end of the controller's orders. `decisions.orders.OrderTaker`."""
+
+    def __init__(
+        self, broker: Broker, log_config: Callable[[str, Mapping[str, str]], LogConfig]
+    ) -> None:
+        """`log_config`: the settings of a topic's logs, by its name and own settings."""
+        self.controller_epoch = 0
+        """Of the latest controller that was heard of."""
+        self.broker_epoch = -1
+        """Of our registration."""
+        self._broker = broker
+        self._log_config = log_config
+        self._epochs: dict[TopicPartition, LeaderEpoch] = {}
+        """The leader epoch that each replica was ordered under last."""
+        self.may_commit: Callable[[], bool] = always
+        """Whether the lease on leading holds."""
+        self.former_epochs: Mapping[TopicPartition, LeaderEpoch] = {}
+        """Under which a former process of this broker led, and no other may go on: it may have lost
+        what was not flushed, and followers have it."""
+        self.before: Callable[[Orders], Awaitable[None]] = _at_once
+        """What is done with orders before they are carried out. ApiError: they are not."""
+        self.may_make: Callable[[TopicPartition], bool] = _never
+        """Whether a log that is not there never was, though its partition is not new."""
+        self._turn = asyncio.Lock()
+
+    async def take(self, orders: Orders) -> Failed:
+        """Carry out orders, all that came before done first; what could not be, by partition.
+
+        Partitions led can be written to, and clients see `orders.delta`, when this returns.
+        ApiError STALE_CONTROLLER_EPOCH, STALE_BROKER_EPOCH: none of them is.
+        """
+        async with self._turn:
+            self._check(orders)
+            self.controller_epoch = orders.controller_epoch
+            await self.before(orders)
+            failed: Failed = {}
+            current = [order for order in orders.orders if self._is_current(order, failed)]
+            configs = self._configs(orders)
+            await self._prepare(current, configs, failed)
+            done = 0
+            for order in current:
+                if isinstance(order, Stop):
+                    continue
+                if isinstance(order, Lead):
+                    await self._cut_over(order.replication.topic_partition)
+                self._carry_out(order, configs, failed)
+                done += 1
+                if done % APPLIED_PER_TURN == 0:
+                    await asyncio.sleep(0)
+            self._broker.publish(orders.delta)
+            await self._stop([order for order in current if isinstance(order, Stop)], failed)
+            return failed
+
+    def _check(self, orders: Orders) -> None:
+        if orders.controller_epoch < self.controller_epoch:
+            raise ApiError(
+                ErrorCode.STALE_CONTROLLER_EPOCH,
+                f"controller epoch {orders.controller_epoch} is over: {self.controller_epoch}",
+            )
+        # A later one than we know: the store has told the controller first.
+        if -1 != orders.broker_epoch < self.broker_epoch:
+            raise ApiError(
+                ErrorCode.STALE_BROKER_EPOCH,
+                f"broker epoch {orders.broker_epoch} is over: {self.broker_epoch}",
+            )
+
+    def _is_current(self, order: Lead | Follow | Stop, failed: Failed) -> bool:
+        if isinstance(order, Stop):
+            key, epoch = order.topic_partition, order.leader_epoch
+        else:
+            key, epoch = order.replication.topic_partition, order.replication.leader_epoch
+        if epoch != DELETED_EPOCH and epoch < self._epochs.get(key, -1):
+            failed[key] = ErrorCode.FENCED_LEADER_EPOCH
+            return False
+        return True
+
+    def _configs(self, orders: Orders) -> dict[str, LogConfig]:
+        shown = dict(orders.configs) | {topic.name: topic.config for topic in orders.delta.topics}
+        known = self._broker.image.topics
+        names = {order.replication.topic_partition.topic for order in orders.orders
+                 if not isinstance(order, Stop)}  # fmt: skip
+        empty: Mapping[str, str] = {}
+        return {
+            name: self._log_config(
+                name,
+                shown[name] if name in shown else known[name].config if name in known else empty,
+            )
+            for name in names
+        }
+
+    async def _prepare(
+        self, orders: Sequence[Order], configs: Mapping[str, LogConfig], failed: Failed
+    ) -> None:
+        """Make the files of logs that are to be held and are not there.
+
+        A follower's may be empty always. A leader's only where nobody has led before, or where it
+        is known that the log was never made.
+        """
+        broker = self._broker
+        wanted = []
+        for order in orders:
+            if isinstance(order, Stop):
+                continue
+            what = order.replication
+            key = what.topic_partition
+            at = (key.topic, key.partition)
+            if at in broker.partitions or at in broker.followed or broker.has_replica(key):
+                continue
+            if what.leader == NO_LEADER:
+                continue  # there is nobody to copy from: an empty log would pass for a whole one
+            if not what.is_new and isinstance(order, Lead) and not self.may_make(key):
+                _logger.error(
+                    "%s is to be led here, and its log is not there: bring its directory back and "
+                    "restart the broker, or delete the topic", key,
+                )  # fmt: skip
+                failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
+                continue
+            wanted.append(NewLog(key, what.topic_id, configs[key.topic]))
+        for at_once in range(0, len(wanted), PREPARED_AT_ONCE):
+            some = wanted[at_once : at_once + PREPARED_AT_ONCE]
+            await called_back(partial(broker.prepare_partitions, some))
+
+    def _carry_out(
+        self, order: Lead | Follow, configs: Mapping[str, LogConfig], failed: Failed
+    ) -> None:
+        what = order.replication
+        key = what.topic_partition
+        new = NewLog(key, what.topic_id, configs[key.topic])
+        self._epochs[key] = what.leader_epoch
+        if isinstance(order, Follow):
+            self._follow(new, what, failed)
+            return
+        broker = self._broker
+        if what.leader_epoch <= self.former_epochs.get(key, NO_EPOCH):
+            failed[key] = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return
+        try:
+            if key in failed:
+                broker.refuse_partition(*key)
+                return
+            replicas = Replicas(broker.broker_id, what.replicas, what.isr, what.partition_epoch)
+            broker.lead_partition(new, what.leader_epoch, replicas, self.may_commit)
+        except ApiError as error:
+            _logger.error("%s is offline: %s", key, error)
+            failed[key] = error.code
+
+    async def _cut_over(self, key: TopicPartition) -> None:
+        """Wait until a log is whole that was being cut to what its former leader has."""
+        partition = self._broker.followed.get((key.topic, key.partition))
+        while partition is not None and partition.log.cutting:  # noqa: ASYNC110 - over soon
+            await asyncio.sleep(CUT_LOOK_SECONDS)
+
+    def _follow(self, new: NewLog, what: Replication, failed: Failed) -> None:
+        """Follow; where that fails this replica does not fetch, and the controller is told."""
+        if what.leader == NO_LEADER and not self._broker.has_replica(new.topic_partition):
+            return
+        leader, epoch = what.leader, what.leader_epoch
+        try:
+            self._broker.follow_partition(new, leader, epoch, unclean=what.recovering)
+        except ApiError as error:
+            _logger.error("%s follows nobody here: %s", new.topic_partition, error)
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                failed[new.topic_partition] = error.code
+
+    async def _stop(self, stops: Sequence[Stop], failed: Failed) -> None:
+        """Serve partitions no longer; logs that are deleted are so for good when this returns."""
+        deleted = []
+        for done, stop in enumerate(stops, 1):
+            key = stop.topic_partition
+            self._epochs.pop(key, None)
+            if not self._broker.stop_partition(*key, delete=stop.delete):
+                failed[key] = ErrorCode.KAFKA_STORAGE_ERROR
+            if stop.delete:
+                deleted.append(key)
+            if done % APPLIED_PER_TURN == 0:
+                await asyncio.sleep(0)
+        if deleted:
+            try:
+                await called_back(self._broker.sync_directories)
+            except OSError as error:
+                _logger.error("deletion of %s … may not be durable: %s", deleted[0], error)
+                failed |= dict.fromkeys(deleted, ErrorCode.KAFKA_STORAGE_ERROR)

@@ -1,0 +1,181 @@
+"""This broker's registration in the store, and its session there, kept in the log directories.
+
+A broker that is killed and starts at once finds itself registered still: its former session goes on
+until the store has not heard of it for long. That the registration is its own it knows by a file in
+its log directories; nobody else can be using them, for they are locked. A copy of them is somebody
+else's: the file says where, and since which start of the machine, it was written.
+"""
+
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from types import MappingProxyType
+from typing import cast
+
+from headrace.broker.broker import Broker
+from headrace.broker.metadata_image import Endpoint
+from headrace.cluster.store import znodes
+from headrace.cluster.store.doubts import Doubts
+from headrace.cluster.store.znodes import Registration
+from headrace.log import file_names
+from headrace.log.directory.log_directory import LogDirectory
+from headrace.log.text_files import read_file
+from headrace.model.errors import ApiError, ConfigError, ErrorCode
+from headrace.ports.store import (
+    BadVersion,
+    Create,
+    Node,
+    NodeExists,
+    NoNode,
+    Set,
+    Store,
+    StoreError,
+)
+from headrace.posix.awaiting import called_back
+
+_logger = logging.getLogger(__name__)
+REGISTRATION_BYTES_MAX = 1_000_000
+"""ZooKeeper takes 1 MiB at once (its jute.maxbuffer), and breaks the connection over more."""
+_PREFIX = "version: 0\nsession: "
+
+
+class OwnRegistration:
+    """What others know this broker by."""
+
+    def __init__(self, broker: Broker, store: Store) -> None:
+        """Nobody knows it yet."""
+        self._broker = broker
+        self._store = store
+        self._path = znodes.broker_path(broker.broker_id)
+        self._registration = Registration(())
+
+    async def announce(
+        self, endpoints: Sequence[Endpoint], doubts: Doubts = MappingProxyType({})
+    ) -> int:
+        """Announce this broker; returns its epoch. ConfigError where its id is taken."""
+        config, now_ms = self._broker.config, self._broker.clock.wall_ms()
+        self._registration = Registration(
+            tuple(endpoints), config.broker_rack, now_ms, doubts=doubts
+        )
+        if self._store.shared:
+            await self._end_former(await self._former())
+        return await self.announce_again()
+
+    async def doubt(self, doubts: Doubts) -> None:
+        """Say of which replicas it is in doubt still. ApiError: the store cannot be reached."""
+        registration = self._registration._replace(doubts=doubts)
+        try:
+            await self._store.set(self._path, znodes.encode_registration(registration))
+        except StoreError as error:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error)) from error
+        self._registration = registration
+
+    async def announce_again(self) -> int:
+        """Announce it as before, in a new session; returns its epoch. ConfigError."""
+        if self._store.shared:
+            await self._keep(self._store.session)
+        value = znodes.encode_registration(self._registration)
+        if len(value) > REGISTRATION_BYTES_MAX:
+            raise ConfigError(
+                f"broker.id={self._broker.broker_id}: {len(self._registration.doubts)} of its"
+                f" replicas may lack committed records, which takes {len(value)} bytes to say, and"
+                f" ZooKeeper takes {REGISTRATION_BYTES_MAX}: bring the log directories back that"
+                " are gone, or give some of its partitions to other brokers first (headrace"
+                " cluster reassign)"
+            )
+        try:
+            # In two, as Kafka does: the answer to the second tells the epoch.
+            _, node = await self._store.multi(
+                [Create(self._path, b"", ephemeral=True), Set(self._path, value, 0)]
+            )
+        except NodeExists:
+            raise ConfigError(
+                f"broker.id={self._broker.broker_id}: a broker with this id is running"
+                f"{await self._where()}; stop it, or set another id"
+            ) from None
+        return cast("Node", node).created
+
+    async def epoch(self) -> int | None:
+        """Return the broker's epoch; None: it is not registered by our session."""
+        node = await self._get(self._path)
+        return None if node is None or node.owner != self._store.session else node.created
+
+    async def _where(self) -> str:
+        """Tell where the broker is that has our id, and in which session."""
+        node = await self._get(self._path)
+        if node is None:
+            return ""
+        broker_id = self._broker.broker_id
+        found = znodes.decode_registration(broker_id, self._path, node.value, node.created)
+        at = "".join(f" at {endpoint.host}:{endpoint.port}" for endpoint in found.endpoints[:1])
+        return f"{at}, session {node.owner:#x}"
+
+    async def _get(self, path: str) -> Node | None:
+        try:
+            return await self._store.get(path)
+        except NoNode:
+            return None
+
+    # --- the session before this one -----------------------------------------------------------
+
+    async def _end_former(self, sessions: set[int]) -> None:
+        """Delete what former sessions of this broker still hold."""
+        for path in (self._path, znodes.CONTROLLER):
+            node = await self._get(path)
+            if node is not None and node.owner in sessions:
+                with suppress(NoNode, BadVersion):
+                    await self._store.delete(path, node.version)
+
+    async def _former(self) -> set[int]:
+        """Return the sessions that the log directories name: one, or none in new ones."""
+        found: set[int] = set()
+        for directory in self._broker.directories:
+            if not directory.fenced:
+                found |= await called_back(partial(directory.disk.run, partial(_read, directory)))
+        return found
+
+    async def _keep(self, session: int) -> None:
+        """Have the next start know that this session is ours, before anything is made in it."""
+        for directory in self._broker.directories:
+            if directory.fenced:
+                continue
+            try:
+                await called_back(partial(directory.disk.run, partial(_write, directory, session)))
+            except OSError as error:
+                _logger.warning(
+                    "%s: %s: should the broker be killed, its next start is refused until its"
+                    " session is over; free the disk or replace it",
+                    _path_in(directory), error,
+                )  # fmt: skip
+            else:
+                return
+
+
+def _path_in(directory: LogDirectory) -> str:
+    return f"{directory.path}/{file_names.SESSION}"
+
+
+def _place(directory: LogDirectory) -> str:
+    """Return what a copy of the directory does not have. Blocking."""
+    disk = directory.disk
+    return f"boot_id: {disk.boot_id()}\npath: {disk.absolute(directory.path)}\n"
+
+
+def _write(directory: LogDirectory, session: int) -> None:
+    """Write down a session. Blocking. OSError."""
+    content = f"{_PREFIX}{session}\n{_place(directory)}"
+    directory.disk.replace(_path_in(directory), content.encode())
+
+
+def _read(directory: LogDirectory) -> set[int]:
+    """Return the session that a directory names, unless it is a copy. Blocking. ConfigError."""
+    content = read_file(directory.disk, _path_in(directory))
+    if content is None:
+        return set()
+    try:
+        session, _, place = content.decode().removeprefix(_PREFIX).partition("\n")
+        found = {int(session)}
+    except ValueError:
+        raise ConfigError(f"{_path_in(directory)}: names no session; remove it") from None
+    return found if place == _place(directory) else set()

@@ -1,0 +1,267 @@
+"""What transactions ask of other brokers: markers of those that lead partitions, and partitions of
+those that coordinate (WriteTxnMarkers and AddPartitionsToTxn among brokers).
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from headrace.broker.broker import Broker
+from headrace.client.calls import ColdCall, Maker, check, error_code
+from headrace.client.client import Client
+from headrace.client.transport import Address, Transport
+from headrace.cluster.other_brokers.gathered_questions import Codes, GatheredQuestions, Run
+from headrace.cluster.other_brokers.markers_under_way import MarkersUnderWay
+from headrace.cluster.other_brokers.ways_to_brokers import WaysToBrokers
+from headrace.coordination.transactions.limits import TransactionLimits
+from headrace.coordination.transactions.markers import Marker, MarkerWritten
+from headrace.coordination.transactions.producers import ProducerEpoch
+from headrace.model.errors import ApiError, ErrorCode
+from headrace.model.nouns import BrokerId, TopicPartition
+from headrace.ports.callbacks import Done
+from headrace.wire.kafka.api import ApiKey
+
+ADD_RETRY_SECONDS = 0.02
+"""When a coordinator that writes the markers of the transaction before is asked again."""
+_NO_BROKER = ApiError(ErrorCode.NETWORK_EXCEPTION, "the broker is not there")
+
+
+class Markers(NamedTuple):
+    """One transaction's marker, for some of its partitions."""
+
+    marker: Marker
+    partitions: Sequence[TopicPartition]
+
+    @property
+    def key(self) -> int:
+        """Return what answers name."""
+        return self.marker.producer_id
+
+
+class Membership(NamedTuple):
+    """A question about partitions of one transaction."""
+
+    transactional_id: str
+    who: ProducerEpoch
+    partitions: Collection[TopicPartition]
+    verify_only: bool
+
+    @property
+    def key(self) -> str:
+        """Return what answers name."""
+        return self.transactional_id
+
+
+class _Ways(NamedTuple):
+    """The two conversations with one registration of a broker: neither waits for the other."""
+
+    markers: GatheredQuestions[Markers]
+    memberships: GatheredQuestions[Membership]
+
+    def close(self) -> None:
+        """Ask nothing more; who waits is told so."""
+        self.markers.close()
+        self.memberships.close()
+
+
+class RemoteTransactions:
+    """`coordination.transactions.anywhere.OtherBrokers` over the network."""
+
+    def __init__(self, broker: Broker, listener: str, transport: Transport, run: Run) -> None:
+        """`listener`: by which brokers reach each other. `run` runs a conversation."""
+        self._broker = broker
+        self._transport = transport
+        self._run = run
+        self._ways = WaysToBrokers(broker.image, listener, self._way)
+        self._markers = MarkersUnderWay(broker.image)
+
+    def close(self) -> None:
+        """Ask nothing more; who waits is told so."""
+        self._ways.close()
+        self._markers.close()
+
+    def write_markers(
+        self,
+        broker: BrokerId,
+        marker: Marker,
+        partitions: Sequence[TopicPartition],
+        done: MarkerWritten,
+    ) -> None:
+        """Have `broker` write a marker to partitions that it leads, and as long as it does."""
+        tell = self._markers.add(broker, partitions, done)
+
+        def answered(answer: Codes | ApiError) -> None:
+            tell(_errors(partitions, answer))
+
+        ways = self._ways.to(broker)
+        if ways is None:
+            answered(_NO_BROKER)
+        else:
+            ways.markers.ask(Markers(marker, partitions), answered)
+
+    def verify(
+        self,
+        broker: BrokerId,
+        transactional_id: str,
+        who: ProducerEpoch,
+        partitions: Collection[TopicPartition],
+        done: Done[dict[TopicPartition, ApiError]],
+    ) -> None:
+        """Ask `broker` which partitions the producer may not write to."""
+
+        def answered(answer: Codes | ApiError) -> None:
+            errors = _errors(partitions, _without_network(answer))
+            done({partition: error for partition, error in errors.items() if error is not None})
+
+        self._ask(broker, Membership(transactional_id, who, partitions, verify_only=True), answered)
+
+    def add(
+        self,
+        broker: BrokerId,
+        transactional_id: str,
+        who: ProducerEpoch,
+        partitions: Collection[TopicPartition],
+        done: Done[ApiError | None],
+    ) -> None:
+        """Have `broker` take partitions into the transaction.
+
+        It does not wait for the markers of the transaction before, so that others need not wait for
+        its answer: it is asked again.
+        """
+        question = Membership(transactional_id, who, partitions, verify_only=False)
+        clock = self._broker.clock
+        until = clock.monotonic() + TransactionLimits.wait_ms / 1000
+
+        def answered(answer: Codes | ApiError) -> None:
+            errors = _errors(partitions, _without_network(answer))
+            error = next(filter(None, sorted(errors.values(), key=_not_attempted)), None)
+            concurrent = error is not None and error.code is ErrorCode.CONCURRENT_TRANSACTIONS
+            if concurrent and clock.monotonic() < until:
+                again = partial(self._ask, broker, question, answered)
+                clock.call_later(ADD_RETRY_SECONDS, again)
+            else:
+                done(error)
+
+        self._ask(broker, question, answered)
+
+    def _ask(
+        self, broker: BrokerId, question: Membership, done: Callable[[Codes | ApiError], None]
+    ) -> None:
+        ways = self._ways.to(broker)
+        if ways is None:
+            done(_NO_BROKER)
+        else:
+            ways.memberships.ask(question, done)
+
+    def _way(self, address: Address) -> _Ways:
+        return _Ways(
+            GatheredQuestions(self._client(), address, _write_call, self._run),
+            GatheredQuestions(self._client(), address, _add_call, self._run),
+        )
+
+    def _client(self) -> Client:
+        return Client(
+            self._transport, (), client_id=f"broker-{self._broker.broker_id}-transactions"
+        )
+
+
+def _errors(
+    partitions: Collection[TopicPartition], answer: Codes | ApiError
+) -> dict[TopicPartition, ApiError | None]:
+    """Return what became of each partition; UNKNOWN_SERVER_ERROR where the answer is silent."""
+    if isinstance(answer, ApiError):
+        return dict.fromkeys(partitions, answer)
+    codes = {partition: answer.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+             for partition in partitions}  # fmt: skip
+    return {partition: ApiError(code) if code else None for partition, code in codes.items()}
+
+
+def _without_network(answer: Codes | ApiError) -> Codes | ApiError:
+    """Return the answer as producers understand it: a coordinator that is not heard of is away."""
+    if isinstance(answer, ApiError) and answer.code is ErrorCode.NETWORK_EXCEPTION:
+        return ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE, answer.message)
+    return answer
+
+
+def _not_attempted(error: ApiError | None) -> bool:
+    return error is not None and error.code is ErrorCode.OPERATION_NOT_ATTEMPTED
+
+
+def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        found.setdefault(topic, []).append(index)
+    return found
+
+
+def _write_call(asked: Sequence[Markers]) -> ColdCall[Sequence[Codes]]:
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        return maker.request(markers=tuple(
+            maker.part(
+                "WritableTxnMarker",
+                producer_id=marker.producer_id,
+                producer_epoch=marker.epoch,
+                transaction_result=marker.commit,
+                coordinator_epoch=marker.coordinator_epoch,
+                topics=tuple(
+                    maker.part("WritableTxnMarkerTopic", name=topic, partition_indexes=tuple(some))
+                    for topic, some in _by_topic(partitions).items()
+                ),
+            )
+            for marker, partitions in asked
+        ))  # fmt: skip
+
+    def parse(response: Any) -> Sequence[Codes]:  # noqa: ANN401
+        by_producer: dict[int, Codes] = {
+            int(marker.producer_id): {
+                TopicPartition(str(topic.name), int(partition.partition_index)): error_code(
+                    partition.error_code
+                )
+                for topic in marker.topics
+                for partition in topic.partitions
+            }
+            for marker in response.markers
+        }
+        return [by_producer.get(question.key, {}) for question in asked]
+
+    return ColdCall(ApiKey.WRITE_TXN_MARKERS, build, parse, versions=(1, 1))
+
+
+def _add_call(asked: Sequence[Membership]) -> ColdCall[Sequence[Codes]]:
+    def build(maker: Maker) -> Any:  # noqa: ANN401
+        return maker.request(transactions=tuple(
+            maker.part(
+                "AddPartitionsToTxnTransaction",
+                transactional_id=question.transactional_id,
+                producer_id=question.who.producer_id,
+                producer_epoch=question.who.epoch,
+                verify_only=question.verify_only,
+                topics=tuple(
+                    maker.part("AddPartitionsToTxnTopic", name=topic, partitions=tuple(some))
+                    for topic, some in _by_topic(question.partitions).items()
+                ),
+            )
+            for question in asked
+        ))  # fmt: skip
+
+    def parse(response: Any) -> Sequence[Codes]:  # noqa: ANN401
+        check(response.error_code)
+        by_id: dict[str, Codes] = {
+            str(transaction.transactional_id): {
+                TopicPartition(str(topic.name), int(result.partition_index)): _refused(
+                    result.partition_error_code
+                )
+                for topic in transaction.topic_results
+                for result in topic.results_by_partition
+            }
+            for transaction in response.results_by_transaction
+        }
+        return [by_id.get(question.key, {}) for question in asked]
+
+    return ColdCall(ApiKey.ADD_PARTITIONS_TO_TXN, build, parse, versions=(4, 5))
+
+
+def _refused(code: int) -> ErrorCode:
+    """Return the code as a coordinator here says it: each asker tells its client by its version."""
+    found = error_code(code)
+    return ErrorCode.INVALID_TXN_STATE if found is ErrorCode.TRANSACTION_ABORTABLE else found

@@ -1,0 +1,152 @@
+"""Settings of topics, brokers, groups and clients in the store, and the notices of their changes.
+
+Written by whichever broker was asked; each change has a notice below `/config/changes` that every
+broker hears of, as in Kafka with ZooKeeper. A store of our own has no others to tell.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from headrace.cluster.store import znodes
+from headrace.model.nouns import BrokerId
+from headrace.ports.store import (
+    ANY_VERSION,
+    BadVersion,
+    Check,
+    Create,
+    Delete,
+    Node,
+    NodeExists,
+    NoNode,
+    Operation,
+    Set,
+    Store,
+)
+
+ATTEMPTS_MAX = 20
+"""How often settings are altered anew because others alter them at the same time."""
+NOTICE = f"{znodes.CONFIG_CHANGES}/config_change_"
+"""What the paths of notices begin with."""
+
+
+class ConfigStore:
+    """The tree below `/config`."""
+
+    def __init__(self, store: Store) -> None:
+        """Use an open store whose roots are there."""
+        self.store = store
+
+    async def change(
+        self,
+        path: str,
+        change: Callable[[dict[str, str]], Mapping[str, str] | None],
+        *,
+        owner: str | None = None,
+        drop_empty: bool = False,
+    ) -> Mapping[str, str] | None:
+        """Write what `change` makes of an entity's settings, and tell all brokers; what holds then.
+
+        Made anew of what is there by then where another broker was faster: nobody's change is lost.
+        `change` returns None to leave them. `owner`: a node without which there are no settings:
+        NoNode. `drop_empty`: an entity without settings has no node. BadVersion: it keeps changing.
+        """
+        for _ in range(ATTEMPTS_MAX):
+            node, owning = await self.store.get_all([path, owner or path])
+            if owner is not None and owning is None:
+                raise NoNode(owner)
+            wanted = change({} if node is None else znodes.decode_config(path, node.value))
+            if wanted is None or (drop_empty and not wanted and node is None):
+                return wanted
+            if node is None:
+                await self._make_parents(path)
+            operations = [_config_operation(path, wanted, node, drop_empty=drop_empty)]
+            if owner is not None:
+                operations.append(Check(owner, ANY_VERSION))
+            if self.store.shared:
+                told = znodes.encode_config_change(path.removeprefix("/config/"))
+                operations.append(Create(NOTICE, told, sequential=True))
+            with suppress(BadVersion, NodeExists, NoNode):
+                await self.store.multi(operations)
+                return wanted
+        raise BadVersion(path)
+
+    async def notices(self, after: str) -> dict[str, str | None]:
+        """Return whose settings changed, by notice, the oldest first, of those after `after`.
+
+        None: a notice that says nothing that could be understood.
+        """
+        names = [name for name in await self.store.children(znodes.CONFIG_CHANGES) if name > after]
+        nodes = await self.store.get_all([f"{znodes.CONFIG_CHANGES}/{name}" for name in names])
+        return {
+            name: None if node is None else znodes.decode_config_change(node.value)
+            for name, node in zip(names, nodes, strict=True)
+        }
+
+    async def forget_notice(self, name: str) -> None:
+        """Remove a notice that every broker has had time to read."""
+        with suppress(NoNode):
+            await self.store.delete(f"{znodes.CONFIG_CHANGES}/{name}")
+
+    async def entities(self, root: str) -> dict[str, dict[str, str]]:
+        """Return the settings of everything below `root`, by names as they were before quoting."""
+        try:
+            quoted = await self.store.children(root)
+        except NoNode:
+            return {}
+        paths = [f"{root}/{name}" for name in quoted]
+        return {
+            znodes.unquote_entity(name): znodes.decode_config(path, node.value)
+            for name, path, node in zip(quoted, paths, await self.store.get_all(paths), strict=True)
+            if node is not None
+        }
+
+    async def at(self, path: str) -> dict[str, str]:
+        """Return the settings of the entity at `path`; none where there is no such node."""
+        (node,) = await self.store.get_all([path])
+        return {} if node is None else znodes.decode_config(path, node.value)
+
+    async def quotas(self) -> dict[str, dict[str, str]]:
+        """Return what is set for users, clients of users, clients and addresses, by path."""
+        paths: list[str] = []
+        for root in (znodes.USER_CONFIGS, znodes.CLIENT_CONFIGS, znodes.IP_CONFIGS):
+            paths += [f"{root}/{name}" for name in await self.store.children(root)]
+        for path in list(paths):
+            if path.startswith(znodes.USER_CONFIGS):
+                with suppress(NoNode):
+                    clients = await self.store.children(f"{path}/clients")
+                    paths += [f"{path}/clients/{client}" for client in clients]
+        nodes = await self.store.get_all(paths)
+        return {
+            path: znodes.decode_config(path, node.value)
+            for path, node in zip(paths, nodes, strict=True)
+            if node is not None
+        }
+
+    async def of_broker(self, broker: BrokerId) -> tuple[dict[str, str], dict[str, str]]:
+        """Return what was altered at run time: for all brokers, and for this one."""
+        paths = [
+            znodes.broker_config_path(znodes.CLUSTER_DEFAULT),
+            znodes.broker_config_path(str(broker)),
+        ]
+        shared, own = await self.store.get_all(paths)
+        return (
+            {} if shared is None else znodes.decode_config(paths[0], shared.value),
+            {} if own is None else znodes.decode_config(paths[1], own.value),
+        )
+
+    async def _make_parents(self, path: str) -> None:
+        """Create the nodes above that of a user's client, which may not be there."""
+        parts = path.split("/")
+        for count in range(4, len(parts)):
+            with suppress(NodeExists):
+                await self.store.create("/".join(parts[:count]), b"")
+
+
+def _config_operation(
+    path: str, wanted: Mapping[str, str], node: Node | None, *, drop_empty: bool
+) -> Operation:
+    if node is None:
+        return Create(path, znodes.encode_config(wanted))
+    if drop_empty and not wanted:
+        return Delete(path, node.version)
+    return Set(path, znodes.encode_config(wanted), node.version)

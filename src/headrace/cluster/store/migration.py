@@ -1,0 +1,184 @@
+"""The metadata of a single broker brought from its own store into one that brokers share.
+
+Both hold Kafka's znodes, so they are copied as they are: topics with their ids, states with their
+leader epochs, the controller's epoch, settings, the last block of producer ids. A node beside them
+says, until all is there, that they are being brought: no broker starts on a part of them, and who
+was interrupted goes on (ADR 26).
+"""
+
+import asyncio
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from headrace.cluster.store import znodes
+from headrace.cluster.store.znodes import BadPayload
+from headrace.model.errors import ConfigError
+from headrace.model.nouns import BrokerId
+from headrace.ports.store import (
+    Create,
+    Delete,
+    NodeExists,
+    NoNode,
+    Operation,
+    Set,
+    Store,
+)
+
+OPERATIONS_PER_MULTI = 500
+BATCH_BYTES_MAX = 500_000
+"""Of paths and contents in one change: ZooKeeper refuses more than 1 MiB."""
+
+Nodes = Mapping[str, bytes]
+"""Contents by path."""
+
+
+class Migrant(NamedTuple):
+    """Whose metadata are brought."""
+
+    cluster_id: str
+    broker: BrokerId
+
+
+class Present(NamedTuple):
+    """What a store holds that is to take the metadata."""
+
+    begun: Migrant | None
+    """Whose migration into it has begun and not ended."""
+    cluster_id: str | None
+    roots: tuple[str, ...]
+    """Its topmost nodes of Kafka's."""
+
+
+async def read_tree(store: Store, roots: Collection[str] | None = None) -> dict[str, bytes]:
+    """Return all nodes at and below `roots`, or all there are, without ephemeral ones."""
+    if roots is None:
+        roots = [f"/{name}" for name in await store.children("/")]
+    found: dict[str, bytes] = {}
+    level = sorted(roots)
+    while level:
+        nodes = zip(level, await store.get_all(level), strict=True)
+        here = {path: node.value for path, node in nodes if node is not None and not node.owner}
+        found |= here
+        names = await asyncio.gather(*(store.children(path) for path in here))
+        level = [
+            f"{path}/{name}" for path, below in zip(here, names, strict=True) for name in below
+        ]
+    return found
+
+
+async def present(store: Store) -> Present:
+    """Return what a store holds that is to take the metadata; BadPayload."""
+    try:
+        there = {f"/{name}" for name in await store.children("/")}
+    except NoNode:  # its chroot is not made yet
+        return Present(None, None, ())
+    begun, cluster = await store.get_all([znodes.MIGRATION, znodes.CLUSTER_ID])
+    return Present(
+        None if begun is None else decode_migrant(begun.value),
+        None if cluster is None else znodes.decode_cluster_id(cluster.value),
+        tuple(sorted(there & _roots())),
+    )
+
+
+def check(found: Present, migrant: Migrant) -> None:
+    """Raise ConfigError where a store has a cluster, or somebody else's migration."""
+    if found.begun is not None and found.begun != migrant:
+        raise ConfigError(
+            f"zookeeper.connect: broker {found.begun.broker} of cluster {found.begun.cluster_id} is"
+            " being brought there, and that has not ended: end it from its log directory, or name"
+            " another chroot"
+        )
+    if found.begun is None and found.roots:
+        whose = f"cluster {found.cluster_id}" if found.cluster_id else ", ".join(found.roots)
+        raise ConfigError(
+            f"zookeeper.connect: {whose} is there already: name a chroot that nobody uses, as"
+            " host:port/name; a broker that is to join that cluster starts with a new directory"
+        )
+
+
+async def begin(store: Store, found: Present, migrant: Migrant) -> None:
+    """Say in the store that the metadata are being brought. ConfigError: somebody was faster."""
+    if found.begun is not None:
+        return
+    try:
+        await store.multi(
+            [
+                Create(znodes.MIGRATION, encode_migrant(migrant)),
+                Create(znodes.CLUSTER_ID.rpartition("/")[0], b""),
+                Create(znodes.CLUSTER_ID, znodes.encode_cluster_id(migrant.cluster_id)),
+            ]
+        )
+    except NodeExists:
+        check(await present(store), migrant)
+        raise
+
+
+async def bring(store: Store, wanted: Nodes) -> list[Operation]:
+    """Make the store hold just these nodes, where it differs; what was done for it."""
+    operations = await differences(store, wanted)
+    for batch in batches(operations):
+        await store.multi(batch)
+    return operations
+
+
+async def differences(store: Store, wanted: Nodes) -> list[Operation]:
+    """Return what has to be done for the store to hold just these nodes."""
+    there = await present(store)
+    return plan(wanted, await read_tree(store, there.roots))
+
+
+async def end(store: Store) -> None:
+    """Let brokers start on what was brought."""
+    await store.delete(znodes.MIGRATION)
+
+
+def plan(wanted: Nodes, found: Nodes) -> list[Operation]:
+    """Return what makes `wanted` of `found`: children go first, parents come first."""
+    operations: list[Operation] = [
+        Delete(path) for path in sorted(found, reverse=True) if path not in wanted
+    ]
+    operations += [Create(path, wanted[path]) for path in sorted(wanted) if path not in found]
+    operations += [
+        Set(path, wanted[path])
+        for path in sorted(wanted)
+        if path in found and found[path] != wanted[path]
+    ]
+    return operations
+
+
+def batches(operations: Sequence[Operation]) -> Iterator[list[Operation]]:
+    """Yield the operations in their order, in parts that a store takes at once."""
+    batch: list[Operation] = []
+    size = 0
+    for operation in operations:
+        value = operation.value if isinstance(operation, Create | Set) else b""
+        added = len(operation.path.encode()) + len(value)
+        if batch and (len(batch) == OPERATIONS_PER_MULTI or size + added > BATCH_BYTES_MAX):
+            yield batch
+            batch, size = [], 0
+        batch.append(operation)
+        size += added
+    if batch:
+        yield batch
+
+
+def encode_migrant(migrant: Migrant) -> bytes:
+    """Encode whose metadata are being brought."""
+    fields = {"version": 1, "cluster_id": migrant.cluster_id, "broker": migrant.broker}
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_migrant(value: bytes) -> Migrant:
+    """Decode whose metadata are being brought; BadPayload."""
+    try:
+        payload = json.loads(value)
+        return Migrant(str(payload["cluster_id"]), BrokerId(int(payload["broker"])))
+    except znodes.NONSENSE as error:
+        raise BadPayload(f"{znodes.MIGRATION}: {error!r} in {value[:200]!r}") from error
+
+
+def _roots() -> set[str]:
+    """Return the topmost nodes that a cluster has."""
+    paths = (*znodes.ROOTS, znodes.CLUSTER_ID, znodes.CONTROLLER, znodes.CONTROLLER_EPOCH)
+    return {"/" + path.split("/")[1] for path in (*paths, znodes.FEATURE, znodes.REASSIGNMENTS)}

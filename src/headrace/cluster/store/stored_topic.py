@@ -1,0 +1,65 @@
+"""A topic as the store holds it: made of a plan, grown, and as it is shown."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from headrace.broker.metadata_image import NO_LEADER, PartitionInfo, TopicInfo
+from headrace.cluster.store.znodes import PartitionState, TopicNode
+from headrace.cluster.topics.creation import Planned
+from headrace.model.invariant import invariant
+from headrace.model.nouns import INTERNAL_TOPICS, BrokerId, LeaderEpoch
+
+FIRST_EPOCH = LeaderEpoch(0)
+NEVER_LED = PartitionState(NO_LEADER, LeaderEpoch(-1), ())
+
+
+@dataclass(slots=True)
+class StoredTopic:
+    """All that the store says of a topic, with the versions of the nodes that say it."""
+
+    name: str
+    node: TopicNode
+    config: Mapping[str, str] = field(default_factory=dict)
+    states: dict[int, PartitionState] = field(default_factory=dict)
+    """Of the partitions that have been led; an old tool may have left others without."""
+    version: int = 0
+    """Of the topic's node."""
+    versions: dict[int, int] = field(default_factory=dict)
+    """Of each partition's state: its partition epoch."""
+
+    @classmethod
+    def of_plan(cls, planned: Planned, topic_id: bytes) -> "StoredTopic":
+        """Make a topic of a plan: each partition is led by the first of its replicas."""
+        replicas = dict(enumerate(planned.replicas))
+        states = {index: first_state(assigned) for index, assigned in replicas.items()}
+        versions = dict.fromkeys(states, 0)
+        node = TopicNode(replicas, topic_id)
+        return cls(planned.name, node, planned.config, states, 0, versions)
+
+    @property
+    def topic_id(self) -> bytes:
+        """The topic's id; topics without one are given one before anything else."""
+        invariant(self.node.topic_id is not None, f"topic {self.name} has no id")
+        return self.node.topic_id or b""
+
+    def shown(self) -> TopicInfo:
+        """Return the topic as the picture of the cluster has it."""
+        partitions = tuple(self.shown_partition(index) for index in self.node.partitions)
+        return TopicInfo(
+            self.name,
+            self.topic_id,
+            partitions,
+            internal=self.name in INTERNAL_TOPICS,
+            config=self.config,
+        )
+
+    def shown_partition(self, index: int) -> PartitionInfo:
+        """Return one partition as the picture has it."""
+        replicas = self.node.partitions[index]
+        state = self.states.get(index, NEVER_LED)
+        return PartitionInfo(index, state.leader, state.leader_epoch, replicas, state.isr)
+
+
+def first_state(replicas: tuple[BrokerId, ...]) -> PartitionState:
+    """Return the state of a new partition: its first replica leads, all are in sync."""
+    return PartitionState(leader=replicas[0], leader_epoch=FIRST_EPOCH, isr=replicas)

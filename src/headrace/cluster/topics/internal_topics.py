@@ -1,0 +1,77 @@
+"""The settings that internal topics are made with, as Kafka's coordinators give them."""
+
+from headrace.broker.broker import Broker
+from headrace.cluster.topics.creation import USE_DEFAULT, NewTopic
+from headrace.config.broker import BrokerConfig
+from headrace.model.nouns import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+)
+
+
+def internal_config(name: str, config: BrokerConfig) -> dict[str, str]:
+    """Return the topic settings of internal topic `name`; none for any other topic."""
+    if name == OFFSETS_TOPIC:
+        return {
+            "compression.type": "producer",
+            "cleanup.policy": "compact",
+            "segment.bytes": str(config.offsets_topic_segment_bytes),
+        }
+    if name == TRANSACTIONS_TOPIC:
+        return {
+            "compression.type": "uncompressed",
+            "cleanup.policy": "compact",
+            "min.insync.replicas": str(config.transaction_state_log_min_isr),
+            "segment.bytes": str(config.transaction_state_log_segment_bytes),
+            "unclean.leader.election.enable": "false",
+        }
+    if name == SHARE_STATE_TOPIC:
+        return {
+            "compression.type": "producer",
+            "cleanup.policy": "delete",
+            "min.insync.replicas": str(config.share_coordinator_state_topic_min_isr),
+            "retention.bytes": "-1",
+            "retention.ms": "-1",
+            "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+        }
+    return {}
+
+
+def completed(wanted: NewTopic, broker: Broker) -> NewTopic:
+    """Return `wanted` with what an internal topic needs and nobody said.
+
+    By hand it is made as safely.
+    Without cleanup.policy=compact, for one, committed offsets would go by age.
+    """
+    if wanted.name not in INTERNAL_TOPICS:
+        return wanted
+    needed = new_topic(wanted.name, broker).config
+    return wanted._replace(config={**needed, **wanted.config})
+
+
+def new_topic(name: str, broker: Broker) -> NewTopic:
+    """Return how topic `name` is made when needed: internal ones their own way, others by default.
+
+    With fewer brokers than the replication factor configured for an internal topic, as many
+    replicas as there are brokers; min.insync.replicas never asks for more than that.
+    """
+    config = broker.config
+    brokers = max(len(broker.image.brokers), 1)
+    settings: dict[str, str | None] = dict(internal_config(name, config))
+    if name == OFFSETS_TOPIC:
+        factor = min(config.offsets_topic_replication_factor, brokers)
+        return NewTopic(name, config.offsets_topic_num_partitions, factor, config=settings)
+    if name == TRANSACTIONS_TOPIC:
+        factor = min(config.transaction_state_log_replication_factor, brokers)
+        least = min(config.transaction_state_log_min_isr, factor)
+        settings["min.insync.replicas"] = str(least)
+        return NewTopic(name, config.transaction_state_log_num_partitions, factor, config=settings)
+    if name == SHARE_STATE_TOPIC:
+        factor = min(config.share_coordinator_state_topic_replication_factor, brokers)
+        least = min(config.share_coordinator_state_topic_min_isr, factor)
+        settings["min.insync.replicas"] = str(least)
+        partitions = config.share_coordinator_state_topic_num_partitions
+        return NewTopic(name, partitions, factor, config=settings)
+    return NewTopic(name, USE_DEFAULT, USE_DEFAULT)
